@@ -1,0 +1,48 @@
+"""The only file that tells the time. What is *due* is never decided here: that is the server's opinion."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Three ways to meet time: `now_ms` to store, `mono` to subtract, `sleep` to wait."""
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since 1970, to be stored."""
+        ...
+
+    def mono(self) -> float:
+        """Seconds that never run backwards, to be subtracted."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for a while."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Block this thread for a while."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since 1970, to be stored."""
+        return time.time_ns() // 1_000_000  # noqa: TID251 - this is the clock
+
+    def mono(self) -> float:
+        """Seconds that never run backwards, to be subtracted."""
+        return time.monotonic()  # noqa: TID251 - this is the clock
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for a while."""
+        import asyncio  # 50 ms of imports that a caller who never awaits should not pay
+
+        await asyncio.sleep(seconds)  # noqa: TID251 - this is the clock
+
+    def pause(self, seconds: float) -> None:
+        """Block this thread for a while."""
+        time.sleep(seconds)  # noqa: TID251 - this is the clock
