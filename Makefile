@@ -1,0 +1,43 @@
+# Every target sets up what it needs by itself: a fresh clone, Python 3.11+ and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format servers docs clean
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: chasqui needs Python 3.11 or newer (try: make PYTHON=python3.12 …)" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "hint: on Debian and Ubuntu, install python3-venv first" >&2; rm -rf $(VENV); exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(READY) ## A short tour on a private server: add jobs, decode them, show them.
+	$(BIN)/chasqui demo
+
+test: $(READY) servers ## Run every test, on every kind of server this machine can have.
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(READY) ## Check style, types, and that imports point downwards.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## Let ruff mend what it can.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+servers: $(READY) ## Obtain the test servers: Redis 8.6, Redis 7.0, Valkey 9.1. Cached outside the repository.
+	$(BIN)/python -m tests.servers
+
+docs: $(READY) ## Renew what is generated: completions/, docs/cli.md, docs/lua.md.
+	$(BIN)/python -m chasqui_cli.generated
+
+clean: ## Remove the virtual environment and every cache.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

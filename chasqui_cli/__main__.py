@@ -1,0 +1,5 @@
+"""`python -m chasqui_cli` is `chasqui`."""
+
+from chasqui_cli.app import main
+
+main()

@@ -1,0 +1,141 @@
+"""The root command: which word lives in which module, and how an error becomes an exit code.
+
+Nothing heavy is imported here. A verb's module is imported when that verb is called, and the engine
+only inside the verb, so `--help` and shell completion stay as cheap as Typer itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import IntEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from chasqui_cli.safe import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERBS = {
+    "decode": "Show what bytes from Redis mean: envelope, delayed member, repeat spec, result.",
+    "server": "Look at the server behind a URL; start and stop the embedded one.",
+    "demo": "A short tour on a private throw-away server: add jobs, decode them, show them.",
+}
+
+
+class Exit(IntEnum):
+    """What the shell is told. `check` alone speaks Nagios instead."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    PARTLY = 3
+    NOT_FOUND = 4
+    REFUSED = 5
+    INTERRUPTED = 130
+
+
+class LazyVerbs(TyperGroup):
+    """A group that knows its words by heart and imports a verb's module when it is called."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # Typer's public Context
+        """The words, in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # Typer's public Context
+        """The verb behind a word, imported now."""
+        if cmd_name not in VERBS:
+            return None
+        verb = typer.main.get_command(import_module(f"chasqui_cli.commands.{cmd_name}").app)
+        verb.name = cmd_name
+        return verb
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # Typer's public Context
+        """The list of verbs, without importing one of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+app = typer.Typer(
+    cls=LazyVerbs,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"chasqui {version('chasqui-cli')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """See every Redis job queue, understand why a job is where it is, mend it safely."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+def exit_code(error: BaseException) -> Exit:
+    """The exit code an engine error stands for."""
+    from chasqui.errors import ConfigError, NotFound, Refused
+
+    if isinstance(error, ConfigError):
+        return Exit.USAGE
+    if isinstance(error, NotFound):
+        return Exit.NOT_FOUND
+    if isinstance(error, Refused):
+        return Exit.REFUSED
+    return Exit.FAILED
+
+
+def complain(message: str, hint: str | None = None) -> None:
+    """One line of error and one of hint, on stderr, harmless whatever Redis put into them."""
+    typer.echo(f"error: {safe(message)}", err=True)
+    if hint:
+        typer.echo(f"hint: {safe(hint)}", err=True)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and say how it ended. A bug is a traceback; everything foreseen is not."""
+    from chasqui.errors import ChasquiError
+
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(arguments, prog_name="chasqui", standalone_mode=False)
+    except ChasquiError as error:
+        complain(str(error), error.hint)
+        return exit_code(error)
+    except typer.Abort:
+        complain("interrupted")
+        return Exit.INTERRUPTED
+    except typer.exceptions.TyperException as error:
+        complain(error.format_message(), _usage_hint(error))
+        return Exit.USAGE
+    except BrokenPipeError:
+        # The reader has enough (`| head`); leave quietly, and let nothing flush into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    return code if isinstance(code, int) else Exit.DONE
+
+
+def _usage_hint(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return f"see `{context.command_path if context else 'chasqui'} --help`"
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

@@ -1,0 +1,169 @@
+"""`chasqui decode`: any bytes → one JSON object. Needs no server, so it works on a dump at 3 a.m. too."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chasqui_cli.desk import Desk, offline
+from chasqui_cli.output import Format, print_line
+from chasqui_cli.tagged import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chasqui_cli.columns import Record
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+class Kind(StrEnum):
+    """What the bytes are."""
+
+    ENVELOPE = "envelope"
+    DELAYED = "delayed"
+    SPEC = "spec"
+    RESULT = "result"
+    AUTO = "auto"
+
+
+# In a batch, the long names that people know from the key layout do as well.
+_SYNONYMS = {"delayed_member": "delayed", "repeat_spec": "spec"}
+
+
+@app.command()
+@offline(output=Format.JSON)
+def decode(
+    desk: Desk,
+    source: Annotated[str | None, typer.Argument(metavar="[-]", help="`-` reads raw bytes from stdin.")] = None,
+    kind: Annotated[Kind, typer.Option(help="What the bytes are; `auto` finds out.")] = Kind.AUTO,
+    hex_text: Annotated[str | None, typer.Option("--hex", metavar="HEX", help="The bytes in hexadecimal.")] = None,
+    base64_text: Annotated[str | None, typer.Option("--base64", metavar="B64", help="The bytes in base64.")] = None,
+    stdin_jsonl: Annotated[
+        bool, typer.Option("--stdin-jsonl", help='Read {"kind","hex"} lines from stdin, answer one line each.')
+    ] = False,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Refuse more bytes than this.")] = 1 << 20,
+) -> None:
+    """Show what bytes from Redis mean: an envelope, a delayed member, a repeat spec, a result.
+
+    In a batch (`--stdin-jsonl`) bytes that cannot be read are answered with {"error": …} in their place.
+    """
+    given = [way for way in (source, hex_text, base64_text, stdin_jsonl or None) if way is not None]
+    if len(given) != 1 or source not in (None, "-"):
+        raise typer.BadParameter("give the bytes in exactly one way: --hex, --base64, --stdin-jsonl or -")
+    if stdin_jsonl:
+        _answer_lines(max_bytes)
+    else:
+        desk.emit_one(_describe(kind, _bytes(hex_text, base64_text, max_bytes), max_bytes))
+
+
+def _answer_lines(max_bytes: int) -> None:
+    from chasqui.errors import ChasquiError
+
+    for line in sys.stdin.buffer:
+        if not line.strip():
+            continue
+        try:
+            answer = _answer(line, max_bytes)
+        except ChasquiError as error:
+            answer = {"error": str(error)}
+        print_line(json_text(answer))
+
+
+def _answer(line: bytes, max_bytes: int) -> Record:
+    from chasqui.errors import ArgumentError
+
+    try:
+        question = json.loads(line)
+        kind = Kind(_SYNONYMS.get(question["kind"], question["kind"]))
+        text = question["hex"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ArgumentError('not a {"kind": …, "hex": …} line with a known kind') from None
+    if not isinstance(text, str):
+        raise ArgumentError("hex is not a string")
+    return _describe(kind, _from_hex(text), max_bytes)
+
+
+def _bytes(hex_text: str | None, base64_text: str | None, max_bytes: int) -> bytes:
+    if hex_text is not None:
+        return _from_hex(hex_text)
+    if base64_text is not None:
+        return _from_base64(base64_text)
+    return sys.stdin.buffer.read(max_bytes + 1)
+
+
+def _from_hex(text: str) -> bytes:
+    from chasqui.errors import ArgumentError
+
+    try:
+        return bytes.fromhex(text.strip().removeprefix("0x"))
+    except ValueError as error:
+        raise ArgumentError(f"not hexadecimal: {error}", hint="give pairs of 0-9 a-f, blanks allowed") from None
+
+
+def _from_base64(text: str) -> bytes:
+    from chasqui.errors import ArgumentError
+
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ArgumentError(f"not base64: {error}", hint="standard alphabet (A-Z a-z 0-9 + /), with padding") from None
+
+
+def _describe(kind: Kind, data: bytes, max_bytes: int) -> Record:
+    if kind is Kind.AUTO:
+        return _first_that_reads(data, max_bytes)
+    return _READERS[kind](data, max_bytes)
+
+
+def _first_that_reads(data: bytes, max_bytes: int) -> Record:
+    """An envelope never reads as a spec, nor a prefixed member as either; nearly anything reads as a result."""
+    from chasqui.errors import WireError
+
+    for reader in _READERS.values():
+        try:
+            return reader(data, max_bytes)
+        except WireError:
+            continue
+    raise WireError("not an envelope, a delayed member, a repeat spec or a result", data, hint="say which with --kind to see why not")
+
+
+def _envelope(data: bytes, max_bytes: int) -> Record:
+    from chasqui import decode_envelope
+    from chasqui_cli.records import envelope_record
+
+    return envelope_record(decode_envelope(data, max_bytes))
+
+
+def _delayed(data: bytes, max_bytes: int) -> Record:
+    from chasqui import decode_delayed_member
+    from chasqui_cli.records import delayed_record
+
+    return delayed_record(decode_delayed_member(data, max_bytes))
+
+
+def _spec(data: bytes, max_bytes: int) -> Record:
+    from chasqui import decode_repeat_spec
+    from chasqui_cli.records import spec_record
+
+    return spec_record(decode_repeat_spec(data, max_bytes))
+
+
+def _result(data: bytes, max_bytes: int) -> Record:
+    from chasqui import decode_result
+
+    return {"kind": "result", "hex": data.hex(), "data": decode_result(data, max_bytes)}
+
+
+_READERS: dict[Kind, Callable[[bytes, int], Record]] = {
+    Kind.ENVELOPE: _envelope,
+    Kind.SPEC: _spec,
+    Kind.DELAYED: _delayed,
+    Kind.RESULT: _result,
+}

@@ -1,0 +1,93 @@
+"""`chasqui server`: who answers at a URL and what it can do; start and stop the embedded server."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.settings import data_directory
+
+if TYPE_CHECKING:
+    from chasqui import EmbeddedServer, Features, Link
+    from chasqui_cli.columns import Record
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Which embedded server; each has a directory of its own.")]
+
+
+@app.callback()
+def server() -> None:
+    """Look at the server behind a URL; start and stop the embedded one."""
+
+
+@app.command()
+@at_desk()
+def status(desk: Desk) -> None:
+    """Say who answers at the URL: kind, version, native words, memory, eviction and persistence.
+
+    An embedded server (`-u embedded://`) is not started for the question.
+    """
+    address = desk.address()
+    if address.kind == "embedded":
+        name = address.name or "default"
+        desk.emit_one(_embedded_record(_embedded(name), f"embedded://{name}"))
+        return
+    with desk.link(address) as link:
+        desk.emit_one(_told(link))
+
+
+@app.command()
+@at_desk()
+def start(desk: Desk, name: Name = "default") -> None:
+    """Start the embedded server as a service: it stays until `chasqui server stop`."""
+    embedded = _embedded(name)
+    was_running = embedded.status().running
+    embedded.start(service=True)
+    desk.say(f"{'already running' if was_running else 'started'}; use it with -u embedded://{name}")
+    desk.emit_one(_embedded_record(embedded, f"embedded://{name}"))
+
+
+@app.command()
+@at_desk()
+def stop(desk: Desk, name: Name = "default") -> None:
+    """Stop the embedded server for everybody. What it acknowledged is on disk."""
+    embedded = _embedded(name)
+    stopped = embedded.stop()
+    desk.say("stopped" if stopped else "it was not running")
+    desk.emit_one(_embedded_record(embedded, f"embedded://{name}"))
+
+
+def _embedded(name: str) -> EmbeddedServer:
+    from chasqui import EmbeddedServer, embedded_directory
+
+    return EmbeddedServer(embedded_directory(data_directory(), name))
+
+
+def _told(link: Link) -> Record:
+    """Kind and native words found by trying, the rest as the server tells it."""
+    from chasqui import server_report
+
+    features = link.features()
+    return {
+        "url": str(link.address),
+        "kind": features.kind,
+        "version": features.version,
+        "native_words": [word for word, known in _native_words(features).items() if known],
+        **asdict(link.run(server_report())),
+    }
+
+
+def _native_words(features: Features) -> dict[str, bool]:
+    return {"XADD IDMP": features.idmp, "XACKDEL": features.ackdel, "XREADGROUP CLAIM": features.claim}
+
+
+def _embedded_record(embedded: EmbeddedServer, url: str) -> Record:
+    status = embedded.status()
+    return {"url": url} | {
+        name: str(value) if isinstance(value, Path) else value for name, value in asdict(status).items()
+    }

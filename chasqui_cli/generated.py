@@ -1,0 +1,66 @@
+"""Everything in the repository that is written by a program: completions/, docs/cli.md, docs/lua.md.
+
+`make docs` (or `python -m chasqui_cli.generated`) renews it, and a test complains when it is stale.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHELLS = ("bash", "zsh", "fish")
+
+_HEAD = """# The command line
+
+Generated from the program's own help by `make docs`; do not edit.
+
+Exit codes: 0 done · 1 server or runtime error · 2 usage or configuration · 3 partly failed · 4 not found ·
+5 refused (read-only, declined, no terminal to ask) · 130 interrupted.
+"""
+
+
+def files() -> dict[Path, str]:
+    """Every generated file, as it should be."""
+    from chasqui import lua_reference
+
+    completions = {Path("completions") / f"chasqui.{shell}": completion(shell) for shell in SHELLS}
+    return completions | {Path("docs/cli.md"): cli_reference(), Path("docs/lua.md"): lua_reference()}
+
+
+def completion(shell: str) -> str:
+    """The script that makes a shell complete our words."""
+    from typer.completion import get_completion_script
+
+    return get_completion_script(prog_name="chasqui", complete_var="_CHASQUI_COMPLETE", shell=shell) + "\n"
+
+
+def cli_reference() -> str:
+    """The help of every command, in the order of the table of verbs."""
+    from chasqui_cli.app import app
+
+    sections = [f"\n## `{path}`\n\n```\n{text}\n```\n" for path, text in _helps(typer.main.get_command(app), "chasqui", None)]
+    return _HEAD + "".join(sections)
+
+
+def _helps(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
+    context = command.make_context(name, [], parent=parent, resilient_parsing=True)
+    context.terminal_width, context.max_content_width = 100, 100
+    yield context.command_path, context.get_help()
+    for word in getattr(command, "list_commands", lambda _: [])(context):
+        yield from _helps(command.get_command(context, word), word, context)
+
+
+def main() -> None:
+    """Write every generated file below the current directory."""
+    for path, text in files().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

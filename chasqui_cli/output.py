@@ -1,0 +1,158 @@
+"""One writer for every verb: seven formats, data on stdout, talk on stderr.
+
+A verb hands over records and their columns; this file decides how they look. Every text cell goes through
+`safe()`; JSON never loses or shortens anything.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from chasqui_cli.safe import safe
+from chasqui_cli.tagged import json_text, tagged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chasqui_cli.columns import Column, Record
+
+
+class Format(StrEnum):
+    """What `-o` takes."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    JSONL = "jsonl"
+    YAML = "yaml"
+    CSV = "csv"
+    NAME = "name"
+
+
+class Color(StrEnum):
+    """What `--color` takes."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+def emit(records: Sequence[Record], columns: Sequence[Column], how: Format, color: Color = Color.AUTO) -> None:
+    """Write a list of records. `name` prints the first column only."""
+    if how is Format.JSON:
+        print_line(json_text(list(records), indent=2))
+    elif how is Format.JSONL:
+        for record in records:
+            print_line(json_text(record))
+    elif how is Format.YAML:
+        _print_yaml(list(records))
+    elif how is Format.CSV:
+        _print_csv(records, columns)
+    elif how is Format.NAME:
+        for record in records:
+            print_line(cell(columns[0].value(record)))
+    else:
+        _print_table(records, [c for c in columns if how is Format.WIDE or not c.wide], color)
+
+
+def emit_one(record: Record, how: Format, color: Color = Color.AUTO) -> None:
+    """Write one record: an object in JSON and YAML, one line per field in a table."""
+    if how is Format.JSON:
+        print_line(json_text(record, indent=2))
+    elif how is Format.YAML:
+        _print_yaml(record)
+    else:
+        from chasqui_cli.columns import column
+
+        fields = [{"field": name, "value": value} for name, value in record.items()]
+        if how in (Format.JSONL, Format.CSV):
+            emit([record], [column(name) for name in record], how)
+        else:
+            emit(fields, [column("field"), column("value")], how, color)
+
+
+def cell(value: Any) -> str:
+    """A value as it stands in a table: a dash for nothing, compact JSON for structure, safe text for the rest."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return safe(value)
+    if isinstance(value, dict | list | tuple | bytes):
+        return safe(json_text(value))
+    return str(value)
+
+
+def print_line(text: str) -> None:
+    """One line of data. A character the terminal's encoding lacks is escaped, never a crash."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def talk(text: str) -> None:
+    """One line for the person, on stderr."""
+    encoding = sys.stderr.encoding or "utf-8"
+    sys.stderr.write(safe(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def wants_color(color: Color, is_tty: bool) -> bool:
+    """Whether to colour: the flag, then NO_COLOR, then FORCE_COLOR, then whether someone is watching."""
+    if color is not Color.AUTO:
+        return color is Color.ALWAYS
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or is_tty
+
+
+def _print_yaml(value: Any) -> None:
+    import yaml
+
+    # Without allow_unicode everything beyond ASCII is escaped: PyYAML would let bidi overrides through.
+    print_line(yaml.safe_dump(tagged(value), sort_keys=False, allow_unicode=False).rstrip("\n"))
+
+
+def _print_csv(records: Iterable[Record], columns: Sequence[Column]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([c.title for c in columns])
+    for record in records:
+        writer.writerow([_csv_cell(c.value(record)) for c in columns])
+
+
+def _csv_cell(value: Any) -> str:
+    """A spreadsheet runs what starts like a formula, so such text gets a quote in front; numbers do not."""
+    if value is None:
+        return ""
+    text = cell(value)
+    return "'" + text if isinstance(value, str) and text[:1] in tuple("=+-@") else text
+
+
+def _print_table(records: Sequence[Record], columns: Sequence[Column], color: Color) -> None:
+    rows = [[cell(c.value(record)) for c in columns] for record in records]
+    if not (sys.stdout.isatty() or color is Color.ALWAYS):
+        return _print_plain(rows, columns)
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for c in columns:
+        table.add_column(c.title.upper(), justify=c.align)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    colored = wants_color(color, sys.stdout.isatty())
+    Console(no_color=not colored, force_terminal=colored or None, highlight=False).print(table)
+    return None
+
+
+def _print_plain(rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> None:
+    """Columns padded with blanks: for pipes and files, nothing cut and nothing drawn."""
+    titles = [c.title.upper() for c in columns]
+    widths = [max(map(len, [title, *texts])) for title, *texts in zip(titles, *rows, strict=True)]
+    for row in [titles, *rows]:
+        padded = [t.rjust(w) if c.align == "right" else t.ljust(w) for t, w, c in zip(row, widths, columns, strict=True)]
+        print_line("  ".join(padded).rstrip())

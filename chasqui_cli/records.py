@@ -1,0 +1,110 @@
+"""Engine values as records: the JSON shapes that scripts rely on, written once for every verb."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chasqui import Backoff, DelayedMember, Envelope, Payload, RepeatSpec, RetryOverride, Sighting
+
+    from chasqui_cli.columns import Record
+
+
+def envelope_record(envelope: Envelope) -> Record:
+    """`d` of a stream entry, opened."""
+    return {
+        "kind": "envelope",
+        "id": envelope.id,
+        "created_at_ms": envelope.created_at_ms,
+        "attempt": envelope.attempt,
+        "retry": retry_record(envelope.retry),
+        "payload": payload_record(envelope.payload),
+        "elements": envelope.elements,
+    }
+
+
+def delayed_record(member: DelayedMember) -> Record:
+    """A member of the delayed set: its prefix, its name and the envelope behind them."""
+    record = envelope_record(member.envelope) | {"kind": "delayed", "prefix": member.prefix, "name": member.name}
+    if member.name.encode(errors="replace") != member.name_bytes:
+        record["name_hex"] = member.name_bytes.hex()
+    return record
+
+
+def sighting_record(sighting: Sighting) -> Record:
+    """A job and where it was seen; its bytes instead, when they cannot be read."""
+    record: Record = {
+        "where": "stream" if sighting.entry_id else f"delayed, {sighting.prefix or 'no'} prefix",
+        "place": sighting.entry_id or sighting.run_at_ms,
+        "name": sighting.name,
+    }
+    job = sighting.job
+    if not hasattr(job, "payload"):
+        return record | {"undecodable": job.reason, "payload": {"hex": job.raw.hex(), "data": None}}
+    return envelope_record(job) | record
+
+
+def retry_record(retry: RetryOverride | None) -> Record | None:
+    """A job's own retry rule."""
+    if retry is None:
+        return None
+    return {"max_attempts": retry.max_attempts, "backoff": _backoff(retry.backoff)}
+
+
+def _backoff(backoff: Backoff | None) -> Record | None:
+    if backoff is None:
+        return None
+    return {
+        "kind": backoff.kind,
+        "delay_ms": backoff.delay_ms,
+        "max_delay_ms": backoff.max_delay_ms,
+        "multiplier": backoff.multiplier,
+        "jitter_ms": backoff.jitter_ms,
+    }
+
+
+def spec_record(spec: RepeatSpec) -> Record:
+    """A repeatable job as stored. When it fires next is the sorted set's to know, so here it is empty."""
+    return {
+        "kind": "spec",
+        "key": spec.key,
+        "name": spec.job_name,
+        "pattern": _pattern(spec),
+        "next_fire_ms": None,
+        "limit": spec.limit,
+        "fired": spec.fired,
+        "start_after_ms": spec.start_after_ms,
+        "end_before_ms": spec.end_before_ms,
+        "missed_fires": _missed_fires(spec),
+        "retry": retry_record(spec.retry),
+        "payload": payload_record(spec.payload),
+    }
+
+
+def _pattern(spec: RepeatSpec) -> Record:
+    record = {"kind": type(spec.pattern).__name__.lower(), "expression": None, "tz": None, "interval_ms": None}
+    return record | {field.name: getattr(spec.pattern, field.name) for field in fields(spec.pattern)}
+
+
+def _missed_fires(spec: RepeatSpec) -> Record:
+    kind = {"Skip": "skip", "FireOnce": "fire-once", "FireAll": "fire-all"}[type(spec.missed_fires).__name__]
+    return {"kind": kind} | {field.name: getattr(spec.missed_fires, field.name) for field in fields(spec.missed_fires)}
+
+
+def payload_record(payload: Payload) -> Record:
+    """The user's data with the bytes it came from; if they cannot be read, why.
+
+    `data` is what stands there. Where that is an array of small numbers, as a typed producer may write bytes,
+    `spells` is what a handler is given.
+    """
+    from chasqui.errors import WireError
+
+    record: dict[str, Any] = {"form": payload.form, "hex": payload.raw.hex()}
+    try:
+        record["data"] = payload.data(len(payload.raw))
+    except WireError as error:
+        return record | {"data": None, "undecodable": str(error)}
+    if payload.form == "inline" and payload.octets is not None:
+        record["spells"] = payload.delivered(len(payload.raw))
+    return record

@@ -1,0 +1,198 @@
+"""Which server, with which rights, shown how: flag > environment > context file > default, remembering who won.
+
+This is the only file that reads the environment. The engine is handed values.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEFAULT_URL = "redis://127.0.0.1:6379"
+URL_VARIABLES = ("CHASQUI_REDIS_URL", "REDIS_URL")
+PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, not a password
+READ_ONLY_VARIABLE = "CHASQUI_READONLY"
+
+_CONTEXT_KEYS = {
+    "url": str,
+    "url_file": str,
+    "password_file": str,
+    "read_only": bool,
+    "protected": bool,
+    "color": str,
+    "tls_ca": str,
+    "tls_cert": str,
+    "tls_key": str,
+    "tls_server_name": str,
+    "tls_insecure": bool,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line said; None where it said nothing."""
+
+    redis_url: str | None = None
+    url_file: Path | None = None
+    context: str | None = None
+    password_file: Path | None = None
+    read_only: bool = False
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_server_name: str | None = None
+    tls_insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a verb needs to reach a server. `url_from` says who chose the URL."""
+
+    url: str
+    url_from: str
+    context: str | None = None
+    password_file: Path | None = None
+    password_variable: str | None = None
+    read_only: bool = False
+    protected: bool = False
+    color: str | None = None
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_server_name: str | None = None
+    tls_insecure: bool = False
+
+    def __repr__(self) -> str:
+        return f"Settings(url_from={self.url_from!r}, context={self.context!r}, read_only={self.read_only})"
+
+
+def config_file() -> Path:
+    """Where contexts are kept."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "chasqui" / "config.toml"
+
+
+def data_directory() -> Path:
+    """Where the embedded servers keep their data."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "chasqui" / "embedded"
+
+
+def resolve(given: Given) -> Settings:
+    """Flag over environment over context over default. A context named by a flag beats an environment URL."""
+    name, context = _context(given.context)
+    url, url_from = _url(given, name, context)
+
+    def choose(key: str) -> Any:
+        flag = getattr(given, key)
+        return flag if flag else context.get(key)
+
+    def path(key: str) -> Path | None:
+        value = choose(key)
+        return Path(value).expanduser() if value else None
+
+    return Settings(
+        url=url,
+        url_from=url_from,
+        context=name,
+        password_file=path("password_file"),
+        password_variable=PASSWORD_VARIABLE if os.environ.get(PASSWORD_VARIABLE) else None,
+        read_only=bool(choose("read_only")) or _truthy(os.environ.get(READ_ONLY_VARIABLE)),
+        protected=bool(context.get("protected")),
+        color=context.get("color"),
+        tls_ca=path("tls_ca"),
+        tls_cert=path("tls_cert"),
+        tls_key=path("tls_key"),
+        tls_server_name=choose("tls_server_name"),
+        tls_insecure=bool(choose("tls_insecure")),
+    )
+
+
+def _url(given: Given, name: str | None, context: dict[str, Any]) -> tuple[str, str]:
+    if given.redis_url:
+        return given.redis_url, "--redis-url"
+    if given.url_file:
+        return _read_private(given.url_file), "--url-file"
+    if not given.context:
+        for variable in URL_VARIABLES:
+            if os.environ.get(variable):
+                return os.environ[variable], variable
+    if "url" in context:
+        return context["url"], f"context {name}"
+    if "url_file" in context:
+        return _read_private(Path(context["url_file"]).expanduser()), f"context {name}"
+    return DEFAULT_URL, "default"
+
+
+def _read_private(path: Path) -> str:
+    from chasqui import read_password_file
+
+    return read_password_file(path).reveal()
+
+
+def _context(wanted: str | None) -> tuple[str | None, dict[str, Any]]:
+    """The context asked for, or the current one, or none."""
+    from chasqui.errors import ConfigError
+
+    contents = _read_config()
+    contexts = contents.get("contexts", {})
+    name = wanted or contents.get("current")
+    if name is None:
+        return None, {}
+    if name not in contexts:
+        known = ", ".join(sorted(contexts)) or "none yet"
+        raise ConfigError(
+            f"there is no context {name!r} in {config_file()}",
+            hint=f"contexts there: {known}; or give the server with --redis-url",
+        )
+    return name, _checked(name, contexts[name])
+
+
+def _read_config() -> dict[str, Any]:
+    from chasqui.errors import ConfigError
+
+    path = config_file()
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+    try:
+        contents = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}", hint="mend the file, or move it away") from None
+    _refuse_readable_passwords(path, contents)
+    return contents
+
+
+def _refuse_readable_passwords(path: Path, contents: dict[str, Any]) -> None:
+    """A URL with a password in a file that others can read is refused, as ssh refuses such keys."""
+    from chasqui import redact
+    from chasqui.errors import ConfigError
+
+    if not path.stat().st_mode & 0o077:
+        return
+    tables = contents.get("contexts", {})
+    urls = [table.get("url") for table in tables.values() if isinstance(table, dict)] if isinstance(tables, dict) else []
+    if any(isinstance(url, str) and redact(url) != url for url in urls):
+        raise ConfigError(f"{path} holds a password and others can read it", hint=f"chmod 600 {path}")
+
+
+def _checked(name: str, table: Any) -> dict[str, Any]:
+    from chasqui.errors import ConfigError
+
+    if not isinstance(table, dict):
+        raise ConfigError(f"context {name!r} is not a table", hint=f"write it as [contexts.{name}]")
+    for key, value in table.items():
+        kind = _CONTEXT_KEYS.get(key)
+        if kind is None:
+            raise ConfigError(f"context {name!r}: unknown key {key!r}", hint=f"known: {', '.join(_CONTEXT_KEYS)}")
+        if not isinstance(value, kind):
+            raise ConfigError(f"context {name!r}: {key} must be a {kind.__name__}")
+    return table
+
+
+def _truthy(text: str | None) -> bool:
+    return (text or "").lower() in {"1", "true", "yes", "on"}

@@ -1,0 +1,93 @@
+"""Values that JSON cannot carry, as tagged JSON: bytes, extension types, timestamps, odd map keys, NaN.
+
+    bytes            {"$bin": "c0ffee"}
+    extension        {"$ext": [code, "hex"]}
+    timestamp        {"$timestamp": [seconds, nanoseconds]}
+    map              {"$map": [[key, value], …]}   when a key is not a string, or could be taken for a tag
+    nan, ±inf        {"$float": "nan"}
+    broken UTF-8     {"$str": "hex"}
+    too deep         {"$deep": 128}                the depth at which display stops; the bytes are shown beside it
+
+Integers stay integers, however large.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEPTH_SHOWN = 128
+
+# Non-ASCII text stays readable, but nothing that a terminal would act upon or hide leaves unescaped.
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match.group()
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code <= 0xFFFF:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """JSON that is valid, readable and harmless on any terminal."""
+    text = json.dumps(tagged(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    return _UNPRINTABLE.sub(_escape, text)
+
+
+def tagged(value: Any, depth: int = 0) -> Any:
+    """The value in JSON's own types, tagged where these do not suffice."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, bytes | bytearray):
+        return {"$bin": value.hex()}
+    if depth >= DEPTH_SHOWN:
+        return {"$deep": DEPTH_SHOWN}
+    if isinstance(value, dict):
+        return _mapping(list(value.items()), depth)
+    return _odd(value, depth)
+
+
+def _odd(value: Any, depth: int) -> Any:
+    # Only values that came off the wire can be these; by then the engine is imported anyway.
+    from chasqui import ExtType, Pairs, Timestamp
+
+    if isinstance(value, Pairs):
+        return _mapping(value.pairs, depth)
+    if isinstance(value, Timestamp):
+        return {"$timestamp": [value.seconds, value.nanoseconds]}
+    if isinstance(value, ExtType):
+        return {"$ext": [value.code, value.data.hex()]}
+    if isinstance(value, list | tuple):
+        return [tagged(item, depth + 1) for item in value]
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def _mapping(pairs: Sequence[tuple[Any, Any]], depth: int) -> Any:
+    inner = [(tagged(key, depth + 1), tagged(item, depth + 1)) for key, item in pairs]
+    plain = {key: item for key, item in inner if isinstance(key, str) and not key.startswith("$")}
+    return plain if len(plain) == len(inner) else {"$map": [list(pair) for pair in inner]}
+
+
+def _text(value: str) -> Any:
+    """Text; or, where its bytes were not UTF-8 (the codec keeps those as lone surrogates), the bytes."""
+    if not _SURROGATE.search(value):
+        return value
+    try:
+        return {"$str": value.encode("utf-8", "surrogateescape").hex()}
+    except UnicodeEncodeError:
+        return {"$str": value.encode("utf-8", "surrogatepass").hex()}
