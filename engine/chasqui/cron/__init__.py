@@ -1,0 +1,13 @@
+"""Cron text and a timezone → the times it names. Pure: what to do with those times is `chasqui/fires.py`.
+
+    schedule = cron.parse("0 9 * * MON-FRI", "Europe/Madrid")
+    schedule.next(from_ms)
+
+The dialect is the reference engine's, to the millisecond and to the wording of its refusals, because workers of
+both kinds serve the same specs. croniter reads and searches another one (`docs/cron.md` lists where they part,
+and a test holds the two together where they agree), so here it is asked only to explain a refusal.
+"""
+
+from chasqui.cron.schedule import NoSuchTimeError, Schedule, parse
+
+__all__ = ["NoSuchTimeError", "Schedule", "parse"]

@@ -1,0 +1,156 @@
+"""A parsed cron expression in its zone, and the search for the next time it names. Reading text is `grammar.py`.
+
+The search walks the wall clock the way the reference does: to the next matching date, then to the next matching
+hour, minute and second, carrying into the larger unit when there is none left. Its stops matter, not only its end:
+one inside a spring gap fires a fixed-time schedule behind the gap.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from chasqui.cron import grammar, zones
+from chasqui.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SECOND, _MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_HORIZON = date(grammar.LAST_YEAR, 1, 1)
+_LONGEST_FIXED_GAP = timedelta(seconds=7201)
+
+
+class NoSuchTimeError(ConfigError):
+    """The expression is well formed, but names no time from here to the year 5000."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "cron scheduling failed: CronScheduler time search limit exceeded.",
+            hint="no date fits all fields: 30 February, a year gone by, or a field left empty",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a cron expression fires. All times are milliseconds since 1970."""
+
+    expression: str
+    tz: str | None
+    fields: grammar.Fields
+    zone: tzinfo
+
+    def next(self, from_ms: int) -> int:
+        """The next time after `from_ms`, exactly as the reference computes it.
+
+        The fraction of a second of `from_ms` is kept, unless the search leaves a month or year that is not named.
+        During the second pass of an autumn hour the answer is a time of the first pass, so not after `from_ms`.
+        """
+        try:
+            return self._search(zones.wall_clock(from_ms, self.zone) + _SECOND)
+        except OverflowError:  # beyond what a date can say, so beyond the search limit too
+            raise NoSuchTimeError from None
+
+    def next_after(self, from_ms: int) -> int:
+        """The next time strictly after `from_ms`: what `next` says, but never a moment that has passed."""
+        found = self.next(from_ms)
+        while found <= from_ms:
+            found = self.next(found)
+        return found
+
+    def _search(self, wall: datetime) -> int:
+        if not self._may_match(wall.year):
+            raise NoSuchTimeError
+        while True:
+            wall, settled = self._clock(self._date(wall))
+            if not zones.exists(wall, self.zone):
+                landed = zones.after_gap(wall, self.zone)
+                if self.fields.one_time_of_day and self._lands(wall, landed):
+                    return zones.instant(landed, self.zone)
+                wall = landed
+            elif settled:
+                return zones.instant(wall, self.zone)
+
+    def _may_match(self, year: int) -> bool:
+        """False spares a search of three thousand years: a year gone by, 30 February, an empty field."""
+        fields = self.fields
+        clock = fields.seconds and fields.minutes and fields.hours
+        return bool(clock) and year <= fields.last_year and fields.days.ever(fields.months)
+
+    def _lands(self, wall: datetime, landed: datetime) -> bool:
+        """Whether a fixed time that a gap swallowed fires behind it: yes, if that is still a day it names."""
+        if landed - wall > _LONGEST_FIXED_GAP:
+            raise NoSuchTimeError
+        return self._date(landed) == landed
+
+    def _date(self, wall: datetime) -> datetime:
+        """The same moment if its date matches, else the start of the next date that does."""
+        found, dropped = self._next_date(wall.date())
+        if found == wall.date():
+            return wall
+        return datetime.combine(found, time(microsecond=0 if dropped else wall.microsecond))
+
+    def _next_date(self, start: date) -> tuple[date, bool]:
+        """The date, and whether the fraction of a second was dropped on the way.
+
+        It is dropped where the reference leaves a month (or year) that is not named: the one it starts in, or one
+        that it enters because a day in it matches.
+        """
+        dropped = False
+        first = start.day
+        for year, month in _months_from(start):
+            days = self.fields.days.of_month(year, month)
+            left = days[bisect_left(days, first) :]
+            if year not in self.fields.years or month not in self.fields.months:
+                dropped = dropped or first > 0 or bool(left)
+            elif left:
+                return _within_reach(start, date(year, month, left[0])), dropped
+            first = 0
+        raise NoSuchTimeError
+
+    def _clock(self, wall: datetime) -> tuple[datetime, bool]:
+        """The next matching time of this day and True; or, where a unit runs out, the start of the next and False."""
+        hour = _at_least(wall.hour, self.fields.hours)
+        if hour is None:
+            return wall.replace(hour=0, minute=0, second=0) + _DAY, False
+        if hour > wall.hour:
+            wall = wall.replace(hour=hour, minute=0, second=0)
+        minute = _at_least(wall.minute, self.fields.minutes)
+        if minute is None:
+            return wall.replace(minute=0, second=0) + _HOUR, False
+        if minute > wall.minute:
+            wall = wall.replace(minute=minute, second=0)
+        second = _at_least(wall.second, self.fields.seconds)
+        if second is None:
+            return wall.replace(second=0) + _MINUTE, False
+        return wall.replace(second=second), True
+
+
+@lru_cache(maxsize=1024)  # a scheduler asks for the same few expressions every second
+def parse(expression: str, tz: str | None = None) -> Schedule:
+    """The schedule that this text means in this zone; ConfigError says what is wrong with either."""
+    fields = grammar.read(expression)
+    return Schedule(expression, tz, fields, zones.zone(tz))
+
+
+def _months_from(start: date) -> Iterator[tuple[int, int]]:
+    for month in range(start.month, 13):
+        yield start.year, month
+    for year in range(start.year + 1, _HORIZON.year + 1):
+        for month in range(1, 13):
+            yield year, month
+
+
+def _within_reach(start: date, found: date) -> date:
+    if start < found > _HORIZON:
+        raise NoSuchTimeError
+    return found
+
+
+def _at_least(value: int, numbers: tuple[int, ...]) -> int | None:
+    index = bisect_left(numbers, value)
+    return numbers[index] if index < len(numbers) else None

@@ -1,0 +1,123 @@
+"""The plan of fires: which times of a repeatable job are due now, and when it is due again. Pure arithmetic.
+
+The scheduler reads a spec, asks here, and hands the plan to one script; limits and ends are the script's to judge,
+because only it sees the counter and changes it in the same breath.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui import cron
+from chasqui.errors import ArgumentError, ConfigError
+from chasqui.wire.repeat_spec import Every, FireAll, FireOnce, MissedFires, Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_FIRES = 10_000
+MOST_STEPS = 100_000
+PAUSE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class FirePlan:
+    """One spec, one tick: the jobs to make, dated as they should have run, and what is given up.
+
+    next_ms: when the spec is due again; None when its pattern names no further time.
+    lost: how many due times get no job (at least; the search for them ends somewhere).
+    """
+
+    fire_at_ms: tuple[int, ...]
+    next_ms: int | None
+    lost: int = 0
+
+
+def next_fire(pattern: Pattern, from_ms: int, start_after_ms: int | None = None) -> int:
+    """The next time after both moments, as the reference computes it; see `Schedule.next` for its one oddity."""
+    start = _start(from_ms, start_after_ms)
+    if isinstance(pattern, Every):
+        return start + _interval(pattern)
+    return cron.parse(pattern.expression, pattern.tz).next(start)
+
+
+def first_fire(
+    pattern: Pattern, now_ms: int, start_after_ms: int | None = None, end_before_ms: int | None = None
+) -> int:
+    """When a spec stored now is due for the first time; ConfigError if it would never fire."""
+    first = _strictly_after(pattern, _start(now_ms, start_after_ms))
+    if end_before_ms is not None and first > end_before_ms:
+        raise ConfigError(
+            "repeat spec end_before_ms is before the first fire",
+            hint="let it end later, or start earlier; an interval fires for the first time when it has passed once",
+        )
+    return first
+
+
+def plan(
+    pattern: Pattern,
+    policy: MissedFires,
+    due_ms: int,
+    now_ms: int,
+    *,
+    start_after_ms: int | None = None,
+    tick_ms: int = 1000,
+) -> FirePlan:
+    """What to fire of a spec that was due at `due_ms`.
+
+    While the time after it has not passed, it is simply late: one job. When others have passed too, the policy
+    decides. Skip is meant for outages, so a scheduler that keeps its ticks does not skip: an interval shorter than
+    a tick still fires once per tick. Two ticks are the mark, because a tick can be late itself.
+    """
+    following = _following(pattern, due_ms, start_after_ms)
+    if following is None or following >= now_ms:
+        return FirePlan((due_ms,), following)
+    passed, next_ms = _passed(pattern, due_ms, now_ms, start_after_ms)
+    fires = tuple(passed[: _allowed(policy, late=now_ms - due_ms > 2 * tick_ms)])
+    return FirePlan(fires, next_ms, len(passed) - len(fires))
+
+
+def _allowed(policy: MissedFires, *, late: bool) -> int:
+    if isinstance(policy, FireAll):
+        return min(policy.max_catchup, MOST_FIRES)
+    return 1 if isinstance(policy, FireOnce) or not late else 0
+
+
+def _passed(
+    pattern: Pattern, due_ms: int, now_ms: int, start_after_ms: int | None
+) -> tuple[Sequence[int], int | None]:
+    """All due times up to now, and the first one to come."""
+    if isinstance(pattern, Every):
+        times = range(due_ms, now_ms + 1, _interval(pattern))
+        return times, times[-1] + times.step
+    passed = [due_ms]
+    for _ in range(MOST_STEPS):
+        following = _following(pattern, passed[-1], start_after_ms)
+        if following is None or following > now_ms:
+            return passed, following
+        passed.append(following)
+    return passed, now_ms + PAUSE_MS
+
+
+def _following(pattern: Pattern, after_ms: int, start_after_ms: int | None) -> int | None:
+    try:
+        return _strictly_after(pattern, _start(after_ms, start_after_ms))
+    except cron.NoSuchTimeError:
+        return None
+
+
+def _strictly_after(pattern: Pattern, start: int) -> int:
+    if isinstance(pattern, Every):
+        return start + _interval(pattern)
+    return cron.parse(pattern.expression, pattern.tz).next_after(start)
+
+
+def _start(from_ms: int, start_after_ms: int | None) -> int:
+    return max(from_ms, start_after_ms or from_ms)
+
+
+def _interval(pattern: Every) -> int:
+    if pattern.interval_ms <= 0:
+        raise ArgumentError("pattern.interval_ms must be > 0")
+    return pattern.interval_ms

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chasqui import fires
+from chasqui.errors import ArgumentError, ConfigError
+from chasqui.fires import FirePlan, first_fire, next_fire, plan
+from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, MissedFires, Skip
+from tests import golden
+
+Record = Callable[[str, object], None]
+
+NOW = 1_800_000_000_000
+SECOND, MINUTE, DAY = 1000, 60_000, 86_400_000
+
+
+def policy_of(context: golden.Item) -> MissedFires:
+    asked = context["policy"] or {"kind": "skip"}
+    if asked["kind"] == "fire-all":
+        return FireAll(asked["max_catchup"])
+    return FireOnce() if asked["kind"] == "fire-once" else Skip()
+
+
+def test_every_captured_tick_fires_and_re_arms_as_ours_would(record_property: Record) -> None:
+    def check(item: golden.Item) -> None:
+        asked, expect = item["context"], item["expect"]
+        ours = plan(Every(asked["interval_ms"]), policy_of(asked), asked["score"], asked["now_ms"])
+        assert list(ours.fire_at_ms) == expect["fire_at_ms"]
+        assert ours.next_ms == expect["next_fire_ms_arg"]
+
+    golden.walk("fire", check, record_property)
+
+
+def test_a_spec_that_would_never_fire_is_refused_as_captured() -> None:
+    captured = [item for item in golden.items("error") if item["case"] == "end_before_first_fire"]
+    assert captured
+    for item in captured:
+        end = int(item["context"]["end_before_ms"].removeprefix("now+"))
+        with pytest.raises(ConfigError) as refused:
+            first_fire(Every(item["context"]["interval_ms"]), NOW, end_before_ms=NOW + end)
+        assert f"config: {refused.value}" == item["expect"]["error"]
+        assert refused.value.hint
+
+
+def test_an_interval_of_nothing_is_refused_as_captured() -> None:
+    captured = [item for item in golden.items("error") if item["case"] == "every_zero"]
+    assert captured
+    for item in captured:
+        with pytest.raises(ArgumentError) as refused:
+            first_fire(Every(item["context"]["interval_ms"]), NOW)
+        assert str(refused.value) == item["expect"]["error"]
+
+
+def test_an_interval_counts_from_the_later_of_now_and_the_start() -> None:
+    assert next_fire(Every(5000), NOW) == NOW + 5000
+    assert next_fire(Every(5000), NOW, NOW - 1) == NOW + 5000
+    assert next_fire(Every(5000), NOW, NOW + 70) == NOW + 5070
+
+
+def test_a_first_fire_exactly_at_the_end_is_kept() -> None:
+    assert first_fire(Every(5000), NOW, end_before_ms=NOW + 5000) == NOW + 5000
+
+
+def test_a_first_fire_is_never_in_the_past_even_in_the_repeated_autumn_hour() -> None:
+    second_pass = round(datetime(2027, 11, 7, 6, 10, tzinfo=UTC).timestamp() * 1000)
+    pattern = Cron("*/30 * * * *", "America/New_York")
+    assert next_fire(pattern, second_pass) == second_pass - 40 * MINUTE
+    assert first_fire(pattern, second_pass) == second_pass + 50 * MINUTE
+
+
+@pytest.mark.parametrize("policy", [Skip(), FireOnce(), FireAll(5)])
+def test_late_but_before_the_next_time_is_one_fire_under_any_policy(policy: MissedFires) -> None:
+    late = plan(Cron("@daily"), policy, NOW - NOW % DAY, NOW)
+    assert late == FirePlan((NOW - NOW % DAY,), NOW - NOW % DAY + DAY)
+
+
+def test_a_next_time_of_exactly_now_waits_for_the_next_tick() -> None:
+    assert plan(Every(5000), Skip(), NOW - 5000, NOW) == FirePlan((NOW - 5000,), NOW)
+
+
+def test_after_an_outage_each_policy_fires_what_it_promises_and_counts_the_rest() -> None:
+    due, pattern = NOW - 10 * MINUTE, Cron("* * * * *")
+    assert plan(pattern, Skip(), due, NOW) == FirePlan((), NOW + MINUTE, lost=11)
+    assert plan(pattern, FireOnce(), due, NOW) == FirePlan((due,), NOW + MINUTE, lost=10)
+    assert plan(pattern, FireAll(3), due, NOW) == FirePlan(
+        (due, due + MINUTE, due + 2 * MINUTE), NOW + MINUTE, lost=8
+    )
+    everything = plan(pattern, FireAll(100), due, NOW)
+    assert everything == FirePlan(tuple(range(due, NOW + 1, MINUTE)), NOW + MINUTE)
+
+
+def test_no_tick_fires_more_than_the_hard_cap() -> None:
+    flood = plan(Every(1), FireAll(10**9), NOW - DAY, NOW)
+    assert len(flood.fire_at_ms) == fires.MOST_FIRES
+    assert (flood.next_ms, flood.lost) == (NOW + 1, DAY + 1 - fires.MOST_FIRES)
+
+
+def test_a_search_of_too_many_steps_pauses_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fires, "MOST_STEPS", 50)  # the rule at a thousandth of its length
+    paused = plan(Cron("* * * * *"), Skip(), NOW - DAY, NOW)
+    assert paused == FirePlan((), NOW + fires.PAUSE_MS, lost=51)
+
+
+def test_the_last_time_of_a_pattern_fires_and_ends_it() -> None:
+    last = round(datetime(2027, 1, 1, tzinfo=UTC).timestamp() * 1000)
+    assert plan(Cron("0 0 0 1 1 * 2027"), Skip(), last, last + DAY) == FirePlan((last,), None)
+
+
+def test_a_pattern_that_cannot_be_read_is_an_error_and_not_an_end() -> None:
+    with pytest.raises(ConfigError, match="invalid cron expression"):
+        plan(Cron("soon"), Skip(), NOW - MINUTE, NOW)
+
+
+def test_an_outage_of_two_ticks_is_skipped_and_less_is_not() -> None:
+    assert plan(Every(400), Skip(), NOW - 2000, NOW, tick_ms=1000).fire_at_ms == (NOW - 2000,)
+    assert plan(Every(400), Skip(), NOW - 2001, NOW, tick_ms=1000).fire_at_ms == ()
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5000), st.integers(10, 2000), st.lists(st.integers(0, 50), min_size=20, max_size=20))
+def test_an_interval_of_any_length_fires_whenever_a_tick_finds_it_due(
+    interval: int, tick: int, jitter: list[int]
+) -> None:
+    now, due = NOW, NOW + interval
+    for late in jitter:
+        now += tick + late * tick // 100
+        if due > now:
+            continue
+        planned = plan(Every(interval), Skip(), due, now, tick_ms=tick)
+        assert planned.fire_at_ms == (due,)
+        assert planned.next_ms is not None
+        assert planned.next_ms >= now
+        assert (planned.next_ms - due) // interval == 1 + planned.lost
+        due = planned.next_ms
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([Every(700), Cron("*/7 * * * * *"), Cron("*/5 1-3 * * *", "America/New_York")]),
+    st.sampled_from([Skip(), FireOnce(), FireAll(2), FireAll(1000)]),
+    st.integers(0, DAY // 4),
+)
+def test_a_plan_never_re_arms_in_the_past_nor_dates_a_fire_in_the_future(
+    pattern: Every | Cron, policy: MissedFires, lateness: int
+) -> None:
+    planned = plan(pattern, policy, NOW - lateness, NOW)
+    assert planned.next_ms is not None
+    assert planned.next_ms >= NOW
+    assert all(NOW - lateness <= fire <= NOW for fire in planned.fire_at_ms)
+    assert sorted(set(planned.fire_at_ms)) == list(planned.fire_at_ms)
