@@ -1,0 +1,18 @@
+"""Caps on streams, as the words of an XADD. Whether a stream should have one is the caller's decision: trimming
+does not spare jobs that nobody has read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chasqui.server.call import Word
+
+NO_CAP = 2**62
+"""For scripts, which always name a cap: more entries than any stream will have."""
+
+
+def trimming(cap: int | None) -> tuple[Word, ...]:
+    """Let the server drop the oldest entries beyond about `cap`; no words for no cap."""
+    return () if cap is None else ("MAXLEN", "~", cap)

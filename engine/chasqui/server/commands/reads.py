@@ -1,0 +1,133 @@
+"""Builders that only look, and the two that note something down: an event, a result. None of them moves a job.
+
+They answer the raw reply, so that many fit into one round trip; `values.py` reads those that would be obscure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chasqui.server.call import Call, Flow, Reply, Word
+from chasqui.server.commands.caps import trimming
+from chasqui.server.commands.values import Spec, scored, whole_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.wire.keys import Keys
+
+Name = bytes | str
+
+
+class Reads:
+    """What can be seen from outside."""
+
+    __slots__ = ()
+
+    def newest(self, key: str, count: int, *, before: Name | None = None) -> Call:
+        """The last entries of a stream, newest first, or those before an id; `Entry.list_of` reads them."""
+        return Call(("XREVRANGE", key, _beyond(before, "+"), "-", "COUNT", count), keys=(key,))
+
+    def oldest(self, key: str, count: int, *, after: Name | None = None) -> Call:
+        """The first entries of a stream, oldest first, or those after an id; `Entry.list_of` reads them."""
+        return Call(("XRANGE", key, _beyond(after, "-"), "+", "COUNT", count), keys=(key,))
+
+    def between(self, key: str, first: Name, last: Name, count: int) -> Call:
+        """The entries from one id to another, both included; with one id twice, that entry alone."""
+        return Call(("XRANGE", key, first, last, "COUNT", count), keys=(key,))
+
+    def length(self, key: str) -> Call:
+        """How many entries a stream has."""
+        return Call(("XLEN", key), keys=(key,))
+
+    def groups(self, keys: Keys) -> Call:
+        """The stream's groups, for `Group.list_of`; a `ServerError` instead of them when there is no stream."""
+        return Call(("XINFO", "GROUPS", keys.stream), keys=(keys.stream,), tolerant=True)
+
+    def consumers(self, keys: Keys, group: Name) -> Call:
+        """A group's consumers, for `Consumer.list_of`; a `ServerError` instead when stream or group is missing."""
+        return Call(("XINFO", "CONSUMERS", keys.stream, group), keys=(keys.stream,), tolerant=True)
+
+    def pending_summary(self, keys: Keys, group: Name) -> Call:
+        """How many are pending, first and last id, and how many each consumer has; a `ServerError` without group."""
+        return Call(("XPENDING", keys.stream, group), keys=(keys.stream,), tolerant=True)
+
+    def pending_page(
+        self, keys: Keys, group: Name, count: int, *, after: Name | None = None, consumer: Name | None = None
+    ) -> Call:
+        """The pending entries, oldest id first, perhaps of one consumer; for `PendingEntry.list_of`."""
+        whose = () if consumer is None else (consumer,)
+        words = ("XPENDING", keys.stream, group, _beyond(after, "-"), "+", count, *whose)
+        return Call(words, keys=(keys.stream,))
+
+    def delayed_count(self, keys: Keys) -> Call:
+        """How many jobs are delayed."""
+        return Call(("ZCARD", keys.delayed), keys=(keys.delayed,))
+
+    def delayed_due(self, keys: Keys, now_ms: int) -> Call:
+        """How many delayed jobs are due by this time."""
+        return Call(("ZCOUNT", keys.delayed, "-inf", now_ms), keys=(keys.delayed,))
+
+    def delayed_page(self, keys: Keys, offset: int, count: int) -> Call:
+        """Delayed jobs in the order they become due; `scored` reads members and times."""
+        words = ("ZRANGE", keys.delayed, offset, offset + count - 1, "WITHSCORES")
+        return Call(words, keys=(keys.delayed,))
+
+    def find_delayed(self, keys: Keys, job_id: str) -> Flow[tuple[bytes, int] | None]:
+        """The delayed job with this id, if it was scheduled with one: its member and when it is due."""
+        index = keys.delayed_index(job_id)
+        [member] = yield [Call(("GET", index), keys=(index,))]
+        if member is None:
+            return None
+        [due_ms] = yield [Call(("ZSCORE", keys.delayed, member), keys=(keys.delayed,))]
+        return None if due_ms is None else (member, whole_ms(due_ms))
+
+    def specs_count(self, keys: Keys) -> Call:
+        """How many repeatable jobs are scheduled."""
+        return Call(("ZCARD", keys.repeat), keys=(keys.repeat,))
+
+    def specs_page(self, keys: Keys, offset: int, count: int) -> Flow[list[Spec]]:
+        """Repeatable jobs in the order they fire next."""
+        words = ("ZRANGE", keys.repeat, offset, offset + count - 1, "WITHSCORES")
+        [reply] = yield [Call(words, keys=(keys.repeat,))]
+        return (yield from _with_specs(keys, reply))
+
+    def due_specs(self, keys: Keys, now_ms: int, count: int) -> Flow[list[Spec]]:
+        """Repeatable jobs that should have fired by this time, the most overdue first."""
+        words = ("ZRANGEBYSCORE", keys.repeat, "-inf", now_ms, "WITHSCORES", "LIMIT", 0, count)
+        [reply] = yield [Call(words, keys=(keys.repeat,))]
+        return (yield from _with_specs(keys, reply))
+
+    def server_time(self) -> Call:
+        """The server's clock; `time_ms` reads it."""
+        return Call(("TIME",))
+
+    def results(self, keys: Keys, job_ids: Sequence[str]) -> Call:
+        """What jobs returned, in the order asked; None for one that is unknown or expired."""
+        names = tuple(keys.result(job_id) for job_id in job_ids)
+        return Call(("MGET", *names), keys=names)
+
+    def store_result(self, keys: Keys, job_id: str, data: bytes, *, ttl_s: int) -> Call:
+        """Keep what a job returned, for a while."""
+        key = keys.result(job_id)
+        return Call(("SET", key, data, "EX", ttl_s), keys=(key,))
+
+    def emit_event(self, keys: Keys, fields: Sequence[Word], *, cap: int | None = None) -> Call:
+        """Note down what happened; answers the event's id."""
+        return Call(("XADD", keys.events, *trimming(cap), "*", *fields), keys=(keys.events,))
+
+
+def _beyond(entry_id: Name | None, end: str) -> str:
+    if entry_id is None:
+        return end
+    return f"({entry_id if isinstance(entry_id, str) else entry_id.decode()}"
+
+
+def _with_specs(keys: Keys, reply: Reply) -> Flow[list[Spec]]:
+    rows = scored(reply)
+    if not rows:
+        return []
+    prefix = keys.repeat_spec("").encode()
+    hashes = [prefix + key for key, _ in rows]
+    stored = yield [Call(("HMGET", name, "spec", "fired"), keys=(name,)) for name in hashes]
+    return [Spec(key, next_ms, *spec) for (key, next_ms), spec in zip(rows, stored, strict=True)]

@@ -1,0 +1,70 @@
+"""Builders for repeatable jobs: stored, removed, fired.
+
+A spec's bytes are made and read in `wire/repeat_spec.py`, and when it fires next is reckoned in `cron.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chasqui.server.commands.caps import NO_CAP
+from chasqui.server.scripts import script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.server.call import Call
+    from chasqui.server.commands.values import Fire
+    from chasqui.wire.keys import Keys
+
+
+class Repeats:
+    """The schedule."""
+
+    __slots__ = ()
+
+    def upsert_repeat(self, keys: Keys, key: str, data: bytes, *, next_ms: int) -> Call:
+        """Create or replace a spec, keeping its counter; answers 1 for a new one, 0 for a replaced one."""
+        return script(
+            "upsert_repeat",
+            repeats=keys.repeat,
+            spec=keys.repeat_spec(key),
+            key=key,
+            next_ms=next_ms,
+            data=data,
+        )
+
+    def remove_repeat(self, keys: Keys, key: str) -> Call:
+        """Remove a spec and its counter; answers 1, or 0 when it was not scheduled."""
+        return script("remove_repeat", repeats=keys.repeat, spec=keys.repeat_spec(key), key=key)
+
+    def fire_repeat(
+        self,
+        keys: Keys,
+        key: str,
+        fires: Sequence[Fire],
+        *,
+        due_ms: int,
+        next_ms: int | None,
+        limit: int | None = None,
+        end_before_ms: int | None = None,
+        cap: int | None = None,
+    ) -> Call:
+        """Fire a spec that is still due at `due_ms` and move it to `next_ms`; `Fired.of` reads the answer.
+
+        It is removed when there is no next time, the next one lies after `end_before_ms`, or `limit` is reached.
+        """
+        return script(
+            "fire_repeat",
+            stream=keys.stream,
+            delayed=keys.delayed,
+            repeats=keys.repeat,
+            spec=keys.repeat_spec(key),
+            key=key,
+            due_ms=due_ms,
+            next_ms=next_ms or 0,
+            limit=limit or 0,
+            end_before_ms=end_before_ms or 0,
+            cap=cap or NO_CAP,
+            rest=[word for fire in fires for word in (fire.at_ms, fire.envelope, fire.name)],
+        )

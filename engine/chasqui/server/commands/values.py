@@ -1,0 +1,187 @@
+"""What the server's replies say, as values: each knows how to read itself from the raw reply of its command.
+
+Which command that is, its builder says; the bytes of jobs inside stay bytes here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from chasqui.server.call import Reply
+
+Fields: TypeAlias = Sequence[bytes]
+"""An entry's fields as the server sends them: name, value, name, value."""
+
+FAR_MS = 2**53
+"""Further than any time that is meant, and still exact as a score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a stream."""
+
+    entry_id: bytes
+    fields: Fields
+
+    @classmethod
+    def list_of(cls, reply: Reply) -> list[Entry]:
+        """From XRANGE or XREVRANGE."""
+        return [cls(entry_id, fields) for entry_id, fields in reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One entry handed to a consumer. Zero deliveries before it: the entry is new, and its idle time is zero too."""
+
+    entry_id: bytes
+    fields: Fields
+    idle_ms: int = 0
+    delivered_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """What one run of the promoter did, and how the delayed set stands after it."""
+
+    count: int
+    depth: int
+    lag_ms: int
+    envelopes: tuple[bytes, ...]
+    quarantined: int
+
+    @classmethod
+    def of(cls, reply: Reply) -> Promoted:
+        """From `promote`."""
+        count, depth, lag_ms, envelopes, quarantined = reply
+        return cls(count, depth, lag_ms, tuple(envelopes), quarantined)
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """What firing a repeatable job did. `stale`: somebody else fired or changed it first, so nothing happened."""
+
+    count: int
+    removed: bool
+    stale: bool = False
+
+    @classmethod
+    def of(cls, reply: Reply) -> Fired:
+        """From `fire_repeat`."""
+        return cls(reply[0], bool(reply[1])) if reply else cls(0, removed=False, stale=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """One fire of a repeatable job: when it is meant for, the job's envelope, and its name."""
+
+    at_ms: int
+    envelope: bytes
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter to be replayed: which one, and the envelope and name its new entry gets."""
+
+    dead_id: bytes | str
+    envelope: bytes
+    name: str | bytes = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who holds a lock and for how long; without an end (`ttl_ms` is None) nobody else will ever get it."""
+
+    mine: bool
+    holder: bytes
+    ttl_ms: int | None
+
+    @classmethod
+    def of(cls, reply: Reply) -> Lease:
+        """From `take_lease`."""
+        mine, holder, ttl_ms = reply
+        return cls(bool(mine), holder, ttl_ms if ttl_ms >= 0 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A repeatable job as stored; `data` is None when only its place in the schedule is left."""
+
+    key: bytes
+    next_ms: int
+    data: bytes | None
+    fired: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEntry:
+    """One entry that was delivered and not settled yet."""
+
+    entry_id: bytes
+    consumer: bytes
+    idle_ms: int
+    deliveries: int
+
+    @classmethod
+    def list_of(cls, reply: Reply) -> list[PendingEntry]:
+        """From `pending_page`."""
+        return [cls(*row) for row in reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group. `lag` is None when the server cannot tell how many entries it has not read yet."""
+
+    name: bytes
+    consumers: int
+    pending: int
+    last_id: bytes
+    lag: int | None
+
+    @classmethod
+    def list_of(cls, reply: Reply) -> list[Group]:
+        """From `groups`."""
+        return [
+            cls(row[b"name"], row[b"consumers"], row[b"pending"], row[b"last-delivered-id"], row.get(b"lag"))
+            for row in map(_mapping, reply)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer of a group, and how long ago it last asked for anything."""
+
+    name: bytes
+    pending: int
+    idle_ms: int
+
+    @classmethod
+    def list_of(cls, reply: Reply) -> list[Consumer]:
+        """From `consumers`."""
+        return [cls(row[b"name"], row[b"pending"], row[b"idle"]) for row in map(_mapping, reply)]
+
+
+def scored(reply: Reply) -> list[tuple[bytes, int]]:
+    """Members with their times in ms, from a range WITHSCORES: flat in RESP2, in pairs in RESP3."""
+    flat = not reply or isinstance(reply[0], bytes)
+    pairs = zip(reply[::2], reply[1::2], strict=True) if flat else reply
+    return [(member, whole_ms(score)) for member, score in pairs]
+
+
+def whole_ms(score: Reply) -> int:
+    """A score as a time. Foreign hands may have written fractions or infinities: rounded down, or very far away."""
+    return math.floor(max(-FAR_MS, min(FAR_MS, float(score))))
+
+
+def time_ms(reply: Reply) -> int:
+    """The server's clock in ms, from `server_time`."""
+    seconds, micros = reply
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _mapping(row: Reply) -> Mapping[bytes, Reply]:
+    return row if isinstance(row, Mapping) else dict(zip(row[::2], row[1::2], strict=True))

@@ -1,0 +1,11 @@
+-- Create or replace a repeatable job. How often it fired already is kept: only removing the spec forgets that.
+-- KEYS: repeats spec
+-- ARGV: key next_ms data
+-- Returns: 1 created, 0 replaced.
+local repeats, spec = KEYS[1], KEYS[2]
+local key, next_ms, data = ARGV[1], ARGV[2], ARGV[3]
+
+local known = redis.call('ZSCORE', repeats, key)
+redis.call('HSET', spec, 'spec', data)
+redis.call('ZADD', repeats, next_ms, key)
+return known and 0 or 1

@@ -1,0 +1,153 @@
+"""The Lua files in `lua/`, their headers and digests, and how to call one by the names its header gives.
+
+What a script does to a queue is said in its own file; who calls it, and when, is the business of `commands/`.
+
+A file begins with comment lines: what it is for, `KEYS:`, `ARGV:` (a last name with `...` stands for a list) and
+`Returns:`. A shebang before them carries the flags the server is told; `no-writes` marks a script that only reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from chasqui.server.call import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chasqui.server.call import Word
+
+_HEADER = re.compile(
+    r"(?:#!lua flags=(?P<flags>\S+)\n)?"
+    r"(?P<purpose>(?:-- (?!KEYS:).+\n)+)"
+    r"-- KEYS: (?P<keys>.+)\n"
+    r"-- ARGV:(?P<args>.*)\n"
+    r"-- Returns: (?P<returns>.+)\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One Lua file: its text as loaded, and what its header says."""
+
+    name: str
+    text: str
+    flags: tuple[str, ...]
+    purpose: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    rest: str | None
+    returns: str
+
+    @property
+    def sha(self) -> str:
+        """What the server calls it once it is loaded."""
+        return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+def parse(name: str, text: str) -> Script:
+    """Read the header of a Lua file; a file without a complete one is refused."""
+    header = _HEADER.match(text)
+    if not header:
+        raise ValueError(f"{name}.lua needs a header: purpose, KEYS:, ARGV:, Returns:")
+    args = header["args"].split()
+    rest = args.pop().removesuffix("...") if args and args[-1].endswith("...") else None
+    return Script(
+        name=name,
+        text=text,
+        flags=tuple((header["flags"] or "").split(",")) if header["flags"] else (),
+        purpose=" ".join(line.removeprefix("-- ") for line in header["purpose"].splitlines()),
+        keys=tuple(header["keys"].split()),
+        args=tuple(args),
+        rest=rest,
+        returns=header["returns"],
+    )
+
+
+@cache
+def load(name: str) -> Script:
+    """The script of this name, read once."""
+    return parse(name, (resources.files("chasqui.server") / "lua" / f"{name}.lua").read_text("utf-8"))
+
+
+def names() -> list[str]:
+    """Every script there is, in alphabetical order."""
+    files = (resources.files("chasqui.server") / "lua").iterdir()
+    return sorted(file.name.removesuffix(".lua") for file in files if file.name.endswith(".lua"))
+
+
+def text(name: str) -> str:
+    """The script as the server must be given it."""
+    return load(name).text
+
+
+@cache
+def sha(name: str) -> str:
+    """The digest that EVALSHA wants."""
+    return load(name).sha
+
+
+def read_only(name: str) -> bool:
+    """Whether the script promises to write nothing."""
+    return "no-writes" in load(name).flags
+
+
+def script(name: str, *, rest: Sequence[Word] = (), **named: Word) -> Call:
+    """A call of this script, with its keys and arguments by the names of its header.
+
+    A name too many or too few is a `TypeError` here, before anything is sent.
+    """
+    spec = load(name)
+    _check_names(spec, named, rest)
+    keys = tuple(_as_key(named[key]) for key in spec.keys)
+    args = tuple(named[arg] for arg in spec.args)
+    return Call(("EVALSHA", sha(name), len(keys), *keys, *args, *rest), keys=keys, script=name)
+
+
+def _check_names(spec: Script, named: Iterable[str], rest: Sequence[Word]) -> None:
+    wanted, given = {*spec.keys, *spec.args}, set(named)
+    if wanted != given:
+        raise TypeError(
+            f"{spec.name}.lua: missing {sorted(wanted - given)}, unexpected {sorted(given - wanted)}"
+        )
+    if rest and spec.rest is None:
+        raise TypeError(f"{spec.name}.lua takes no list after its arguments")
+
+
+def _as_key(word: Word) -> str | bytes:
+    if isinstance(word, str | bytes):
+        return word
+    raise TypeError(f"a key is text, not {word!r}")
+
+
+def reference() -> str:
+    """The reference page of all scripts, made from their headers."""
+    return _INTRODUCTION + "".join(_section(load(name)) for name in names())
+
+
+_INTRODUCTION = """\
+# The Lua scripts
+
+Made from the headers in `engine/chasqui/server/lua/`; renew it with `make docs`.
+
+Every script checks first, writes next and acknowledges last, so a refused write leaves the job where it was.
+Running one twice is running it once. All keys are passed and lie in one cluster slot. A `cap` is an approximate
+`MAXLEN`. Scripts flagged `allow-oom` move or settle jobs, so that a full server can still be drained.
+"""
+
+
+def _section(spec: Script) -> str:
+    args = [f"`{arg}`" for arg in spec.args] + ([f"`{spec.rest}` …"] if spec.rest else [])
+    lines = [
+        f"\n## {spec.name}\n\n{spec.purpose}\n",
+        f"* keys: {', '.join(f'`{key}`' for key in spec.keys)}",
+        f"* arguments: {', '.join(args) or 'none'}",
+        f"* returns: {spec.returns}",
+        *([f"* flags: {', '.join(f'`{flag}`' for flag in spec.flags)}"] if spec.flags else []),
+    ]
+    return "\n".join(lines) + "\n"

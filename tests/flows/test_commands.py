@@ -1,0 +1,197 @@
+"""The words that builders say, and the flows among them with canned replies: no server, round trips counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui.errors import ServerError
+from chasqui.server.call import Call
+from chasqui.server.commands import Commands, Delivery, Entry, Fire, Fired, Group, Lease, scored, time_ms
+from chasqui.server.features import Features
+from chasqui.wire.keys import Keys
+from tests import golden
+from tests.flows.play import play, play_through
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chasqui.server.call import Word
+
+NATIVE = Commands(Features(idmp=True, ackdel=True, claim=True, kind="redis", version="8.6.3"))
+STAND_INS = Commands(Features(idmp=False, ackdel=False, claim=False, kind="redis", version="7.0.15"))
+MAIL = Keys("mail")
+STREAM = "{chasqui:mail}:stream"
+
+
+def on_the_wire(call: Call) -> list[str]:
+    """A call's words in hex, as the vectors write them."""
+    return [(word if isinstance(word, bytes) else str(word).encode()).hex() for word in call.words]
+
+
+# The reference's own words
+
+
+def test_adding_says_what_the_reference_says(record_property: Callable[[str, object], None]) -> None:
+    def check(item: golden.Item) -> None:
+        found = {name: item["hex"][name] for name in ("d", "n") if item["hex"][name] is not None}
+        fields: list[Word] = [word for name, value in found.items() for word in (name, bytes.fromhex(value))]
+        keys, told = Keys(item["context"]["queue"]), item["expect"]
+        call = NATIVE.add_entry(keys, told["idmp_producer"], told["id"], fields, cap=told["maxlen"])
+        assert on_the_wire(call) == item["hex"]["argv"]
+
+    golden.walk("stream_entry", check, record_property)
+
+
+def test_adding_in_bulk_says_what_the_reference_says() -> None:
+    bulks = [item for item in golden.items("command") if item["case"] == "add_bulk"]
+    assert bulks
+    for item in bulks:
+        for job_id, argv in zip(item["context"]["ids"], item["hex"]["argvs"], strict=True):
+            words = [bytes.fromhex(word) for word in argv]
+            call = NATIVE.add_entry(
+                Keys(item["context"]["queue"]), words[3].decode(), job_id, words[9:], cap=1_000_000
+            )
+            assert on_the_wire(call) == argv
+
+
+def test_scheduling_says_what_the_reference_says_or_passes_it_the_same(
+    record_property: Callable[[str, object], None],
+) -> None:
+    def check(item: golden.Item) -> None:
+        argv, context = item["hex"].get("argv"), item["context"]
+        if argv is None:
+            return
+        keys, member = Keys(context["queue"]), bytes.fromhex(item["hex"]["member"])
+        if "marker_ttl_secs" not in context:
+            assert on_the_wire(NATIVE.schedule(keys, member, context["score"])) == argv
+            return
+        told = item["expect"]["envelope"]
+        call = NATIVE.schedule_once(keys, told["id"], member, context["score"], now_ms=told["created_at_ms"])
+        assert on_the_wire(call)[2:] == argv[2:]
+        assert call.words[6] == context["marker_ttl_secs"]
+
+    golden.walk("delayed_member", check, record_property)
+
+
+def test_storing_a_result_says_what_the_reference_says(
+    record_property: Callable[[str, object], None],
+) -> None:
+    def check(item: golden.Item) -> None:
+        context, data = item["context"], bytes.fromhex(item["hex"]["value"])
+        ttl_s = item["expect"]["ex_seconds"]
+        call = NATIVE.store_result(Keys(context["queue"]), context["job_id"], data, ttl_s=ttl_s)
+        assert on_the_wire(call) == item["hex"]["argv"]
+
+    golden.walk("result", check, record_property)
+
+
+def test_reading_says_what_the_reference_says() -> None:
+    flow = NATIVE.read_group(MAIL, "default", "c-1", count=64, claim_idle_ms=30_000, block_ms=5000)
+    _, [[call]] = play_through(flow, [[None]])
+    said = f"XREADGROUP GROUP default c-1 COUNT 64 BLOCK 5000 CLAIM 30000 STREAMS {STREAM} >"
+    assert [str(word) for word in call.words] == said.split()
+    assert (call.block_ms, call.keys) == (5000, (STREAM,))
+
+
+def test_settling_says_what_the_reference_says() -> None:
+    call = NATIVE.settle(MAIL, "default", ["1-0", "2-0"])
+    assert call == Call(("XACKDEL", STREAM, "default", "IDS", 2, "1-0", "2-0"), keys=(STREAM,))
+
+
+@pytest.mark.parametrize(
+    ("call", "script"),
+    [
+        (STAND_INS.add_entry(MAIL, "p", "job", ["d", b""]), "add_once"),
+        (STAND_INS.settle(MAIL, "default", ["1-0"]), "ack_delete"),
+        (next(STAND_INS.read_group(MAIL, "default", "c", count=1, claim_idle_ms=1))[0], "read_ready"),
+    ],
+)
+def test_a_server_without_the_new_words_gets_a_script(call: Call, script: str) -> None:
+    assert call.script == script
+
+
+# Reading
+
+
+ROWS = [[b"1-0", [b"d", b"x"], 1500, 2], [b"2-0", [b"d", b"y"], 0, 0]]
+DELIVERIES = [Delivery(b"1-0", [b"d", b"x"], 1500, 2), Delivery(b"2-0", [b"d", b"y"])]
+
+
+@pytest.mark.parametrize(
+    "reply", [[[STREAM.encode(), ROWS]], {STREAM.encode(): ROWS}], ids=["resp2", "resp3"]
+)
+def test_a_native_read_is_one_round_trip(reply: object) -> None:
+    flow = NATIVE.read_group(MAIL, "g", "c", count=9, claim_idle_ms=1000, block_ms=50)
+    assert play(flow, [[reply]]) == (DELIVERIES, 1)
+
+
+def test_a_read_by_stand_in_is_one_round_trip_while_there_is_work() -> None:
+    flow = STAND_INS.read_group(MAIL, "g", "c", count=9, claim_idle_ms=1000, block_ms=50)
+    assert play(flow, [[ROWS]]) == (DELIVERIES, 1)
+
+
+def test_a_read_by_stand_in_blocks_in_a_second_round_trip_when_there_is_none() -> None:
+    flow = STAND_INS.read_group(MAIL, "g", "c", count=9, claim_idle_ms=1000, block_ms=50)
+    value, batches = play_through(flow, [[[]], [[[STREAM.encode(), [[b"2-0", [b"d", b"y"]]]]]]])
+    assert value == [Delivery(b"2-0", [b"d", b"y"], idle_ms=0, delivered_before=0)]
+    assert [batch[0].block_ms for batch in batches] == [None, 50]
+
+
+def test_a_read_that_may_not_block_does_not() -> None:
+    flow = STAND_INS.read_group(MAIL, "g", "c", count=9, claim_idle_ms=1000)
+    assert play(flow, [[[]]]) == ([], 1)
+
+
+# Other flows and values
+
+
+def test_a_group_that_exists_is_no_error_and_any_other_refusal_is() -> None:
+    assert play(NATIVE.ensure_group(MAIL, "g"), [[b"OK"]]) == (True, 1)
+    busy = ServerError("BUSYGROUP Consumer Group name already exists", code="BUSYGROUP")
+    assert play(NATIVE.ensure_group(MAIL, "g"), [[busy]]) == (False, 1)
+    with pytest.raises(ServerError, match="full"):
+        play(NATIVE.ensure_group(MAIL, "g"), [[ServerError("full", code="OOM")]])
+
+
+def test_ghosts_are_dropped_page_by_page_each_after_the_last() -> None:
+    value, batches = play_through(
+        NATIVE.drop_ghosts(MAIL, "g", page=2), [[[2, b"7-1"]], [[1, b"9-0"]], [[0, b""]]]
+    )
+    assert value == 3
+    assert [batch[0].words[-2] for batch in batches] == ["-", "(7-1", "(9-0"]
+
+
+def test_an_empty_schedule_needs_one_round_trip_and_a_page_of_specs_two() -> None:
+    assert play(NATIVE.specs_page(MAIL, 0, 10), [[[]]]) == ([], 1)
+    specs, rounds = play(
+        NATIVE.specs_page(MAIL, 0, 10), [[[b"a", b"5", b"b", b"6"]], [[b"s", b"1"], [None, None]]]
+    )
+    assert [(spec.key, spec.next_ms, spec.data, spec.fired) for spec in specs] == [
+        (b"a", 5, b"s", b"1"),
+        (b"b", 6, None, None),
+    ]
+    assert rounds == 2
+
+
+def test_every_key_a_call_names_is_among_its_keys() -> None:
+    call = NATIVE.fire_repeat(MAIL, "tick", [Fire(1, b"d", "n")], due_ms=1, next_ms=None)
+    assert call.keys == (MAIL.stream, MAIL.delayed, MAIL.repeat, MAIL.repeat_spec("tick"))
+    assert NATIVE.results(MAIL, ["1", "2"]).keys == (MAIL.result("1"), MAIL.result("2"))
+
+
+def test_replies_read_the_same_in_either_protocol() -> None:
+    assert scored([b"m", b"1794797012371", b"n", b"-inf"]) == [(b"m", 1794797012371), (b"n", -(2**53))]
+    assert scored([[b"m", 1794797012371.0]]) == [(b"m", 1794797012371)]
+    row = [b"name", b"g", b"consumers", 1, b"pending", 2, b"last-delivered-id", b"3-0", b"lag", None]
+    in_resp3 = dict(zip(row[::2], row[1::2], strict=True))
+    assert Group.list_of([row]) == Group.list_of([in_resp3]) == [Group(b"g", 1, 2, b"3-0", None)]
+
+
+def test_obscure_replies_become_values() -> None:
+    assert Fired.of(None) == Fired(0, removed=False, stale=True)
+    assert Fired.of([3, 1]) == Fired(3, removed=True)
+    assert Lease.of([0, b"ada", -1]) == Lease(mine=False, holder=b"ada", ttl_ms=None)
+    assert Entry.list_of([[b"1-0", [b"d", b"x"]]]) == [Entry(b"1-0", [b"d", b"x"])]
+    assert time_ms([b"1794797012", b"371999"]) == 1794797012371

@@ -1,0 +1,58 @@
+"""Benches on every kind of server, and on the newest one a second time with the stand-ins forced."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from chasqui.server.commands import Commands
+from chasqui.server.features import Features
+from chasqui.server.link import Link
+from tests.live.bench import Bench, Outcome, agreed, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.server_binaries import Kind
+    from tests.servers import Server
+
+STAND_INS = Features(idmp=False, ackdel=False, claim=False, kind="any", version="any")
+
+
+class Everywhere(Protocol):
+    def __call__(self, story: Callable[[Bench], Any]) -> Outcome: ...
+
+
+@pytest.fixture(scope="session")
+def variants(all_servers: dict[Kind, Server]) -> Iterator[dict[str, tuple[Link, Commands]]]:
+    """Every server with what it can do by itself, and each that can do something without that."""
+    with ExitStack() as stack:
+        found: dict[str, tuple[Link, Commands]] = {}
+        for kind, server in all_servers.items():
+            link = stack.enter_context(Link.open(server.url))
+            native = link.features()
+            found[kind] = (link, Commands(native))
+            if native.idmp or native.ackdel or native.claim:
+                found[f"{kind} with stand-ins"] = (link, Commands(STAND_INS))
+        yield found
+
+
+@pytest.fixture
+def benches(variants: dict[str, tuple[Link, Commands]], queue: str) -> list[Bench]:
+    return [
+        Bench(label, link, commands, f"{queue}-{uuid.uuid4().hex[:4]}")
+        for label, (link, commands) in variants.items()
+    ]
+
+
+@pytest.fixture
+def everywhere(benches: list[Bench]) -> Everywhere:
+    """Play one story on every bench; it must end the same everywhere, and that end is the answer."""
+
+    def play(story: Callable[[Bench], Any]) -> Outcome:
+        return agreed([(bench.label, outcome(bench, story)) for bench in benches])
+
+    return play

@@ -1,0 +1,819 @@
+"""Every primitive, once on every kind of server and once more with stand-ins for the native words.
+
+A story must end the same everywhere: the answers and every key left behind. What that end should be is said here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chasqui.errors import ArgumentError, NoGroup, ServerError, WrongType
+from chasqui.server.commands import (
+    MAX_FIELDS,
+    Consumer,
+    Entry,
+    Fire,
+    Fired,
+    Group,
+    Lease,
+    Letter,
+    PendingEntry,
+    Promoted,
+    scored,
+)
+from tests.live.bench import GROUP, Bench
+
+if TYPE_CHECKING:
+    from chasqui.server.call import Word
+    from tests.live.conftest import Everywhere
+
+ENVELOPE = b"\x94\xa1x\xc4\x01\x01\xcf\x00\x00\x01\xa1\xe2\x3c\x61\xd6\x00"
+SHOWN = ENVELOPE.decode(errors="backslashreplace")
+
+
+def member(name: bytes, envelope: bytes = ENVELOPE) -> bytes:
+    return len(name).to_bytes(4, "little") + name + envelope
+
+
+def shown(data: bytes) -> str:
+    return data.decode(errors="backslashreplace")
+
+
+# Adding
+
+
+def test_adding_an_id_again_answers_the_first_entry(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        add = b.commands.add_entry
+        first = b.do(add(b.keys, "p-1", "job-1", ["d", b"one", "n", "mail"], cap=1000))
+        assert b.do(add(b.keys, "p-1", "job-1", ["d", b"other bytes"], cap=1000)) == first
+        another_producer = b.do(add(b.keys, "p-2", "job-1", ["d", b"two"]))
+        another_job = b.do(add(b.keys, "p-1", "job-2", ["d", b"three"]))
+        assert first < another_producer < another_job
+        return [first, another_producer, another_job]
+
+    outcome = everywhere(story)
+    assert outcome.told == ["id", "id", "id"]
+    assert outcome.left == {
+        "stream": {"entries": [["d", "one", "n", "mail"], ["d", "two"], ["d", "three"]]},
+    }
+
+
+def test_an_id_stays_known_after_its_job_is_done_but_not_after_its_stream_is_gone(
+    everywhere: Everywhere,
+) -> None:
+    def story(b: Bench) -> Any:
+        add = b.commands.add_entry(b.keys, "p", "job", ["d", b"x"])
+        first = b.do(add)
+        b.say("XDEL", b.keys.stream, first)
+        again = b.do(add)
+        b.say("DEL", b.keys.stream)
+        return [first == again, b.do(add) is not None]
+
+    outcome = everywhere(story)
+    assert outcome.told == [True, True]
+    assert outcome.left == {"stream": {"entries": [["d", "x"]]}}
+
+
+def test_only_the_stand_in_marks_an_added_id_and_for_as_long_as_a_native_server_knows_it(
+    benches: list[Bench],
+) -> None:
+    for b in benches:
+        b.do(b.commands.add_entry(b.keys, "p", "job", ["d", b"x"]))
+        if b.commands.features.idmp:
+            assert b.marks() == []
+            continue
+        [mark] = b.marks()
+        assert mark.decode() == b.keys.added_marker("p", "job")
+        assert 95_000 < b.say("PTTL", mark) <= 100_000
+
+
+def test_adding_anyway_asks_nothing(everywhere: Everywhere) -> None:
+    outcome = everywhere(
+        lambda b: [b.do(b.commands.add_anyway(b.keys, ["d", b"x"], cap=9)) for _ in range(2)]
+    )
+    assert outcome.told == ["id", "id"]
+    assert outcome.left == {"stream": {"entries": [["d", "x"], ["d", "x"]]}}
+
+
+def test_a_cap_lets_the_server_trim_and_no_cap_does_not(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        for number in range(300):
+            b.do(b.commands.add_entry(b.keys, "p", f"capped-{number}", ["d", b"x"], cap=100))
+        capped = b.do(b.commands.length(b.keys.stream))
+        b.say("DEL", b.keys.stream)
+        for number in range(300):
+            b.do(b.commands.add_entry(b.keys, "p", f"free-{number}", ["d", b"x"]))
+        free = b.do(b.commands.length(b.keys.stream))
+        b.say("DEL", b.keys.stream)
+        return [100 <= capped < 300, free]
+
+    assert everywhere(story).told == [True, 300]
+
+
+def test_a_unique_add_tells_created_from_duplicate_and_shares_its_ids_with_delayed_jobs(
+    everywhere: Everywhere,
+) -> None:
+    def story(b: Bench) -> Any:
+        now, unique = b.now_ms(), b.commands.add_unique
+        return [
+            b.do(unique(b.keys, "job", ["d", b"x"], ttl_s=3600)),
+            b.do(unique(b.keys, "job", ["d", b"x"], ttl_s=3600)),
+            b.do(b.commands.schedule_once(b.keys, "job", member(b""), now + 9000, now_ms=now)),
+        ]
+
+    outcome = everywhere(story)
+    assert outcome.told == ["id", None, 0]
+    assert outcome.left == {
+        "dlid:job": {"value": "1", "expires_in_s": 3600},
+        "stream": {"entries": [["d", "x"]]},
+    }
+
+
+# Groups and reading
+
+
+def test_a_group_is_made_from_the_first_entry_and_only_once(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.add(b"waiting since before")
+        made = [b.run(b.commands.ensure_group(b.keys, GROUP)) for _ in range(2)]
+        read = b.run(b.commands.read_group(b.keys, GROUP, "ada", count=9, claim_idle_ms=1000))
+        return [made, [delivery.fields for delivery in read]]
+
+    assert everywhere(story).told == [[True, False], [["d", "waiting since before"]]]
+
+
+def test_a_group_cannot_be_made_on_something_else(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.say("SET", b.keys.stream, "no stream")
+        with pytest.raises(WrongType):
+            b.run(b.commands.ensure_group(b.keys, GROUP))
+        return "refused"
+
+    assert everywhere(story).left == {"stream": "no stream"}
+
+
+def read(b: Bench, consumer: str, count: int = 10, idle_ms: int = 60_000, block_ms: int | None = None) -> Any:
+    """What a consumer is given; idle times are volatile, so only whether there was one is told."""
+    flow = b.commands.read_group(
+        b.keys, GROUP, consumer, count=count, claim_idle_ms=idle_ms, block_ms=block_ms
+    )
+    return [[d.fields[1], d.idle_ms >= idle_ms, d.delivered_before] for d in b.run(flow)]
+
+
+def test_reading_gives_abandoned_entries_with_their_history_and_then_new_ones(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        abandoned, _ = b.deliver(b"abandoned", b"kept")
+        b.make_idle(abandoned, 70_000)
+        b.add(b"new")
+        first = read(b, "bob")
+        b.make_idle(abandoned, 80_000)
+        return [first, read(b, "cyd"), read(b, "cyd")]
+
+    outcome = everywhere(story)
+    assert outcome.told == [
+        [["abandoned", True, 1], ["new", False, 0]],
+        [["abandoned", True, 2]],
+        [],
+    ]
+    assert outcome.left["stream"]["groups"] == {
+        GROUP: {
+            "consumers": ["ada", "bob", "cyd"],
+            "pending": [[1, "cyd", 3], [2, "ada", 1], [3, "bob", 1]],
+        }
+    }
+
+
+def test_reading_never_gives_more_than_asked_for(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        for entry_id in b.deliver(b"1", b"2", b"3"):
+            b.make_idle(entry_id, 70_000)
+        b.add(b"4", b"5")
+        return [[row[0] for row in read(b, "bob", count=2)] for _ in range(4)]
+
+    assert everywhere(story).told == [["1", "2"], ["3", "4"], ["5"], []]
+
+
+def test_reading_passes_over_deleted_entries_however_many_and_leaves_their_rows(
+    everywhere: Everywhere,
+) -> None:
+    def story(b: Bench) -> Any:
+        ids = b.deliver(*(b"%d" % number for number in range(150)))
+        b.say("XCLAIM", b.keys.stream, GROUP, "ada", 0, *ids, "IDLE", 70_000, "JUSTID")
+        b.say("XDEL", b.keys.stream, *ids[:149])
+        return [read(b, "bob", count=5), b.run(b.commands.drop_ghosts(b.keys, GROUP, page=40))]
+
+    outcome = everywhere(story)
+    assert outcome.told == [[["149", True, 1]], 149]
+    assert outcome.left["stream"]["groups"][GROUP]["pending"] == [[1, "bob", 2]]
+
+
+def test_reading_waits_no_longer_than_told_and_makes_the_consumer_known(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.run(b.commands.ensure_group(b.keys, GROUP))
+        return read(b, "ada", block_ms=20)
+
+    outcome = everywhere(story)
+    assert outcome.told == []
+    assert outcome.left["stream"]["groups"] == {GROUP: {"consumers": ["ada"], "pending": []}}
+
+
+def test_reading_without_a_group_says_so(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.add(b"x")
+        with pytest.raises(NoGroup):
+            read(b, "ada")
+        return "refused"
+
+    everywhere(story)
+
+
+# Settling
+
+
+def test_settling_tells_for_each_entry_whether_it_was_pending(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        done, deleted, running = b.deliver(b"done", b"deleted meanwhile", b"running")
+        [unread] = b.add(b"unread")
+        b.say("XDEL", b.keys.stream, deleted)
+        settle = b.commands.settle
+        return [
+            b.do(settle(b.keys, GROUP, [done, done, deleted, unread, b"1-1"])),
+            b.do(settle(b.keys, GROUP, [done])),
+            b.do(settle(b.keys, "no such group", [running])),
+        ]
+
+    outcome = everywhere(story)
+    assert outcome.told == [[1, -1, 1, -1, -1], [-1], [-1]]
+    assert outcome.left == {
+        "stream": {
+            "entries": [["d", "running"], ["d", "unread"]],
+            "groups": {GROUP: {"consumers": ["ada"], "pending": [[1, "ada", 1]]}},
+        }
+    }
+
+
+def test_settling_where_there_is_no_stream_is_no_error(everywhere: Everywhere) -> None:
+    assert everywhere(lambda b: b.do(b.commands.settle(b.keys, GROUP, [b"1-1"]))).told == [-1]
+
+
+def test_a_result_is_stored_only_by_the_one_who_settles(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        [entry_id] = b.deliver(b"x")
+        settle = b.commands.settle_with_result
+        first = b.do(settle(b.keys, GROUP, entry_id, "job", b"\xc3", ttl_s=60))
+        return [first, b.do(settle(b.keys, GROUP, entry_id, "job", b"\xc2", ttl_s=60))]
+
+    outcome = everywhere(story)
+    assert outcome.told == [1, -1]
+    assert outcome.left["result:job"] == {"value": "\\xc3", "expires_in_s": 60}
+    assert outcome.left["stream"] == {"entries": [], "groups": {GROUP: {"consumers": ["ada"], "pending": []}}}
+
+
+def test_results_are_read_in_the_order_asked(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.do(b.commands.store_result(b.keys, "two", b"2", ttl_s=60))
+        b.do(b.commands.store_result(b.keys, "one", b"1", ttl_s=60))
+        return b.do(b.commands.results(b.keys, ["one", "none", "two"]))
+
+    assert everywhere(story).told == ["1", None, "2"]
+
+
+# Keeping and giving back
+
+
+def test_renewing_keeps_what_is_ours_and_steals_nothing_back(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        mine, stolen, settled, deleted = b.deliver(b"mine", b"stolen", b"settled", b"deleted")
+        for entry_id in (mine, stolen):
+            b.make_idle(entry_id, 50_000)
+        b.say("XCLAIM", b.keys.stream, GROUP, "bob", 0, stolen)
+        b.make_idle(stolen, 50_000)
+        b.do(b.commands.settle(b.keys, GROUP, [settled]))
+        b.say("XDEL", b.keys.stream, deleted)
+        lost = b.do(b.commands.renew(b.keys, GROUP, "ada", [mine, stolen, settled, deleted]))
+        assert lost == [stolen, settled, deleted]
+        return [b.pending(mine)[2] < 50_000, b.pending(stolen)[2] >= 50_000]
+
+    outcome = everywhere(story)
+    assert outcome.told == [True, True]
+    assert outcome.left["stream"]["groups"][GROUP]["pending"] == [[1, "ada", 1], [2, "bob", 2]]
+
+
+def test_what_is_handed_back_is_taken_at_once_as_if_never_delivered(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        unstarted, tried, stolen = b.deliver(b"unstarted", b"tried before", b"stolen")
+        b.say("XCLAIM", b.keys.stream, GROUP, "ada", 0, tried)
+        b.say("XCLAIM", b.keys.stream, GROUP, "bob", 0, stolen)
+        handed_back = b.do(b.commands.hand_back(b.keys, GROUP, "ada", [unstarted, tried, stolen]))
+        return [handed_back, b.pending(tried)[1], sorted(read(b, "cyd"))]
+
+    outcome = everywhere(story)
+    assert outcome.told == [
+        2,
+        "released",
+        [["tried before", True, 1], ["unstarted", True, 0]],
+    ]
+
+
+def test_only_consumers_with_nothing_pending_are_dropped(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.deliver(b"x", to="busy")
+        for name in ("idle-1", "idle-2"):
+            b.say("XGROUP", "CREATECONSUMER", b.keys.stream, GROUP, name)
+        return b.do(b.commands.drop_consumers(b.keys, GROUP, ["idle-1", "busy", "idle-2", "unknown"]))
+
+    outcome = everywhere(story)
+    assert outcome.told == ["busy"]
+    assert outcome.left["stream"]["groups"][GROUP]["consumers"] == ["busy"]
+
+
+# Delayed jobs
+
+
+def test_a_job_is_scheduled_once_per_id_and_can_be_found_and_cancelled(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        now = b.now_ms()
+        schedule = b.commands.schedule_once(b.keys, "job", member(b"mail"), now + 60_999, now_ms=now)
+        scheduled = [b.do(schedule), b.do(schedule)]
+        before = b.dump()
+        found = b.run(b.commands.find_delayed(b.keys, "job"))
+        assert found == (member(b"mail"), now + 60_999)
+        cancelled = [b.do(b.commands.cancel_delayed(b.keys, "job")) for _ in range(2)]
+        return [scheduled, before, cancelled, b.run(b.commands.find_delayed(b.keys, "job"))]
+
+    outcome = everywhere(story)
+    scheduled, before, cancelled, found = outcome.told
+    assert (scheduled, cancelled, found) == ([1, 0], [1, 0], None)
+    assert before == {
+        "delayed": {shown(member(b"mail")): "now+60s"},
+        "didx:job": {"value": shown(member(b"mail")), "expires_in_s": 3660},
+        "dlid:job": {"value": "1", "expires_in_s": 3660},
+    }
+    assert outcome.left == {}
+
+
+def test_a_cancel_that_comes_too_late_keeps_the_marker(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        now = b.now_ms()
+        b.do(b.commands.schedule_once(b.keys, "job", member(b""), now - 1, now_ms=now))
+        promoted = Promoted.of(b.do(b.commands.promote(b.keys, batch=10)))
+        late = b.do(b.commands.cancel_delayed(b.keys, "job"))
+        b.do(b.commands.forget_indexes(b.keys, ["job"]))
+        return [promoted.count, late]
+
+    outcome = everywhere(story)
+    assert outcome.told == [1, 0]
+    assert set(outcome.left) == {"stream", "dlid:job"}
+
+
+def test_delayed_jobs_without_an_id_are_moved_and_removed_by_their_bytes(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        do, commands, now = b.do, b.commands, b.now_ms()
+        for name in (b"a", b"b", b"c"):
+            do(commands.schedule(b.keys, member(name), now + 3_600_000))
+        moved = do(commands.move_delayed(b.keys, member(b"b"), now - 20_000))
+        missing = do(commands.move_delayed(b.keys, member(b"x"), now))
+        removed = do(commands.remove_delayed(b.keys, [member(b"c"), member(b"x")]))
+        counts = [do(commands.delayed_count(b.keys)), do(commands.delayed_due(b.keys, now))]
+        page = [name for name, _ in scored(do(commands.delayed_page(b.keys, 1, 5)))]
+        return [moved, missing, removed, counts, page]
+
+    outcome = everywhere(story)
+    assert outcome.told == [1, 0, 1, [2, 1], [shown(member(b"a"))]]
+    assert outcome.left == {"delayed": {shown(member(b"b")): "now-20s", shown(member(b"a")): "now+3600s"}}
+
+
+def test_promoting_moves_what_is_due_in_order_and_tells_how_late_the_rest_is(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        now = b.now_ms()
+        for name, distance in ((b"late", -50_000), (b"", -40_000), (b"later", -30_000), (b"not due", 90_000)):
+            b.do(b.commands.schedule(b.keys, member(name), now + distance))
+        runs = [Promoted.of(b.do(b.commands.promote(b.keys, batch=2, cap=1000))) for _ in range(3)]
+        assert 30_000 <= runs[0].lag_ms < 60_000
+        return [[run.count, run.depth, run.lag_ms > 0, run.quarantined, list(run.envelopes)] for run in runs]
+
+    outcome = everywhere(story)
+    assert outcome.told == [[2, 2, True, 0, [SHOWN, SHOWN]], [1, 1, False, 0, [SHOWN]], [0, 1, False, 0, []]]
+    assert outcome.left == {
+        "stream": {
+            "entries": [["d", SHOWN, "n", "late"], ["d", SHOWN], ["d", SHOWN, "n", "later"]],
+        },
+        "delayed": {shown(member(b"not due")): "now+90s"},
+    }
+
+
+LONG = "ж".encode() * 74
+GARBAGE = [
+    b"",
+    b"abc",
+    b"\xf4\x01\x00\x00jfcws",
+    b"\x02\x00\x00\x00nm",
+    b"\x04\x00\x00\x00mail\xc1",
+    b"\xff\xff\xff\xff",
+]
+
+
+@pytest.mark.parametrize(
+    ("stored", "name", "envelope"),
+    [
+        (b"\x04\x00\x00\x00mail" + ENVELOPE, "mail", ENVELOPE),
+        (b"\x00\x01\x00\x00" + b"n" * 256 + ENVELOPE, "n" * 256, ENVELOPE),
+        (b"\x2c\x01\x00\x00" + "ж".encode() * 150 + ENVELOPE, "ж" * 150, ENVELOPE),
+        (b"\x04mail" + ENVELOPE, "mail", ENVELOPE),
+        (b"\x00" + ENVELOPE, "", ENVELOPE),
+        (b"\x94" + LONG + ENVELOPE, LONG.decode(), ENVELOPE),
+        (ENVELOPE, "", ENVELOPE),
+        (
+            b"\x94\xa4long\xc5\x00\xc8" + b"\x81" * 200 + b"\x01\x00",
+            "",
+            b"\x94\xa4long\xc5\x00\xc8" + b"\x81" * 200 + b"\x01\x00",
+        ),
+        (b"\xdc\x00\x04" + ENVELOPE[1:], "", b"\xdc\x00\x04" + ENVELOPE[1:]),
+        (b"\x00\x00\x00\x00\x94broken", "", b"\x94broken"),
+    ],
+    ids=[
+        "u32le",
+        "u32le-256",
+        "u32le-beyond-the-cap",
+        "u8",
+        "u8-empty",
+        "u8-148",
+        "bare",
+        "bare-150-deep",
+        "bare-array16",
+        "unreadable",
+    ],
+)
+def test_promoting_reads_all_three_forms_of_a_member(
+    everywhere: Everywhere, stored: bytes, name: str, envelope: bytes
+) -> None:
+    def story(b: Bench) -> Any:
+        b.do(b.commands.schedule(b.keys, stored, 1))
+        return Promoted.of(b.do(b.commands.promote(b.keys, batch=10))).count
+
+    outcome = everywhere(story)
+    assert outcome.told == 1
+    fields = ["d", shown(envelope), *(["n", name] if name else [])]
+    assert outcome.left == {"stream": {"entries": [fields]}}
+
+
+def test_promoting_quarantines_garbage_with_all_its_bytes_and_goes_on(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        for score, garbage in enumerate(GARBAGE):
+            b.do(b.commands.schedule(b.keys, garbage, score))
+        b.say("ZADD", b.keys.delayed, "-inf", "endless", "+inf", "never")
+        b.do(b.commands.schedule(b.keys, member(b"good"), 1000))
+        promoted = Promoted.of(b.do(b.commands.promote(b.keys, batch=100)))
+        letters = Entry.list_of(b.do(b.commands.oldest(b.keys.dlq, 100)))
+        kept = {(entry.fields[1], entry.fields[9]) for entry in letters}
+        assert kept == {(b"endless", b"-inf"), *((data, b"%d" % score) for score, data in enumerate(GARBAGE))}
+        assert {tuple(entry.fields[::2]) for entry in letters} == {
+            (b"d", b"source_id", b"reason", b"detail", b"due_ms")
+        }
+        assert {entry.fields[5] for entry in letters} == {b"malformed"}
+        return [promoted.count, promoted.depth, promoted.lag_ms, promoted.quarantined]
+
+    outcome = everywhere(story)
+    assert outcome.told == [1, 1, 0, len(GARBAGE) + 1]
+    assert outcome.left["stream"]["entries"] == [["d", SHOWN, "n", "good"]]
+
+
+def test_garbage_that_cannot_be_quarantined_stays_and_blocks_nobody(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.say("SET", b.keys.dlq, "no stream")
+        b.do(b.commands.schedule(b.keys, b"abc", 1))
+        b.do(b.commands.schedule(b.keys, member(b"good"), 2))
+        promoted = Promoted.of(b.do(b.commands.promote(b.keys, batch=100)))
+        return [promoted.count, promoted.depth, promoted.lag_ms > 0, promoted.quarantined]
+
+    outcome = everywhere(story)
+    assert outcome.told == [1, 1, True, 0]
+    assert outcome.left["delayed"] == {"abc": 1.0}
+
+
+def test_a_failed_job_is_parked_by_the_servers_clock_and_only_by_its_owner(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        [entry_id] = b.deliver(b"x")
+        park = b.commands.park_retry
+        stranger = b.do(park(b.keys, GROUP, "bob", entry_id, member(b"mail"), delay_ms=100_000))
+        before = b.now_ms()
+        due = b.do(park(b.keys, GROUP, "ada", entry_id, member(b"mail"), delay_ms=100_000))
+        assert before + 100_000 <= due <= b.now_ms() + 100_000
+        assert due == int(b.say("ZSCORE", b.keys.delayed, member(b"mail")))
+        return [stranger, b.do(park(b.keys, GROUP, "ada", entry_id, member(b"mail"), delay_ms=1))]
+
+    outcome = everywhere(story)
+    assert outcome.told == [None, None]
+    assert outcome.left == {
+        "stream": {"entries": [], "groups": {GROUP: {"consumers": ["ada"], "pending": []}}},
+        "delayed": {shown(member(b"mail")): "now+100s"},
+    }
+
+
+# Dead letters
+
+
+def test_a_job_is_buried_once_and_only_by_its_owner(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        [entry_id] = b.deliver(b"x")
+        fields: list[Word] = [
+            "d",
+            b"x",
+            "n",
+            "mail",
+            "source_id",
+            entry_id,
+            "reason",
+            "unrecoverable",
+            "detail",
+            "no",
+        ]
+        bury = b.commands.bury
+        return [
+            b.do(bury(b.keys, GROUP, "bob", entry_id, fields, cap=100)),
+            b.do(bury(b.keys, GROUP, "ada", entry_id, fields, cap=100)),
+            b.do(bury(b.keys, GROUP, "ada", entry_id, fields)),
+        ]
+
+    outcome = everywhere(story)
+    assert outcome.told == [None, "id", None]
+    letter = ["d", "x", "n", "mail", "source_id", "id", "reason", "unrecoverable", "detail", "no"]
+    assert outcome.left == {
+        "dlq": {"entries": [letter]},
+        "stream": {"entries": [], "groups": {GROUP: {"consumers": ["ada"], "pending": []}}},
+    }
+
+
+def test_the_largest_dead_letter_fits_and_a_larger_one_is_refused_before_it_is_sent(
+    everywhere: Everywhere,
+) -> None:
+    def story(b: Bench) -> Any:
+        [entry_id] = b.deliver(b"x")
+        fields: list[Word] = ["f", b"v"] * MAX_FIELDS
+        with pytest.raises(ArgumentError, match="at most 1000 fields, not 1001"):
+            b.commands.bury(b.keys, GROUP, "ada", entry_id, [*fields, "f", b"v"])
+        return b.do(b.commands.bury(b.keys, GROUP, "ada", entry_id, fields)) is not None
+
+    assert everywhere(story).told is True
+
+
+def test_replaying_tells_for_each_letter_and_stops_at_the_cap_without_trimming(
+    everywhere: Everywhere,
+) -> None:
+    def story(b: Bench) -> Any:
+        b.add(b"unread")
+        dead = [b.say("XADD", b.keys.dlq, "*", "d", data) for data in (b"1", b"2", b"3")]
+        letters = [
+            Letter(dead[0], b"one", "mail"),
+            Letter(b"1-1", b"gone"),
+            Letter(dead[1], b"two"),
+            Letter(dead[2], b"3"),
+        ]
+        first = b.do(b.commands.replay_dead(b.keys, letters, cap=3))
+        return [first, b.do(b.commands.replay_dead(b.keys, letters))]
+
+    outcome = everywhere(story)
+    assert outcome.told == [["id", "gone", "id", "full"], ["gone", "gone", "gone", "id"]]
+    assert outcome.left == {
+        "dlq": {"entries": []},
+        "stream": {
+            "entries": [["d", "unread"], ["d", "one", "n", "mail"], ["d", "two"], ["d", "3"]],
+        },
+    }
+
+
+def test_deleted_letters_are_gone(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        dead = [b.say("XADD", b.keys.dlq, "*", "d", data) for data in (b"1", b"2")]
+        return b.do(b.commands.delete_dead(b.keys, [dead[0], b"1-1"]))
+
+    outcome = everywhere(story)
+    assert outcome.told == 1
+    assert outcome.left == {"dlq": {"entries": [["d", "2"]]}}
+
+
+# Repeatable jobs
+
+
+def test_replacing_a_spec_keeps_its_counter_and_removing_it_forgets_everything(
+    everywhere: Everywhere,
+) -> None:
+    def story(b: Bench) -> Any:
+        upsert, remove = b.commands.upsert_repeat, b.commands.remove_repeat
+        created = b.do(upsert(b.keys, "tick", b"spec 1", next_ms=1000))
+        b.say("HSET", b.keys.repeat_spec("tick"), "fired", 7)
+        replaced = b.do(upsert(b.keys, "tick", b"spec 2", next_ms=2000))
+        held = b.dump()
+        return [created, replaced, held, b.do(remove(b.keys, "tick")), b.do(remove(b.keys, "tick"))]
+
+    outcome = everywhere(story)
+    created, replaced, held, *removed = outcome.told
+    assert (created, replaced, removed) == (1, 0, [1, 0])
+    assert held == {"repeat": {"tick": 2000.0}, "repeat:spec:tick": {"spec": "spec 2", "fired": "7"}}
+    assert outcome.left == {}
+
+
+def test_of_two_schedulers_only_one_fires(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.do(b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000))
+        fire = b.commands.fire_repeat(b.keys, "tick", [Fire(1000, b"job", "mail")], due_ms=1000, next_ms=2000)
+        both = [Fired.of(b.do(fire)), Fired.of(b.do(fire))]
+        return [[fired.count, fired.removed, fired.stale] for fired in both]
+
+    outcome = everywhere(story)
+    assert outcome.told == [[1, False, False], [0, False, True]]
+    assert outcome.left == {
+        "repeat": {"tick": 2000.0},
+        "repeat:spec:tick": {"spec": "spec", "fired": "1"},
+        "stream": {"entries": [["d", "job", "n", "mail"]]},
+    }
+
+
+def test_a_fire_for_later_waits_among_the_delayed_jobs(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        later = b.now_ms() + 200_000
+        b.do(b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000))
+        fires = [Fire(later, ENVELOPE, "mail"), Fire(1000, ENVELOPE)]
+        b.do(b.commands.fire_repeat(b.keys, "tick", fires, due_ms=1000, next_ms=later))
+        return None
+
+    outcome = everywhere(story)
+    assert outcome.left["delayed"] == {shown(member(b"mail")): "now+200s"}
+    assert outcome.left["stream"] == {"entries": [["d", SHOWN]]}
+    assert outcome.left["repeat:spec:tick"]["fired"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("limit", "end_before_ms", "next_ms", "told"),
+    [
+        (2, None, 5000, [2, True, False]),
+        (9, None, 5000, [3, False, False]),
+        (None, 4999, 5000, [3, True, False]),
+        (None, 5000, 5000, [3, False, False]),
+        (None, None, None, [3, True, False]),
+    ],
+)
+def test_a_spec_goes_at_its_limit_or_end_or_without_a_next_time(
+    everywhere: Everywhere, limit: int | None, end_before_ms: int | None, next_ms: int | None, told: list[Any]
+) -> None:
+    def story(b: Bench) -> Any:
+        b.do(b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000))
+        fires = [Fire(number, b"job") for number in (1000, 2000, 3000)]
+        call = b.commands.fire_repeat(
+            b.keys, "tick", fires, due_ms=1000, next_ms=next_ms, limit=limit, end_before_ms=end_before_ms
+        )
+        fired = Fired.of(b.do(call))
+        return [fired.count, fired.removed, fired.stale]
+
+    outcome = everywhere(story)
+    assert outcome.told == told
+    assert ("repeat" in outcome.left, "repeat:spec:tick" in outcome.left) == (not told[1], not told[1])
+    assert len(outcome.left["stream"]["entries"]) == told[0]
+
+
+def test_a_counter_that_is_no_number_stops_the_fire_before_it_is_written(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.do(b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000))
+        b.say("HSET", b.keys.repeat_spec("tick"), "fired", "many")
+        with pytest.raises(ServerError, match="not a whole number"):
+            b.do(b.commands.fire_repeat(b.keys, "tick", [Fire(1, b"job")], due_ms=1000, next_ms=2000))
+        return "refused"
+
+    assert set(everywhere(story).left) == {"repeat", "repeat:spec:tick"}
+
+
+def test_specs_are_listed_by_next_fire_with_what_is_missing_or_odd(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.do(b.commands.upsert_repeat(b.keys, "second", b"spec 2", next_ms=2000))
+        b.do(b.commands.upsert_repeat(b.keys, "first", b"spec 1", next_ms=1000))
+        b.say("HSET", b.keys.repeat_spec("first"), "fired", 3)
+        b.say("ZADD", b.keys.repeat, 3000.5, b"\xff no text", "inf", "never")
+        every = b.run(b.commands.specs_page(b.keys, 0, 10))
+        assert every[-1].next_ms > 10**15
+        due = b.run(b.commands.due_specs(b.keys, 2000, 10))
+        one = b.run(b.commands.specs_page(b.keys, 1, 1))
+        listed = [[spec.key, spec.next_ms, spec.data, spec.fired] for spec in every[:-1]]
+        return [
+            listed,
+            [spec.key for spec in due],
+            [spec.key for spec in one],
+            b.do(b.commands.specs_count(b.keys)),
+        ]
+
+    assert everywhere(story).told == [
+        [
+            ["first", 1000, "spec 1", "3"],
+            ["second", 2000, "spec 2", None],
+            ["\\xff no text", 3000, None, None],
+        ],
+        ["first", "second"],
+        ["second"],
+        4,
+    ]
+
+
+# Leases
+
+
+def test_a_lease_is_taken_when_free_kept_when_ours_and_told_when_anothers(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        lock, take = b.keys.promoter_lock, b.commands.take_lease
+        leases = [Lease.of(b.do(take(lock, holder, ttl_s=5))) for holder in ("ada", "ada", "bob")]
+        assert all(lease.ttl_ms is not None and 3000 < lease.ttl_ms <= 5000 for lease in leases)
+        dropped = [b.do(b.commands.drop_lease(lock, holder)) for holder in ("bob", "ada", "ada")]
+        return [[[lease.mine, lease.holder] for lease in leases], dropped]
+
+    outcome = everywhere(story)
+    assert outcome.told == [[[True, "ada"], [True, "ada"], [False, "ada"]], [0, 1, 0]]
+    assert outcome.left == {}
+
+
+def test_a_stuck_lock_is_recognised_and_freed_by_its_holders_name(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        lock = b.keys.scheduler_lock
+        b.say("SET", lock, "stranger")
+        lease = Lease.of(b.do(b.commands.take_lease(lock, "ada", ttl_s=5)))
+        seen = [b.do(b.commands.holder(lock)), b.do(b.commands.time_left(lock))]
+        freed = b.do(b.commands.drop_lease(lock, lease.holder))
+        return [
+            lease.mine,
+            lease.ttl_ms,
+            seen,
+            freed,
+            Lease.of(b.do(b.commands.take_lease(lock, "ada", ttl_s=5))).mine,
+        ]
+
+    outcome = everywhere(story)
+    assert outcome.told == [False, None, ["stranger", -1], 1, True]
+    assert outcome.left == {"scheduler:lock": {"value": "ada", "expires_in_s": 5}}
+
+
+# Events and looking
+
+
+def test_streams_are_read_in_pages_from_either_end(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        for text in (b"1", b"2", b"3"):
+            b.do(b.commands.emit_event(b.keys, ["e", text], cap=1000))
+        key = b.keys.events
+
+        def texts(call: Any) -> list[bytes]:
+            return [entry.fields[1] for entry in Entry.list_of(b.do(call))]
+
+        first = Entry.list_of(b.do(b.commands.oldest(key, 1)))[0].entry_id
+        last = Entry.list_of(b.do(b.commands.newest(key, 1)))[0].entry_id
+        return [
+            texts(b.commands.oldest(key, 2)),
+            texts(b.commands.oldest(key, 2, after=first)),
+            texts(b.commands.newest(key, 2)),
+            texts(b.commands.newest(key, 2, before=last.decode())),
+            texts(b.commands.between(key, last, last, 10)),
+            b.do(b.commands.length(key)),
+        ]
+
+    assert everywhere(story).told == [["1", "2"], ["2", "3"], ["3", "2"], ["2", "1"], ["3"], 3]
+
+
+def test_groups_consumers_and_pending_entries_are_told_as_values(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        first, second = b.deliver(b"1", b"2")
+        b.add(b"3")
+        [group] = Group.list_of(b.do(b.commands.groups(b.keys)))
+        [consumer] = Consumer.list_of(b.do(b.commands.consumers(b.keys, GROUP)))
+        summary = b.do(b.commands.pending_summary(b.keys, GROUP))
+        rows = PendingEntry.list_of(
+            b.do(b.commands.pending_page(b.keys, GROUP, 10, after=first, consumer="ada"))
+        )
+        assert consumer.idle_ms < 60_000
+        return [
+            [group.name, group.consumers, group.pending, group.last_id == second, group.lag],
+            [consumer.name, consumer.pending],
+            [summary[0], summary[1] == first, summary[2] == second],
+            [[row.entry_id == second, row.consumer, row.deliveries] for row in rows],
+        ]
+
+    assert everywhere(story).told == [
+        [GROUP, 1, 2, True, 1],
+        ["ada", 2],
+        [2, True, True],
+        [[True, "ada", 1]],
+    ]
+
+
+def test_looking_at_a_queue_that_is_not_there_is_an_answer_and_creates_nothing(
+    everywhere: Everywhere,
+) -> None:
+    def story(b: Bench) -> Any:
+        asked = [
+            b.commands.groups(b.keys),
+            b.commands.consumers(b.keys, GROUP),
+            b.commands.pending_summary(b.keys, GROUP),
+        ]
+        assert all(isinstance(b.do(call), ServerError) for call in asked)
+        return [b.do(b.commands.length(b.keys.stream)), b.run(b.commands.specs_page(b.keys, 0, 9))]
+
+    outcome = everywhere(story)
+    assert (outcome.told, outcome.left) == ([0, []], {})

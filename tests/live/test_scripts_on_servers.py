@@ -1,0 +1,241 @@
+"""What every script promises, whatever it is for: twice is once, and a refused write leaves everything in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui.errors import ServerError, WrongType
+from chasqui.server import scripts
+from chasqui.server.commands import Commands, Fire, Letter
+from chasqui.server.features import Features
+from chasqui.server.link import Link
+from tests.live.bench import GROUP, Bench
+from tests.servers import spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chasqui.server.call import Call
+    from tests.live.conftest import Everywhere
+    from tests.servers import Server
+
+MEMBER = b"\x04\x00\x00\x00mail\x94\xa1x\xc4\x01\x01\x00\x00"
+STAND_INS = Commands(Features(idmp=False, ackdel=False, claim=False, kind="any", version="any"))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A scene with work for a script, the call, and the keys whose type it depends on."""
+
+    build: Callable[[Bench], Call]
+    depends_on: tuple[str, ...]
+
+
+def add_once(b: Bench) -> Call:
+    return STAND_INS.add_entry(b.keys, "p", "job", ["d", b"x"])
+
+
+def add_unique(b: Bench) -> Call:
+    return b.commands.add_unique(b.keys, "job", ["d", b"x"], ttl_s=60)
+
+
+def read_ready(b: Bench) -> Call:
+    b.make_idle(b.deliver(b"1")[0], 70_000)
+    b.add(b"2")
+    [call] = next(STAND_INS.read_group(b.keys, GROUP, "bob", count=9, claim_idle_ms=60_000))
+    return call
+
+
+def ack_delete(b: Bench) -> Call:
+    return STAND_INS.settle(b.keys, GROUP, b.deliver(b"1", b"2"))
+
+
+def settle_with_result(b: Bench) -> Call:
+    [entry_id] = b.deliver(b"x")
+    return b.commands.settle_with_result(b.keys, GROUP, entry_id, "job", b"\xc3", ttl_s=60)
+
+
+def schedule_once(b: Bench) -> Call:
+    return b.commands.schedule_once(b.keys, "job", MEMBER, 9_000, now_ms=1_000)
+
+
+def cancel_delayed(b: Bench) -> Call:
+    b.do(schedule_once(b))
+    return b.commands.cancel_delayed(b.keys, "job")
+
+
+def promote(b: Bench) -> Call:
+    b.do(b.commands.schedule(b.keys, MEMBER, 1))
+    b.do(b.commands.schedule(b.keys, b"garbage", 2))
+    return b.commands.promote(b.keys, batch=10)
+
+
+def park_retry(b: Bench) -> Call:
+    [entry_id] = b.deliver(b"x")
+    return b.commands.park_retry(b.keys, GROUP, "ada", entry_id, MEMBER, delay_ms=90_000)
+
+
+def bury(b: Bench) -> Call:
+    [entry_id] = b.deliver(b"x")
+    return b.commands.bury(b.keys, GROUP, "ada", entry_id, ["d", b"x", "reason", "unrecoverable"])
+
+
+def replay_dead(b: Bench) -> Call:
+    dead_id = b.say("XADD", b.keys.dlq, "*", "d", "x")
+    return b.commands.replay_dead(b.keys, [Letter(dead_id, b"x", "mail")])
+
+
+def upsert_repeat(b: Bench) -> Call:
+    return b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000)
+
+
+def remove_repeat(b: Bench) -> Call:
+    b.do(upsert_repeat(b))
+    return b.commands.remove_repeat(b.keys, "tick")
+
+
+def fire_repeat(b: Bench) -> Call:
+    b.do(upsert_repeat(b))
+    fires = [Fire(1000, b"due", "mail"), Fire(b.now_ms() + 90_000, b"later")]
+    return b.commands.fire_repeat(b.keys, "tick", fires, due_ms=1000, next_ms=2000)
+
+
+def take_lease(b: Bench) -> Call:
+    return b.commands.take_lease(b.keys.promoter_lock, "ada", ttl_s=60)
+
+
+def drop_lease(b: Bench) -> Call:
+    b.do(take_lease(b))
+    return b.commands.drop_lease(b.keys.promoter_lock, "ada")
+
+
+def renew(b: Bench) -> Call:
+    return b.commands.renew(b.keys, GROUP, "ada", b.deliver(b"x"))
+
+
+def hand_back(b: Bench) -> Call:
+    return b.commands.hand_back(b.keys, GROUP, "ada", b.deliver(b"x"))
+
+
+def drop_consumers(b: Bench) -> Call:
+    b.deliver(b"x")
+    b.say("XGROUP", "CREATECONSUMER", b.keys.stream, GROUP, "idle")
+    return b.commands.drop_consumers(b.keys, GROUP, ["ada", "idle"])
+
+
+def drop_ghosts(b: Bench) -> Call:
+    ids = b.deliver(b"1", b"2")
+    b.say("XDEL", b.keys.stream, ids[0])
+    [call] = next(b.commands.drop_ghosts(b.keys, GROUP))
+    return call
+
+
+CASES = {
+    "ack_delete": Case(ack_delete, ("stream",)),
+    "add_once": Case(add_once, ("stream",)),
+    "add_unique": Case(add_unique, ("stream",)),
+    "bury": Case(bury, ("stream", "dlq")),
+    "cancel_delayed": Case(cancel_delayed, ("delayed",)),
+    "drop_consumers": Case(drop_consumers, ("stream",)),
+    "drop_ghosts": Case(drop_ghosts, ("stream",)),
+    "drop_lease": Case(drop_lease, ("promoter_lock",)),
+    "fire_repeat": Case(fire_repeat, ("stream", "delayed", "repeat")),
+    "hand_back": Case(hand_back, ("stream",)),
+    "park_retry": Case(park_retry, ("stream", "delayed")),
+    "promote": Case(promote, ("stream", "delayed")),
+    "read_ready": Case(read_ready, ("stream",)),
+    "remove_repeat": Case(remove_repeat, ("repeat",)),
+    "renew": Case(renew, ("stream",)),
+    "replay_dead": Case(replay_dead, ("stream", "dlq")),
+    "schedule_once": Case(schedule_once, ("delayed",)),
+    "settle_with_result": Case(settle_with_result, ("stream",)),
+    "take_lease": Case(take_lease, ("promoter_lock",)),
+    "upsert_repeat": Case(upsert_repeat, ("repeat",)),
+}
+
+WRONG = [(name, key) for name, case in CASES.items() for key in case.depends_on]
+
+
+def test_every_script_has_a_case() -> None:
+    assert sorted(CASES) == scripts.names()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_running_a_script_twice_is_running_it_once(everywhere: Everywhere, name: str) -> None:
+    def story(b: Bench) -> bool:
+        call = CASES[name].build(b)
+        assert call.script == name
+        before = b.dump()
+        b.do(call)
+        once, marks = b.dump(), b.marks()
+        b.do(call)
+        assert (b.dump(), b.marks()) == (once, marks)
+        return once != before
+
+    changes_something = everywhere(story).told
+    assert changes_something or name == "renew", f"{name} did nothing, so this proves nothing"
+
+
+@pytest.mark.parametrize(("name", "key"), WRONG)
+def test_a_key_of_another_type_leaves_everything_where_it_was(
+    everywhere: Everywhere, name: str, key: str
+) -> None:
+    def story(b: Bench) -> bool:
+        call = CASES[name].build(b)
+        spoiled, aside = getattr(b.keys, key), f"{b.keys.stream}:aside"
+        b.say("EXISTS", spoiled) and b.say("RENAME", spoiled, aside)
+        b.say("HSET", spoiled, "no", "such type")
+        before = b.dump()
+        with pytest.raises(WrongType):
+            b.do(call)
+        assert b.dump() == before
+        b.say("DEL", spoiled)
+        b.say("EXISTS", aside) and b.say("RENAME", aside, spoiled)
+        healed = b.dump()
+        b.do(call)
+        return b.dump() != healed
+
+    assert everywhere(story).told or name == "renew", "it did not heal once the type was right again"
+
+
+@pytest.mark.parametrize("build", [fire_repeat, upsert_repeat])
+def test_a_spec_of_another_type_leaves_everything_where_it_was(
+    everywhere: Everywhere, build: Callable[[Bench], Call]
+) -> None:
+    def story(b: Bench) -> bool:
+        call = build(b)
+        b.say("DEL", b.keys.repeat_spec("tick"))
+        b.say("SET", b.keys.repeat_spec("tick"), "no hash")
+        before = b.dump()
+        with pytest.raises(WrongType):
+            b.do(call)
+        return b.dump() == before
+
+    assert everywhere(story).told is True
+
+
+DRAINS = ["ack_delete", "bury", "park_retry", "promote", "settle_with_result", "take_lease"]
+GROWS = ["add_once", "add_unique", "schedule_once", "fire_repeat", "upsert_repeat", "replay_dead"]
+
+
+def test_exactly_the_scripts_that_drain_a_server_may_run_on_a_full_one() -> None:
+    assert [name for name in scripts.names() if "allow-oom" in scripts.load(name).flags] == sorted(DRAINS)
+
+
+def test_a_full_server_can_be_drained_and_takes_nothing_new(server: Server) -> None:
+    with spawn(server.kind) as full, Link.open(full.url) as link:
+        scenes = {name: Bench(name, link, Commands(link.features()), name) for name in [*DRAINS, *GROWS]}
+        calls = {name: CASES[name].build(bench) for name, bench in scenes.items()}
+        before = {name: bench.dump() for name, bench in scenes.items()}
+        scenes["bury"].say("CONFIG", "SET", "maxmemory", "1")
+        for name in GROWS:
+            with pytest.raises(ServerError) as refused:
+                scenes[name].do(calls[name])
+            assert refused.value.code == "OOM"
+        for name in DRAINS:
+            scenes[name].do(calls[name])
+        unchanged = {name for name, bench in scenes.items() if bench.dump() == before[name]}
+        assert unchanged == set(GROWS)
