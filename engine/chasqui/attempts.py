@@ -1,0 +1,63 @@
+"""Which attempt it is, and whether there is another: the numbers of one job's life, and the rule at the door.
+
+An envelope's `attempt` counts finished runs; people and events count runs from 1. How long to wait between
+runs is for `backoff.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from chasqui.options import Retry
+    from chasqui.wire.retry_override import RetryOverride
+
+Verdict = Literal["run", "retries_exhausted", "crashed"]
+
+
+def run_number(attempt: int) -> int:
+    """The run under way, from 1: told in active, completed and failed events, and in dlq after a failure."""
+    return attempt + 1
+
+
+def parked_attempt(attempt: int) -> int:
+    """What the envelope says once this run has failed and the job is parked."""
+    return attempt + 1
+
+
+def announced_attempt(attempt: int) -> int:
+    """The run to come, from 1: told in retry-scheduled after this run has failed."""
+    return attempt + 2
+
+
+def max_attempts(override: RetryOverride | None, default: Retry) -> int:
+    """How many runs this job may have. 0 means it never runs."""
+    if override is None or override.max_attempts is None:
+        return default.max_attempts
+    return override.max_attempts
+
+
+def is_last(attempt: int, most: int) -> bool:
+    """Whether a failure of this run is final."""
+    return run_number(attempt) >= most
+
+
+def on_arrival(attempt: int, delivered_before: int, most: int, crash_limit: int) -> Verdict:
+    """Whether a delivered job may run.
+
+    Failed runs are counted by the envelope, and only they use up attempts. `delivered_before` counts
+    deliveries of this same entry that ended without a verdict: crashes of a worker, not faults of the job. A
+    job that takes its worker down every time must still end, so these have a limit of their own.
+    """
+    if run_number(attempt) > most:
+        return "retries_exhausted"
+    return "crashed" if delivered_before >= crash_limit else "run"
+
+
+def reference_runs(attempt: int, delivered_before: int, most: int) -> bool:
+    """The reference's rule at the door, for comparison.
+
+    It mixes both counts and then forgives one crash: a job allowed a single attempt runs twice if its worker
+    died, while one that failed never and crashed often dies as `retries_exhausted`.
+    """
+    return max(attempt, delivered_before - 1) + 1 <= most

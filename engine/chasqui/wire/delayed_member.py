@@ -1,0 +1,85 @@
+"""A member of the delayed set: the name's length, the name, the envelope; the score is the due time.
+
+We write the four-byte length the released engine reads and read also the one-byte length of its public
+pages and bare envelopes. `docs/wire.md` tells the story; scores and commands are not known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from chasqui.errors import ArgumentError, WireError
+from chasqui.options import Producer
+from chasqui.wire import envelope
+from chasqui.wire.packed import MAX_PAYLOAD
+from chasqui.wire.stream_entry import MAX_NAME_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Prefix = Literal["u32le", "u8", "none"]
+_LONGEST_U8_NAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedMember:
+    """A parked job. `name` is for showing (odd bytes replaced); `name_bytes` is the name."""
+
+    name: str
+    name_bytes: bytes
+    prefix: Prefix
+    envelope_bytes: bytes
+    envelope: envelope.Envelope
+
+
+def encode(envelope_bytes: bytes, name: str | bytes = "", form: Literal["u32le", "u8"] = "u32le") -> bytes:
+    """The member's bytes. Only "u32le" survives the released engine's promoter."""
+    raw = name.encode() if isinstance(name, str) else name
+    if form == "u32le":
+        return len(raw).to_bytes(4, "little") + raw + envelope_bytes
+    if len(raw) > _LONGEST_U8_NAME:
+        raise ArgumentError(
+            f"a one-byte prefix holds names to {_LONGEST_U8_NAME} bytes (got {len(raw)} bytes)"
+        )
+    return len(raw).to_bytes(1, "little") + raw + envelope_bytes
+
+
+def decode(member: bytes, limit: int = MAX_PAYLOAD) -> DelayedMember:
+    """The parked job in these bytes: the first reading whose envelope decodes."""
+    faults = []
+    for prefix, name, body in _readings(member):
+        try:
+            job = envelope.decode(body, limit)
+        except WireError as fault:
+            faults.append(f"{prefix}: {fault}")
+        else:
+            return DelayedMember(name.decode("utf-8", "replace"), name, prefix, body, job)
+    raise WireError(f"delayed member has no readable form ({'; '.join(faults)})", member)
+
+
+def check_delay(delay_ms: int, max_delay_s: int = Producer().max_delay_s) -> int:
+    """A producer's delay. Bounded in whole seconds, as the reference bounds it; 0 bounds nothing."""
+    if delay_ms < 0:
+        raise ArgumentError(f"delay_ms must be non-negative; got {delay_ms}")
+    seconds = delay_ms // 1000
+    if max_delay_s and seconds > max_delay_s:
+        raise ArgumentError(f"delay {seconds}s exceeds max_delay_secs {max_delay_s}s")
+    return delay_ms
+
+
+def _readings(member: bytes) -> Iterator[tuple[Prefix, bytes, bytes]]:
+    """Every way to split the member, likeliest first.
+
+    A four-byte length beyond the cap comes last: only specs, whose names nobody caps, lead to one, and an
+    old one-byte member must not be taken for it.
+    """
+    wide = int.from_bytes(member[:4], "little")
+    fits = len(member) >= 4 + wide
+    if fits and wide <= MAX_NAME_BYTES:
+        yield "u32le", member[4 : 4 + wide], member[4 + wide :]
+    if member and len(member) > member[0]:
+        yield "u8", member[1 : 1 + member[0]], member[1 + member[0] :]
+    yield "none", b"", member
+    if fits and wide > MAX_NAME_BYTES:
+        yield "u32le", member[4 : 4 + wide], member[4 + wide :]

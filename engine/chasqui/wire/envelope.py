@@ -1,0 +1,106 @@
+"""The job envelope, field `d`: `[id, payload, created_at_ms, attempt, retry?]` in msgpack.
+
+Reads every form the reference reads, and payloads it does not; writes the canonical form. The job's name
+travels outside, in `stream_entry` and `delayed_member`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chasqui.errors import WireError
+from chasqui.wire import packed, retry_override
+from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, U64_MAX, Pack, Value, unpack
+from chasqui.wire.payload import Payload, from_element
+from chasqui.wire.record import NIL, Shape, checked, text, u32, u64
+from chasqui.wire.retry_override import Backoff, RetryOverride
+from chasqui.wire.walk import parts
+
+__all__ = ["Backoff", "Envelope", "Payload", "RetryOverride", "decode", "encode"]
+
+_SHAPE = Shape("envelope", ("id", "payload", "created_at_ms", "attempt", "retry"), shortest=3, required=3)
+
+
+class Envelope(NamedTuple):
+    """One job. `elements` (length of the array found, 0 for a map) and `trailing` only describe the source.
+
+    A named tuple, like `Payload`: one is made for every job that passes, and a frozen dataclass costs
+    three times as much.
+    """
+
+    id: str
+    payload: Payload
+    created_at_ms: int
+    attempt: int = 0
+    retry: RetryOverride | None = None
+    elements: int = 4
+    trailing: bytes = b""
+
+    def at_attempt(self, attempt: int) -> Envelope:
+        """The same job at another attempt, never past what the field holds."""
+        return self._replace(attempt=min(attempt, U32_MAX))
+
+
+def encode(envelope: Envelope, *, pack: Pack = packed.pack, exact_payload: bool = False) -> bytes:
+    """Canonical bytes, as the reference rewrites a job when it is retried, buried or replayed; but an unknown
+    backoff kind keeps its text, which the reference loses.
+
+    A payload spelled as an array of small numbers becomes a bin, unless `exact_payload` asks for the form it
+    had: a typed consumer may not read the other. `pack` is a batch's own packer, for speed.
+    """
+    octets = None if exact_payload else envelope.payload.octets
+    if octets is not None:
+        return pack(_elements(envelope, octets))
+    around_nil = pack(_elements(envelope, None))
+    start = 1 + len(pack(envelope.id))
+    return around_nil[:start] + envelope.payload.element() + around_nil[start + 1 :]
+
+
+def decode(data: bytes, limit: int = MAX_PAYLOAD) -> Envelope:
+    """The envelope in these bytes. Its payload is not looked into."""
+    if len(data) > limit:
+        raise WireError(f"envelope of {len(data)} bytes, over the limit of {limit}", data)
+    try:
+        return _usual(data) or _of_any_form(data)
+    except WireError as fault:
+        raise WireError(str(fault), data) from fault
+
+
+def _elements(envelope: Envelope, content: bytes | None) -> list[Value]:
+    elements: list[Value] = [envelope.id, content, envelope.created_at_ms, envelope.attempt]
+    if envelope.retry is not None:
+        elements.append(retry_override.to_list(envelope.retry))
+    return elements
+
+
+def _usual(data: bytes) -> Envelope | None:
+    """Nearly every envelope there is, decoded in one go; None for those that need a closer look."""
+    try:
+        elements = unpack(data, len(data))
+        if type(elements) is not list or not 4 <= len(elements) <= 5:
+            return None
+        retry = retry_override.from_value(elements[4]) if len(elements) == 5 else None
+    except WireError:
+        return None
+    job_id, content, created_at_ms, attempt = elements[:4]
+    if type(job_id) is not str or not job_id.isascii() or type(content) is not bytes:
+        return None
+    if type(created_at_ms) is not int or type(attempt) is not int:
+        return None
+    if created_at_ms < 0 or not 0 <= attempt <= U32_MAX:
+        return None
+    return Envelope(job_id, Payload("bin", content), created_at_ms, attempt, retry, len(elements))
+
+
+def _of_any_form(data: bytes) -> Envelope:
+    found = parts(data)
+    fields = _SHAPE.of_parts(found)
+    return Envelope(
+        id=checked("envelope id", text, unpack(fields["id"], U64_MAX)),
+        payload=from_element(fields["payload"]),
+        created_at_ms=checked("envelope created_at_ms", u64, unpack(fields["created_at_ms"], U64_MAX)),
+        attempt=checked("envelope attempt", u32, unpack(fields.get("attempt", b"\x00"), U64_MAX)),
+        retry=retry_override.from_value(unpack(fields.get("retry", NIL), U64_MAX)),
+        elements=len(found.children) if found.shape == "array" else 0,
+        trailing=found.rest,
+    )

@@ -1,0 +1,64 @@
+"""Job ids: ULIDs as we mint them, and the rules for ids that callers bring.
+
+An id's time part says when it was minted; the random part is not monotonic, so ids of one batch do not sort.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from chasqui.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_VALUE = {letter: value for value, letter in enumerate(_ALPHABET)}
+_LETTER_OF_BYTE = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
+_TIME_LETTERS, _RANDOM_LETTERS = 10, 16
+_TIME_BITS = 48
+
+
+def mint(now_ms: int) -> str:
+    """One new id of this moment."""
+    return mint_many(1, now_ms)[0]
+
+
+def mint_many(count: int, now_ms: int, entropy: Callable[[int], bytes] = os.urandom) -> list[str]:
+    """New ids of one moment: one read of randomness for all, a byte (of which five bits count) per letter."""
+    stamp = _time_letters(now_ms)
+    letters = entropy(count * _RANDOM_LETTERS).translate(_LETTER_OF_BYTE).decode("ascii")
+    return [stamp + letters[at : at + _RANDOM_LETTERS] for at in range(0, len(letters), _RANDOM_LETTERS)]
+
+
+def time_ms(job_id: str) -> int | None:
+    """When this id was minted, if it is a ULID as we and the reference write them."""
+    if len(job_id) != _TIME_LETTERS + _RANDOM_LETTERS or not _VALUE.keys() >= set(job_id):
+        return None
+    stamp = 0
+    for letter in job_id[:_TIME_LETTERS]:
+        stamp = stamp << 5 | _VALUE[letter]
+    return stamp if stamp < 1 << _TIME_BITS else None
+
+
+def check(job_id: str) -> str:
+    """A caller's id, as it is. Redis refuses an empty one, and one of spaces nobody could ask for again."""
+    if not job_id.strip():
+        raise ArgumentError("job_id must be a non-empty, non-whitespace string")
+    return job_id
+
+
+def check_shared(job_id: str | None, jobs: int) -> None:
+    """One id for several jobs would make all but the first vanish as repeats."""
+    if job_id is not None and jobs != 1:
+        raise ArgumentError(
+            "add_bulk_with_options: opts.id can only be set when payloads.len() == 1;"
+            " use add_in_bulk_with_ids for per-job stable IDs"
+        )
+
+
+def _time_letters(now_ms: int) -> str:
+    if not 0 <= now_ms < 1 << _TIME_BITS:
+        raise ArgumentError(f"{now_ms} ms does not fit the 48 bits of an id's time")
+    return "".join(_ALPHABET[now_ms >> shift & 31] for shift in range(45, -1, -5))

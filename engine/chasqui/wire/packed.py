@@ -1,0 +1,129 @@
+"""The one place that calls msgpack: values to canonical bytes, bytes to values that lose nothing.
+
+What the bytes mean (job, spec, result) is the business of the other files in this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import msgpack
+from msgpack import ExtType as ExtType
+from msgpack import Timestamp as Timestamp
+
+from chasqui.errors import ArgumentError, WireError
+from chasqui.options import Worker
+
+Value = Any  # None, bool, int, float, str, bytes, list, dict (text keys), Pairs, ExtType, Timestamp
+Pack = Callable[[Value], bytes]
+
+MAX_PAYLOAD = Worker().max_payload_bytes
+U32_MAX = 2**32 - 1
+U64_MAX = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A map that a dict with text keys cannot hold: other keys, repeated keys, keys that have no hash."""
+
+    pairs: tuple[tuple[Value, Value], ...]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, key: Value) -> Value:
+        for found, value in reversed(self.pairs):
+            if type(found) is type(key) and found == key:
+                return value
+        raise KeyError(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """Stands where a value should be: the bytes, and why they are none."""
+
+    raw: bytes
+    reason: str
+
+
+def pack(value: Value) -> bytes:
+    """Canonical bytes: shortest integer and length forms, 64-bit floats, text and bin kept apart."""
+    return packer()(value)
+
+
+def packer() -> Pack:
+    """A `pack` to keep for a batch, at a third of the price; not to be shared between threads."""
+    native = msgpack.Packer(default=_substitute)
+
+    def pack_one(value: Value) -> bytes:
+        try:
+            return bytes(native.pack(value))
+        except UnicodeEncodeError as fault:
+            raise ArgumentError(f"text that is not valid Unicode cannot be stored: {fault.reason}") from fault
+        except ArgumentError:
+            raise
+        except (TypeError, ValueError, OverflowError, RecursionError) as fault:
+            raise ArgumentError(f"cannot be stored: {fault}") from fault
+
+    return pack_one
+
+
+def unpack(data: bytes, limit: int = MAX_PAYLOAD) -> Value:
+    """The one value these bytes are. Text that is not UTF-8 keeps its bytes as lone surrogates.
+
+    Only `WireError` is raised, whatever the bytes: `unpackb` bounds every length by the input's own, and
+    the input is bounded here.
+    """
+    if len(data) > limit:
+        raise WireError(f"{len(data)} bytes, over the limit of {limit}", data)
+    try:
+        return msgpack.unpackb(
+            data, strict_map_key=False, object_pairs_hook=_mapping, unicode_errors="surrogateescape"
+        )
+    except msgpack.ExtraData as fault:
+        raise WireError(f"{len(fault.extra)} bytes follow the value", data) from fault
+    except msgpack.StackError as fault:
+        raise WireError("nested too deeply", data) from fault
+    except msgpack.FormatError as fault:
+        raise WireError("not msgpack: byte 0xc1", data) from fault
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as fault:
+        raise WireError(f"not msgpack: {fault}", data) from fault
+
+
+def unpack_or_keep(data: bytes, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
+    """The value, or the bytes with the reason; for those who only want to look."""
+    try:
+        return unpack(data, limit)
+    except WireError as fault:
+        return Undecodable(data, str(fault))
+
+
+def _mapping(pairs: list[tuple[Value, Value]]) -> dict[str, Value] | Pairs:
+    found: dict[str, Value] = {}
+    for key, value in pairs:
+        if type(key) is not str or key in found:
+            return Pairs(tuple(pairs))
+        found[key] = value
+    return found
+
+
+def _substitute(value: object) -> Value:
+    if isinstance(value, Pairs):
+        return _as_dict(value)
+    if isinstance(value, int):
+        raise ArgumentError("a number that does not fit 64 bits cannot be stored")
+    hint = "store value.isoformat(), or a number of milliseconds" if isinstance(value, date) else None
+    raise ArgumentError(f"{type(value).__name__} cannot be stored", hint=hint)
+
+
+def _as_dict(value: Pairs) -> dict[Value, Value]:
+    try:
+        plain = dict(value.pairs)
+    except TypeError as fault:
+        raise ArgumentError("a map whose keys are lists or maps cannot be stored") from fault
+    if len(plain) < len(value):
+        raise ArgumentError("a map with repeated keys cannot be stored")
+    return plain

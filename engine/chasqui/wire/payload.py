@@ -1,0 +1,79 @@
+"""What a job carries, kept in the form it was found: inside a bin, or inline in the envelope.
+
+The data is decoded only when somebody asks for it. Where the payload stands is the envelope's business.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from chasqui.errors import WireError
+from chasqui.wire import packed
+from chasqui.wire.packed import MAX_PAYLOAD, Undecodable, Value
+from chasqui.wire.walk import end_of
+
+_BIN_HEADS = (0xC4, 0xC5, 0xC6)
+
+
+class Payload(NamedTuple):
+    """A payload as it was found.
+
+    "bin": `raw` is the content of a bin, as a rule msgpack of the producer's data. "inline": the data stands
+    in the envelope itself, and `raw` is its exact msgpack bytes.
+    """
+
+    form: Literal["bin", "inline"]
+    raw: bytes
+
+    @property
+    def octets(self) -> bytes | None:
+        """What the reference hands to a handler: the bin's content, or the bytes that an array of small
+        numbers spells. None for every other inline value: the reference cannot take those.
+        """
+        return self.raw if self.form == "bin" else _spelled_bytes(self.raw)
+
+    def data(self, limit: int = MAX_PAYLOAD) -> Value:
+        """The value that these bytes are: what the bin holds, or what stands inline."""
+        return packed.unpack(self.raw, limit)
+
+    def delivered(self, limit: int = MAX_PAYLOAD) -> Value:
+        """What a handler gets: the data, and where an array of small numbers spells msgpack, what it spells."""
+        octets = self.octets if self.form == "inline" else None
+        if octets is not None:
+            spelled = packed.unpack_or_keep(octets, limit)
+            if not isinstance(spelled, Undecodable):
+                return spelled
+        return self.data(limit)
+
+    def data_or_bytes(self, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
+        """The value, or the bytes with the reason why they are none: for those who only look."""
+        return packed.unpack_or_keep(self.raw, limit)
+
+    def element(self) -> bytes:
+        """The payload as an element of an envelope, its form unchanged."""
+        return packed.pack(self.raw) if self.form == "bin" else self.raw
+
+
+def from_data(data: Value) -> Payload:
+    """A payload as producers write it: msgpack of the data, in a bin."""
+    return Payload("bin", packed.pack(data))
+
+
+def from_element(element: bytes) -> Payload:
+    """The payload in these bytes, which must be one msgpack value and nothing more."""
+    end = end_of(element)
+    if end < len(element):
+        raise WireError(f"{len(element) - end} bytes follow the payload", element)
+    if element[0] in _BIN_HEADS:
+        return Payload("bin", packed.unpack(element, len(element)))
+    return Payload("inline", element)
+
+
+def _spelled_bytes(raw: bytes) -> bytes | None:
+    # An empty array spells nothing: taken for bytes it would no longer be the empty list it was.
+    value = packed.unpack_or_keep(raw, len(raw))
+    return bytes(value) if isinstance(value, list) and value and all(map(_is_octet, value)) else None
+
+
+def _is_octet(value: Value) -> bool:
+    return type(value) is int and 0 <= value <= 255

@@ -1,0 +1,130 @@
+"""A record as the reference's serializer reads it: fields by position in an array, or by name in a map.
+
+Here are the two shapes and the checks of single fields; which fields a record has, its own file knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from chasqui.errors import WireError
+from chasqui.wire.packed import U64_MAX, Pairs, Value, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from chasqui.wire.walk import Parts
+
+T = TypeVar("T")
+NIL = b"\xc0"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A record's field names in order.
+
+    shortest: fewest elements of the array form. required: how many leading fields the map form must name.
+    """
+
+    what: str
+    names: tuple[str, ...]
+    shortest: int
+    required: int
+
+    def of_value(self, value: Value) -> dict[str, Value]:
+        """The fields of a record that was decoded already."""
+        if isinstance(value, list):
+            return self._by_position(value)
+        if isinstance(value, dict):
+            return self._by_name(value.items())
+        if isinstance(value, Pairs):
+            return self._by_name(value.pairs)
+        raise WireError(f"{self.what} is {kind_of(value)}, neither an array nor a map", b"")
+
+    def of_parts(self, found: Parts) -> dict[str, bytes]:
+        """The fields of a record that was only taken apart, each as its own bytes."""
+        if found.shape == "array":
+            return self._by_position(found.children)
+        if found.shape == "map":
+            keys = (unpack(key, U64_MAX) for key in found.children[::2])
+            return self._by_name(zip(keys, found.children[1::2], strict=True))
+        raise WireError(f"{self.what} is neither an array nor a map", b"")
+
+    def _by_position(self, children: Sequence[T]) -> dict[str, T]:
+        if not self.shortest <= len(children) <= len(self.names):
+            allowed = " to ".join(str(n) for n in dict.fromkeys((self.shortest, len(self.names))))
+            raise WireError(f"{self.what} has {len(children)} elements, not {allowed}", b"")
+        return dict(zip(self.names, children, strict=False))
+
+    def _by_name(self, pairs: Iterable[tuple[Value, T]]) -> dict[str, T]:
+        fields: dict[str, T] = {}
+        for key, value in pairs:
+            name = self._name_of(key)
+            if name in fields:
+                raise WireError(f"{self.what} names {name} twice", b"")
+            if name is not None:
+                fields[name] = value
+        missing = [name for name in self.names[: self.required] if name not in fields]
+        if missing:
+            raise WireError(f"{self.what} lacks {', '.join(missing)}", b"")
+        return fields
+
+    def _name_of(self, key: Value) -> str | None:
+        if type(key) is int and 0 <= key < len(self.names):
+            return self.names[key]
+        name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
+        return name if name in self.names else None
+
+
+def checked(where: str, check: Callable[[Value], T], value: Value) -> T:
+    """One field's value, checked; a fault says where it was."""
+    try:
+        return check(value)
+    except WireError as fault:
+        raise WireError(f"{where}: {fault}", fault.data) from fault
+
+
+def text(value: Value) -> str:
+    """Text, also when it came as bin."""
+    if isinstance(value, str):
+        value = value.encode("utf-8", "surrogateescape")
+    if not isinstance(value, bytes):
+        raise WireError(f"{kind_of(value)} where text belongs", b"")
+    try:
+        return value.decode()
+    except UnicodeDecodeError as fault:
+        raise WireError("text is not UTF-8", value) from fault
+
+
+def u64(value: Value) -> int:
+    """A whole number that the reference holds in 64 bits."""
+    if type(value) is not int:
+        raise WireError(f"{kind_of(value)} where a whole number belongs", b"")
+    if value < 0:
+        raise WireError(f"{value} is negative", b"")
+    return value
+
+
+def u32(value: Value) -> int:
+    """A whole number that the reference holds in 32 bits."""
+    if u64(value) >= 2**32:
+        raise WireError(f"{value} does not fit 32 bits", b"")
+    return int(value)
+
+
+def number(value: Value) -> float:
+    """Any number, as a 64-bit float."""
+    if type(value) not in (int, float):
+        raise WireError(f"{kind_of(value)} where a number belongs", b"")
+    return float(value)
+
+
+def optional(check: Callable[[Value], T]) -> Callable[[Value], T | None]:
+    """The same check, with nil let through."""
+    return lambda value: None if value is None else check(value)
+
+
+def kind_of(value: Value) -> str:
+    """What to call a misplaced value in a message; never the value itself, which may be anything."""
+    return "nil" if value is None else type(value).__name__

@@ -1,0 +1,210 @@
+"""A repeatable job as stored: an array of key, name, pattern, payload, bounds and what to do with missed fires.
+
+The hash field `spec` holds these bytes. When a pattern fires next is for `chasqui/cron.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.errors import ArgumentError, WireError
+from chasqui.wire import packed, retry_override
+from chasqui.wire.packed import MAX_PAYLOAD, U64_MAX, Pairs, Value, unpack
+from chasqui.wire.payload import Payload, from_element
+from chasqui.wire.record import NIL, Shape, checked, kind_of, optional, text, u64
+from chasqui.wire.walk import parts
+
+if TYPE_CHECKING:
+    from chasqui.wire.retry_override import RetryOverride
+
+_SPEC = Shape(
+    "spec",
+    (
+        "key", "job_name", "pattern", "payload", "limit", "start_after_ms", "end_before_ms",
+        "fired", "missed_fires", "retry",
+    ),
+    shortest=7,
+    required=4,
+)  # fmt: skip
+_EVERY = Shape("every", ("interval_ms",), shortest=1, required=1)
+_CRON = Shape("cron", ("expression", "tz"), shortest=2, required=1)
+_FIRE_ALL = Shape("fire-all", ("max_catchup",), shortest=1, required=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Fires each time this long has passed."""
+
+    interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Fires by the calendar; no zone means UTC. Both texts are kept as they were given."""
+
+    expression: str
+    tz: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Missed fires are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class FireOnce:
+    """However many were missed, one is made up for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FireAll:
+    """Missed fires are made up for, to this many."""
+
+    max_catchup: int
+
+
+Pattern = Every | Cron
+MissedFires = Skip | FireOnce | FireAll
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatSpec:
+    """A repeatable job. A `limit` of 0 or None is no limit; `retry` is known to newer engines only.
+
+    `payload` is that of each job it makes. `fired` is a relic: the live count is a field of the hash.
+    """
+
+    key: str
+    job_name: str
+    pattern: Pattern
+    payload: Payload
+    limit: int | None = None
+    start_after_ms: int | None = None
+    end_before_ms: int | None = None
+    missed_fires: MissedFires = Skip()
+    fired: int = 0
+    retry: RetryOverride | None = None
+
+
+def derived_key(job_name: str, pattern: Pattern) -> str:
+    """The key of a spec that was given none: its name and pattern, letter for letter."""
+    if isinstance(pattern, Every):
+        return f"{job_name}::every:{pattern.interval_ms}"
+    return f"{job_name}::cron:{pattern.expression}:{pattern.tz or 'UTC'}"
+
+
+def check(spec: RepeatSpec) -> RepeatSpec:
+    """A producer's spec; stored ones are read whatever they say."""
+    if isinstance(spec.pattern, Every) and spec.pattern.interval_ms <= 0:
+        raise ArgumentError("pattern.interval_ms must be > 0")
+    if isinstance(spec.missed_fires, FireAll) and spec.missed_fires.max_catchup < 1:
+        got = spec.missed_fires.max_catchup
+        raise ArgumentError(f"missed_fires.max_catchup must be a positive integer (>= 1), got {got}")
+    return spec
+
+
+def encode(spec: RepeatSpec) -> bytes:
+    """Canonical bytes: 8 elements; 9 unless missed fires are skipped; 10 only with a retry, which released
+    schedulers drop together with the spec.
+    """
+    elements = [
+        spec.key,
+        spec.job_name,
+        _pattern_value(spec.pattern),
+        spec.payload.element(),
+        spec.limit,
+        spec.start_after_ms,
+        spec.end_before_ms,
+        spec.fired,
+    ]
+    if spec.retry is not None or spec.missed_fires != Skip():
+        elements.append(_policy_value(spec.missed_fires))
+    if spec.retry is not None:
+        elements.append(retry_override.to_list(spec.retry))
+    return packed.pack(elements)
+
+
+def decode(data: bytes, limit: int = MAX_PAYLOAD) -> RepeatSpec:
+    """The spec in these bytes: an array of 7 to 10 elements, or a map."""
+    if len(data) > limit:
+        raise WireError(f"spec of {len(data)} bytes, over the limit of {limit}", data)
+    try:
+        return _read(_SPEC.of_parts(parts(data)))
+    except WireError as fault:
+        raise WireError(str(fault), data) from fault
+
+
+def _read(fields: dict[str, bytes]) -> RepeatSpec:
+    def value(name: str, absent: bytes = NIL) -> Value:
+        return unpack(fields.get(name, absent), U64_MAX)
+
+    def count(name: str) -> int | None:
+        return checked(f"spec {name}", optional(u64), value(name))
+
+    return RepeatSpec(
+        key=checked("spec key", text, value("key")),
+        job_name=checked("spec job_name", text, value("job_name")),
+        pattern=_pattern(value("pattern")),
+        payload=_payload(fields["payload"]),
+        limit=count("limit"),
+        start_after_ms=count("start_after_ms"),
+        end_before_ms=count("end_before_ms"),
+        missed_fires=_policy(value("missed_fires")) if "missed_fires" in fields else Skip(),
+        fired=checked("spec fired", u64, value("fired", b"\x00")),
+        retry=retry_override.from_value(value("retry")),
+    )
+
+
+def _payload(element: bytes) -> Payload:
+    """The spec wraps a whole payload element once more: in a bin, or in an array of its bytes."""
+    wrapped = from_element(element).octets
+    if wrapped is None:
+        raise WireError("spec payload is not wrapped in a bin", element)
+    return checked("spec payload", from_element, wrapped)
+
+
+def _pattern(value: Value) -> Pattern:
+    variant, content = _variant("pattern", value)
+    if variant == "Every":
+        return Every(checked("every interval_ms", u64, _EVERY.of_value(content)["interval_ms"]))
+    if variant == "Cron":
+        fields = _CRON.of_value(content)
+        return Cron(
+            checked("cron expression", text, fields["expression"]),
+            checked("cron tz", optional(text), fields.get("tz")),
+        )
+    raise WireError("spec pattern is none we know", b"")
+
+
+def _policy(value: Value) -> MissedFires:
+    variant, content = _variant("missed_fires", value)
+    if variant in ("Skip", "FireOnce") and not content:
+        return Skip() if variant == "Skip" else FireOnce()
+    if variant == "FireAll":
+        fields = _FIRE_ALL.of_value(content)
+        return FireAll(checked("fire-all max_catchup", u64, fields["max_catchup"]))
+    raise WireError("spec missed_fires is none we know", b"")
+
+
+def _variant(what: str, value: Value) -> tuple[str, Value]:
+    """A variant's name and content: text alone, or a map of one name."""
+    if isinstance(value, dict | Pairs):
+        pairs = value.pairs if isinstance(value, Pairs) else tuple(value.items())
+        if len(pairs) == 1:
+            return checked(f"spec {what}", text, pairs[0][0]), pairs[0][1]
+    if isinstance(value, str | bytes):
+        return checked(f"spec {what}", text, value), None
+    raise WireError(f"spec {what} is {kind_of(value)}, not one named variant", b"")
+
+
+def _pattern_value(pattern: Pattern) -> Value:
+    if isinstance(pattern, Every):
+        return {"Every": [pattern.interval_ms]}
+    return {"Cron": [pattern.expression, pattern.tz]}
+
+
+def _policy_value(policy: MissedFires) -> Value:
+    if isinstance(policy, FireAll):
+        return {"FireAll": [policy.max_catchup]}
+    return type(policy).__name__
