@@ -6,6 +6,7 @@ missing and prints one line per kind.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -191,7 +192,7 @@ def _dying_with_parent() -> list[str]:
 
 
 def main() -> int:
-    """Obtain every kind, try each, tell what is there and what is not."""
+    """Obtain every kind, try each, tell what is there and what is not. Only CI insists on all of them."""
     complete = True
     for kind in KINDS:
         try:
@@ -205,7 +206,7 @@ def main() -> int:
         except NoServerError as missing:
             complete = False
             print(f"{kind:<11} missing  {missing}")
-    return 0 if complete else 1
+    return 0 if complete or os.environ.get("CI") != "true" else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+"""What the command line costs before it does anything: CPU time as a ratio to bare imports, interleaved in one run."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENVELOPE = "94a161c40481a16101cf000001a1e23c61d600"
+CHASQUI = [sys.executable, "-m", "chasqui_cli"]
+CONTENDERS: dict[str, list[str]] = {
+    "python -c pass": [sys.executable, "-c", "pass"],
+    "import typer": [sys.executable, "-c", "import typer"],
+    "import redis, typer, rich": [sys.executable, "-c", "import redis, typer, rich"],
+    "chasqui --help": [*CHASQUI, "--help"],
+    "chasqui decode": [*CHASQUI, "decode", "--hex", ENVELOPE],
+    "chasqui server status": [*CHASQUI, "server", "status", "-u", "unix:///nowhere"],
+}
+BASE = {
+    "chasqui --help": "import typer",
+    "chasqui decode": "import typer",
+    "chasqui server status": "import redis, typer, rich",
+}
+
+
+def cpu_ms(command: list[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "engine")])}
+    subprocess.run(command, env=os.environ | paths, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def main(rounds: int = 11) -> None:
+    seen: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    for _ in range(rounds):
+        for name, command in CONTENDERS.items():
+            seen[name].append(cpu_ms(command))
+    medians = {name: statistics.median(times) for name, times in seen.items()}
+    print(f"{'':<28}{'CPU ms':>8}  ratio")
+    for name, median in medians.items():
+        ratio = f"{median / medians[BASE[name]]:.2f} × {BASE[name]}" if name in BASE else ""
+        print(f"{name:<28}{median:>8.0f}  {ratio}")
+
+
+if __name__ == "__main__":
+    main()
