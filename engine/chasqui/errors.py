@@ -1,16 +1,17 @@
 """Every error the engine raises on purpose. Redis faults become these in `server/link.py` only.
 
-    ChasquiError                 (a RuntimeError, as callers of the reference package expect)
-    ├── ConfigError              what was asked for cannot be right: URL, option, cron text
-    │   └── ArgumentError        the same, and also a ValueError: one argument of one call
-    ├── ServerError              Redis said no, or nothing; `.transient` tells whether waiting may help
-    │   ├── Unreachable          no connection, or it broke; the reply may be lost
-    │   ├── AuthRefused          wrong or missing password, or a right is missing
-    │   └── WrongType            a key holds something else than this operation expects
-    ├── WireError                bytes that cannot be read; keeps them in `.data`
-    ├── NotFound                 there is no such queue, job, entry or profile
-    ├── Conflict                 somebody else changed it first
-    └── Refused                  allowed by nobody: a write on a read-only link, a declined question
+ChasquiError                 (a RuntimeError, as callers of the reference package expect)
+├── ConfigError              what was asked for cannot be right: URL, option, cron text
+│   └── ArgumentError        the same, and also a ValueError: one argument of one call
+├── ServerError              Redis said no, or nothing; `.transient` tells whether waiting may help
+│   ├── Unreachable          no connection, or it broke; the reply may be lost
+│   ├── AuthRefused          wrong or missing password, or a right is missing
+│   ├── NoGroup              the stream or its consumer group is gone
+│   └── WrongType            a key holds something else than this operation expects
+├── WireError                bytes that cannot be read; keeps them in `.data`
+├── NotFound                 there is no such queue, job, entry or profile
+├── Conflict                 somebody else changed it first
+└── Refused                  allowed by nobody: a write on a read-only link, a declined question
 """
 
 
@@ -31,11 +32,17 @@ class ArgumentError(ConfigError, ValueError):
 
 
 class ServerError(ChasquiError):
-    """Redis answered with an error. `transient` is true when the same call may succeed later."""
+    """Redis answered with an error. `transient` is true when the same call may succeed later.
 
-    def __init__(self, message: str, *, hint: str | None = None, transient: bool = False) -> None:
+    `code` is the first word of the error reply (`BUSYGROUP`, `OOM`), or None when no reply was involved.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, transient: bool = False, code: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.transient = transient
+        self.code = code
 
 
 class Unreachable(ServerError):
@@ -47,6 +54,10 @@ class Unreachable(ServerError):
 
 class AuthRefused(ServerError):
     """The server knows us not, or not well enough."""
+
+
+class NoGroup(ServerError):
+    """The stream or its consumer group does not exist; who reads should create it again, from the start."""
 
 
 class WrongType(ServerError):

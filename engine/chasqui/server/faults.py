@@ -1,0 +1,195 @@
+"""Redis error replies and network trouble, in our own words: the one place that turns them into `errors.py`.
+
+Nothing here decides what to do about them, and nothing quoted here can hold a password or a payload.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import redis.exceptions
+
+from chasqui.errors import AuthRefused, NoGroup, ServerError, Unreachable, WrongType
+from chasqui.server.secret import redact
+
+if TYPE_CHECKING:
+    from chasqui.server.address import Tls
+    from chasqui.server.call import Call
+
+TWO_WAYS_OUT = "name another server with --redis-url, or use a private one: embedded://"
+OWN_CERTIFICATE = "the server may want a certificate from us: --tls-cert and --tls-key"
+CHANGED_SERVER = "another server may have taken over since this link asked what it can; open a new link"
+
+_OWN_WORDS = (OSError, redis.exceptions.AuthenticationError, redis.exceptions.ResponseError)
+_WITH_ARGUMENTS = re.compile(r",? with args beginning with:.*", re.DOTALL)
+_FORBIDDEN_COMMAND = re.compile(r"run the '([^']+)' command")
+
+
+class ErrorReply(Exception):
+    """What the server said with a minus sign, while it is still only a value among replies."""
+
+    @property
+    def code(self) -> str:
+        """Its first word: OOM, NOSCRIPT, ERR."""
+        return str(self).partition(" ")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a code means to us: a class of the tree, whether waiting helps, and what to do."""
+
+    hint: str | None = None
+    transient: bool = False
+    kind: type[ServerError] = ServerError
+
+
+MEANINGS: dict[str, Meaning] = {
+    "OOM": Meaning(
+        "the server is full: raise maxmemory or delete something; reading still works", transient=True
+    ),
+    "READONLY": Meaning("this is a replica now, a failover is under way; try again", transient=True),
+    "UNBLOCKED": Meaning("the server changed its role while we waited; try again", transient=True),
+    "LOADING": Meaning("the server is reading its data from disk; try again", transient=True),
+    "MASTERDOWN": Meaning("the replica has lost its master; try again", transient=True),
+    "CLUSTERDOWN": Meaning("part of the cluster has no master; see CLUSTER INFO", transient=True),
+    "TRYAGAIN": Meaning("the keys are moving to another node; try again", transient=True),
+    "BUSY": Meaning("a script runs too long; SCRIPT KILL ends one that has written nothing", transient=True),
+    "UNKILLABLE": Meaning("the running script has written already; wait for it"),
+    "MISCONF": Meaning("the server cannot save to its disk and refuses writes; see its log", transient=True),
+    "NOREPLICAS": Meaning("too few replicas are connected for a write", transient=True),
+    "NOAUTH": Meaning("give a password: in the URL, by file or by environment", kind=AuthRefused),
+    "WRONGPASS": Meaning("the user name or the password is wrong, or the user is disabled", kind=AuthRefused),
+    "DENIED": Meaning(
+        "the server runs in protected mode: it wants a password or a local caller", kind=AuthRefused
+    ),
+    "WRONGTYPE": Meaning("something else wrote this key; look at it with TYPE", kind=WrongType),
+    "NOGROUP": Meaning(
+        "the stream or its group was deleted; a starting worker creates it again", kind=NoGroup
+    ),
+    "BUSYGROUP": Meaning("the group exists already"),
+    "EXECABORT": Meaning("one command of the transaction was refused, so none was run"),
+    "CROSSSLOT": Meaning("one call may only touch keys of one hash slot"),
+    "MOVED": Meaning("this server is part of a cluster: use redis+cluster://"),
+    "ASK": Meaning("this server is part of a cluster: use redis+cluster://"),
+    "NOSCRIPT": Meaning("the server forgot the script even as it was loaded; try again", transient=True),
+}
+
+
+def from_reply(reply: ErrorReply, call: Call, where: str) -> ServerError:
+    """The error a reply means, told with the command it answers."""
+    text, code = _quote(str(reply)), reply.code
+    command = _text(call.words[0]).upper()
+    if code == "NOPERM":
+        return AuthRefused(f"{where}: {command}: {text}", hint=_missing_right(text, command, call), code=code)
+    if text.lower().startswith("err unknown command"):
+        return ServerError(f"{where} does not know {command}", hint=CHANGED_SERVER, code=code)
+    if "max number of clients" in text:
+        return ServerError(f"{where} takes no more connections: {text}", transient=True, code=code)
+    meaning = MEANINGS.get(code, Meaning(_newer_words(call)))
+    said = f"{where}: {command}: {text}"
+    return meaning.kind(said, hint=meaning.hint, transient=meaning.transient, code=code)
+
+
+def from_exception(problem: BaseException, where: str, tls: Tls | None = None) -> ServerError:
+    """The error a failed connection means: no answer was read, and perhaps nothing was sent."""
+    cause = _cause(problem)
+    match cause:
+        case redis.exceptions.AuthenticationError():
+            return AuthRefused(f"{where} refused the login: {_said(cause)}", hint=MEANINGS["WRONGPASS"].hint)
+        case redis.exceptions.NoPermissionError():
+            return AuthRefused(
+                f"{where} refused the login: {_said(cause)}", hint="the user lacks a right it needs"
+            )
+        case redis.exceptions.ResponseError():
+            return ServerError(f"{where} refused to open the connection: {_said(cause)}")
+        case ssl.SSLError():
+            return _from_tls(cause, where)
+        case _:
+            message, hint = _unreachable(cause, where, tls)
+            return Unreachable(message, hint=hint)
+
+
+def _unreachable(cause: BaseException, where: str, tls: Tls | None) -> tuple[str, str | None]:
+    match cause:
+        case ConnectionRefusedError():
+            return f"nothing listens at {where}", f"is the server running? {TWO_WAYS_OUT}"
+        case FileNotFoundError():
+            return f"there is no socket {where}", f"is the server running? {TWO_WAYS_OUT}"
+        case PermissionError():
+            return (
+                f"may not open {where}: permission denied",
+                "run as a user who may, or change the socket's rights",
+            )
+        case socket.gaierror():
+            return (
+                f"cannot find the host of {where}",
+                "is the name spelled right, and does name resolution work here?",
+            )
+        case TimeoutError() | redis.exceptions.TimeoutError() if tls:
+            return (
+                f"no answer from {where} in time",
+                "does the server speak TLS at this port? If not, use redis://",
+            )
+        case TimeoutError() | redis.exceptions.TimeoutError():
+            return f"no answer from {where} in time", "the server is busy or the network is silent"
+        case _:
+            reason = getattr(cause, "strerror", None) or _said(cause)
+            # the server's alert that it wants a certificate may be lost to the reset that follows it
+            return (
+                f"the connection to {where} broke: {reason}",
+                OWN_CERTIFICATE if tls and not tls.cert else None,
+            )
+
+
+def _from_tls(cause: ssl.SSLError, where: str) -> ServerError:
+    """TLS trouble does not mend itself, so none of it is transient."""
+    reason = cause.reason or ""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        said = f"{where} shows a certificate that cannot be trusted: {cause.verify_message}"
+        if "mismatch" in cause.verify_message:
+            return ServerError(said, hint="say whose certificate it should be with --tls-server-name")
+        return ServerError(said, hint="name the authority that signed it with --tls-ca")
+    if reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}:
+        return ServerError(f"{where} does not speak TLS", hint="use redis:// instead of rediss://")
+    if "CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason:
+        return AuthRefused(f"{where} wants another certificate of ours: {reason}", hint=OWN_CERTIFICATE)
+    return ServerError(f"TLS with {where} failed: {reason or cause.strerror}")
+
+
+def _cause(problem: BaseException) -> BaseException:
+    """The server's or the system's own word behind a library's."""
+    behind: BaseException | None = problem
+    while behind is not None and not isinstance(behind, _OWN_WORDS):
+        behind = behind.__cause__ or behind.__context__
+    return behind or problem
+
+
+def _missing_right(text: str, command: str, call: Call) -> str:
+    """Which ACL rule would have let the call through."""
+    if forbidden := _FORBIDDEN_COMMAND.search(text):
+        return f"the user needs +{forbidden[1]}"
+    if "key" in text and call.keys:
+        return f"the user needs {command} on the keys ~{_text(call.keys[0])}"
+    return f"the user may not do what {command} does; ACL LOG tells which right was missing"
+
+
+def _newer_words(call: Call) -> str | None:
+    """A refusal of words that only newer servers know most likely means that the server is not the one we asked."""
+    return CHANGED_SERVER if {"IDMP", "CLAIM"} & {_text(word).upper() for word in call.words[:9]} else None
+
+
+def _said(problem: BaseException) -> str:
+    return _quote(str(problem))
+
+
+def _quote(text: str) -> str:
+    """Server text without the arguments it repeats, which are payloads or passwords."""
+    return redact(_WITH_ARGUMENTS.sub("", text))
+
+
+def _text(word: object) -> str:
+    return word.decode(errors="backslashreplace") if isinstance(word, bytes) else str(word)

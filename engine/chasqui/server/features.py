@@ -1,0 +1,85 @@
+"""What the server can do, found out by trying; version texts mislead (Valkey 9.1 calls itself Redis 7.2.4).
+
+Only `commands/` may act on the answer: nothing else in the code base asks what kind of server it talks to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.errors import ServerError
+from chasqui.server.call import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chasqui.server.call import Flow, Reply
+
+NOWHERE = "{chasqui:}:nowhere"
+TRIES = (
+    ("XADD", NOWHERE, "NOMKSTREAM", "IDMP", "p", "i", "*", "f", "v"),
+    ("XACKDEL", NOWHERE, "g", "IDS", 1, "0-1"),
+    ("XREADGROUP", "GROUP", "g", "c", "CLAIM", 1000, "STREAMS", NOWHERE, ">"),
+)
+NEW_WORDS = (b"IDMP", b"XACKDEL", b"CLAIM")
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Three words newer servers have of their own, and who the server says it is, for people to read.
+
+    idmp: XADD IDMP. ackdel: XACKDEL. claim: XREADGROUP CLAIM. version: empty when INFO is not allowed.
+    """
+
+    idmp: bool
+    ackdel: bool
+    claim: bool
+    kind: str
+    version: str
+
+
+def probe(*, read_only: bool = False) -> Flow[Features]:
+    """One round trip. The three calls are tried on a key that does not exist, so nothing is ever written.
+
+    A read-only link sends no write, not even a harmless one: there the server's own command table is believed. It
+    is believed too where a try says nothing: the user may not, the server is full, a replica or still loading.
+    """
+    tries = [] if read_only else [Call(words, keys=(NOWHERE,), tolerant=True) for words in TRIES]
+    *tried, table, info = yield [
+        *tries,
+        Call(("COMMAND", "DOCS", "XADD", "XACKDEL", "XREADGROUP"), tolerant=True),
+        Call(("INFO", "server"), tolerant=True),
+    ]
+    listed = [word in set(_words(table)) for word in NEW_WORDS]
+    has = [_has(reply, known) for reply, known in zip(tried, listed, strict=True)] if tried else listed
+    idmp, ackdel, claim = has
+    kind, version = _identity(info)
+    return Features(idmp, ackdel, claim, kind, version)
+
+
+def _has(reply: Reply, listed: bool) -> bool:
+    """Only a plain ERR is a no: the words were not understood. That there is no such group was understood."""
+    code = reply.code if isinstance(reply, ServerError) else None
+    return code in {None, "NOGROUP"} or (code != "ERR" and listed)
+
+
+def _words(table: Reply) -> Iterator[bytes]:
+    """Every word of the nested command table, as commands are written."""
+    if isinstance(table, bytes):
+        yield table.upper()
+    elif isinstance(table, list):
+        for part in table:
+            yield from _words(part)
+
+
+def _identity(info: Reply) -> tuple[str, str]:
+    """Kind and version as the server tells them; forks tell their own beside the one they imitate."""
+    if not isinstance(info, bytes):
+        return "unknown", ""
+    lines = (line.partition(":") for line in info.decode(errors="replace").splitlines())
+    told = {name: value for name, _, value in lines}
+    kind = told.get("server_name") or next(
+        (k for k in ("dragonfly", "valkey") if f"{k}_version" in told), "redis"
+    )
+    return kind, told.get(f"{kind}_version") or told.get("redis_version", "")

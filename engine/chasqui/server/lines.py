@@ -1,0 +1,167 @@
+"""One parcel's way over one connection: connect, write, read, and give the connection back or close it.
+
+A connection with a reply still to come is never used again. Which parcels there are is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+
+import hiredis
+import redis.exceptions
+
+from chasqui.errors import Unreachable
+from chasqui.server import faults
+from chasqui.server.parcel import Broken, Inbox
+
+if TYPE_CHECKING:
+    from chasqui.server.parcel import Outcome, Parcel, Traffic
+    from chasqui.server.pools import Setup
+
+CHUNK = 1 << 16
+INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
+TROUBLE = (redis.exceptions.RedisError, hiredis.HiredisError, OSError)
+
+
+class _Line:
+    """The part that does no I/O. `pool` and its connections are redis-py's, of whose inside only three names are
+    used: `_sock`, `_reader`, `_writer`.
+    """
+
+    def __init__(self, setup: Setup, pool: Any, parcel: Parcel, traffic: Traffic) -> None:
+        self._setup = setup
+        self._pool = pool
+        self._parcel = parcel
+        self._traffic = traffic
+        self._pauses = setup.pauses()
+        self._connection: Any = None
+        self._is_idle = True
+        self._broken: Broken | None = None
+
+    def _begin(self) -> None:
+        self._is_idle = False
+        self._traffic.count(self._parcel)
+
+    def _fail(self, problem: BaseException, *, sent: bool) -> Broken:
+        where, tls = str(self._parcel.node), self._setup.address.tls
+        self._broken = Broken(faults.from_exception(problem, where, tls), sent)
+        return self._broken
+
+    def _pause_after(self, problem: BaseException) -> float | None:
+        """How long to wait before the next try to connect; None when there should be none."""
+        failed = self._fail(problem, sent=False)
+        return next(self._pauses, None) if isinstance(failed.error, Unreachable) else None
+
+    def _take_in(self, inbox: Inbox, data: bytes) -> bool:
+        self._traffic.bytes_in += len(data)
+        self._is_idle = inbox.feed(data)
+        return self._is_idle
+
+
+class Line(_Line):
+    """The blocking kind."""
+
+    def __enter__(self) -> Self:
+        pause: float | None = 0.0
+        while pause is not None and not self._connection:
+            if pause:
+                self._setup.clock.pause(pause)
+            pause = self._connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection:
+            if not self._is_idle:
+                self._connection.disconnect()
+            self._pool.release(self._connection)
+
+    def _connect(self) -> float | None:
+        try:
+            self._connection = self._pool.get_connection()
+            self._broken = None
+        except TROUBLE as problem:
+            return self._pause_after(problem)
+        except INTERRUPTIONS as interruption:
+            # the frames below hold the password in their local variables
+            raise interruption.with_traceback(None) from None
+        return None
+
+    def write(self) -> None:
+        """All at once; what the kernel does not take in time breaks the line."""
+        if self._broken:
+            return
+        self._begin()
+        wire, rest = self._connection._sock, memoryview(self._parcel.payload)
+        try:
+            wire.settimeout(self._parcel.silence)
+            while rest:
+                rest = rest[wire.send(rest) :]
+        except TROUBLE as problem:
+            self._fail(problem, sent=True)
+
+    def read(self) -> Outcome:
+        """Every reply, or the reason why not."""
+        if self._broken:
+            return self._broken
+        inbox = Inbox(self._parcel.replies)
+        try:
+            while not self._take_in(inbox, self._connection._sock.recv(CHUNK)):
+                pass
+        except TROUBLE as problem:
+            return self._fail(problem, sent=True)
+        return inbox.replies
+
+
+class AsyncLine(_Line):
+    """The awaiting kind. It may be cancelled anywhere: then the connection is closed on the way out."""
+
+    async def __aenter__(self) -> Self:
+        pause: float | None = 0.0
+        while pause is not None and not self._connection:
+            if pause:
+                await self._setup.clock.sleep(pause)
+            pause = await self._connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connection:
+            if not self._is_idle:
+                await self._connection.disconnect(nowait=True)
+            await self._pool.release(self._connection)
+
+    async def _connect(self) -> float | None:
+        try:
+            self._connection = await self._pool.get_connection()
+            self._broken = None
+        except TROUBLE as problem:
+            return self._pause_after(problem)
+        except INTERRUPTIONS as interruption:
+            # the frames below hold the password in their local variables
+            raise interruption.with_traceback(None) from None
+        return None
+
+    async def converse(self) -> Outcome:
+        """Write everything, then read every reply; only silence counts against the time limit, not length."""
+        if self._broken:
+            return self._broken
+        self._begin()
+        inbox = Inbox(self._parcel.replies)
+        try:
+            async with asyncio.timeout(self._parcel.silence) as limit:
+                await self._write(limit)
+                while not self._take_in(inbox, await self._connection._reader.read(CHUNK)):
+                    self._extend(limit)
+        except TROUBLE as problem:
+            return self._fail(problem, sent=True)
+        return inbox.replies
+
+    async def _write(self, limit: asyncio.Timeout) -> None:
+        writer, payload = self._connection._writer, memoryview(self._parcel.payload)
+        for start in range(0, len(payload), CHUNK):
+            writer.write(payload[start : start + CHUNK])
+            await writer.drain()
+            self._extend(limit)
+
+    def _extend(self, limit: asyncio.Timeout) -> None:
+        limit.reschedule(asyncio.get_running_loop().time() + self._parcel.silence)

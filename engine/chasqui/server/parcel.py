@@ -1,0 +1,109 @@
+"""What passes between deciding and doing: packed bytes for one node, and what came of them.
+
+The steps a link can take are listed here; why they are taken is decided in `pilot.py` and the routes.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import hiredis
+
+from chasqui.server.faults import ErrorReply
+
+if TYPE_CHECKING:
+    from chasqui.errors import ServerError
+    from chasqui.server.address import Node
+    from chasqui.server.call import Reply, Word
+
+T = TypeVar("T")
+
+_NOTHING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Commands for one node, to be written at once; `silence` is how long the server may say nothing at all."""
+
+    node: Node
+    payload: bytes
+    replies: int
+    silence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A parcel without replies. `sent` is true when the server may have acted on it."""
+
+    error: ServerError
+    sent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait, then go on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Close the connections to a node: it is not what it was."""
+
+    node: Node
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went over the wire, logins aside."""
+
+    round_trips: int = 0
+    commands: int = 0
+    bytes_out: int = 0
+    bytes_in: int = 0
+
+    def count(self, parcel: Parcel) -> None:
+        """One more parcel leaves."""
+        self.round_trips += 1
+        self.commands += parcel.replies
+        self.bytes_out += len(parcel.payload)
+
+
+Step = Sequence[Parcel] | Pause | Forget
+Outcome = list[Any] | Broken
+Steps = Generator[Step, Sequence[Outcome], T]
+
+
+def pack(commands: Iterable[tuple[Word, ...]]) -> bytes:
+    """The commands as the server reads them, one after the other."""
+    pack_one: Any = hiredis.pack_command  # its stub allows for a single word only
+    return b"".join([pack_one(words) for words in commands])
+
+
+class Inbox:
+    """Collects the replies of one parcel from whatever bytes arrive."""
+
+    __slots__ = ("_expected", "_reader", "replies")
+
+    def __init__(self, expected: int) -> None:
+        self._expected = expected
+        self._reader = hiredis.Reader(replyError=ErrorReply, notEnoughData=_NOTHING)
+        self.replies: list[Reply] = []
+
+    def feed(self, data: bytes) -> bool:
+        """Take bytes in; true once every reply is here. No bytes at all mean that the server hung up."""
+        if not data:
+            raise ConnectionResetError(errno.ECONNRESET, "the server closed it")
+        self._reader.feed(data)
+        while (reply := self._reader.gets()) is not _NOTHING:
+            self.replies.append(reply)
+        return len(self.replies) >= self._expected
+
+
+def ask(node: Node, *words: Word, silence: float) -> Steps[Reply | Broken]:
+    """One question of our own to one node; an error reply is a value, like everything else here."""
+    [outcome] = yield [Parcel(node, pack([words]), 1, silence)]
+    return outcome if isinstance(outcome, Broken) else outcome[0]

@@ -1,0 +1,79 @@
+"""What a server tells of itself, in one round trip: enough to judge whether jobs are safe on it.
+
+What it *can* do is found by trying, in `features.py`; this is only what it says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.errors import ServerError
+from chasqui.server.call import Call
+from chasqui.server.commands.values import time_ms
+
+if TYPE_CHECKING:
+    from chasqui.server.call import Flow, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """None where the server does not say, or not to us.
+
+    eviction: what goes when memory is full; anything but `noeviction` may delete jobs. persistence: `aof`, `rdb`
+    (may lose the last minutes), `none` (loses all).
+    """
+
+    server_time_ms: int
+    role: str | None
+    mode: str | None
+    uptime_s: int | None
+    clients: int | None
+    memory_bytes: int | None
+    max_memory_bytes: int | None
+    eviction: str | None
+    persistence: str | None
+    keys: int | None
+
+
+def report() -> Flow[ServerReport]:
+    """One round trip. A right that is missing costs its answers only, not the report."""
+    clock, info, saving, keys = yield [
+        Call(("TIME",)),
+        Call(("INFO",), tolerant=True),
+        Call(("CONFIG", "GET", "save"), tolerant=True),
+        Call(("DBSIZE",), tolerant=True),
+    ]
+    told = told_by(info)
+    return ServerReport(
+        server_time_ms=time_ms(clock),
+        role=told.get("role"),
+        mode=told.get("redis_mode") or told.get("server_mode"),
+        uptime_s=_number(told.get("uptime_in_seconds")),
+        clients=_number(told.get("connected_clients")),
+        memory_bytes=_number(told.get("used_memory")),
+        max_memory_bytes=_number(told.get("maxmemory")),
+        eviction=told.get("maxmemory_policy"),
+        persistence=_persistence(told, saving),
+        keys=None if isinstance(keys, ServerError) else keys,
+    )
+
+
+def told_by(info: Reply) -> dict[str, str]:
+    """The lines of an INFO reply by name; empty when it was refused."""
+    if not isinstance(info, bytes):
+        return {}
+    lines = (line.partition(":") for line in info.decode(errors="replace").splitlines())
+    return {name: value for name, colon, value in lines if colon}
+
+
+def _persistence(told: dict[str, str], saving: Reply) -> str | None:
+    if told.get("aof_enabled") == "1":
+        return "aof"
+    if isinstance(saving, ServerError) or not told:
+        return None
+    return "rdb" if len(saving) > 1 and saving[1] else "none"
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None

@@ -1,0 +1,155 @@
+"""TLS against a real server: who is trusted, who is not, and what is said about it."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui.errors import AuthRefused, ConfigError, ServerError, Unreachable
+from chasqui.server.address import Address, Tls, parse
+from chasqui.server.pools import tls_context
+from tests.certificates import Certificates, make_certificates
+from tests.links import Opener, both, say
+from tests.servers import Server, spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import Servers
+
+
+@pytest.fixture(scope="module")
+def tls_server(servers: Servers) -> Iterator[Server]:
+    servers.get("redis-8.6")  # which decides what a missing server means
+    with spawn("redis-8.6", tls=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def strict_server(servers: Servers) -> Iterator[Server]:
+    """It wants a certificate from its clients too."""
+    servers.get("redis-8.6")
+    with spawn("redis-8.6", tls=True, args=("--tls-auth-clients", "yes")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates of an authority that has nothing to do with the servers here."""
+    return make_certificates(tmp_path_factory.mktemp("strangers"))
+
+
+def own(server: Server) -> Certificates:
+    assert server.certificates
+    return server.certificates
+
+
+def at(server: Server, tls: Tls, *, host: str = "127.0.0.1") -> Address:
+    return parse(f"rediss://{host}:{server.port}", tls=tls)
+
+
+@both
+async def test_a_server_of_a_named_authority_is_trusted(tls_server: Server, open_link: Opener) -> None:
+    async with open_link(at(tls_server, Tls(ca=own(tls_server).ca))) as link:
+        assert await link.run(say("PING")) == b"PONG"
+        large = b"x" * 3_000_000
+        await link.run(say("SET", "large", large))
+        assert await link.run(say("GET", "large")) == large
+
+
+@both
+async def test_a_server_of_an_unknown_authority_is_refused(tls_server: Server, open_link: Opener) -> None:
+    async with open_link(at(tls_server, Tls())) as link:
+        with pytest.raises(ServerError, match="cannot be trusted") as caught:
+            await link.run(say("PING"))
+    assert not caught.value.transient
+    assert "--tls-ca" in str(caught.value.hint)
+
+
+@both
+async def test_a_server_of_another_authority_is_refused(
+    tls_server: Server, open_link: Opener, strangers: Certificates
+) -> None:
+    async with open_link(at(tls_server, Tls(ca=strangers.ca))) as link:
+        with pytest.raises(ServerError, match="cannot be trusted"):
+            await link.run(say("PING"))
+
+
+@both
+async def test_the_name_in_the_certificate_counts(tls_server: Server, open_link: Opener) -> None:
+    ca = own(tls_server).ca
+    async with open_link(at(tls_server, Tls(ca=ca, server_name="elsewhere.example"))) as link:
+        with pytest.raises(ServerError, match="mismatch") as caught:
+            await link.run(say("PING"))
+    assert "--tls-server-name" in str(caught.value.hint)
+    async with open_link(at(tls_server, Tls(ca=ca, server_name="localhost"))) as link:
+        assert await link.run(say("PING")) == b"PONG"
+
+
+@both
+async def test_insecure_means_no_verification_and_a_warning(
+    tls_server: Server, open_link: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_link(at(tls_server, Tls(insecure=True))) as link:
+        assert await link.run(say("PING")) == b"PONG"
+    assert "without verification" in caplog.text
+
+
+@both
+async def test_a_client_certificate_lets_us_in(strict_server: Server, open_link: Opener) -> None:
+    files = own(strict_server)
+    async with open_link(at(strict_server, Tls(ca=files.ca, cert=files.certificate, key=files.key))) as link:
+        assert await link.run(say("PING")) == b"PONG"
+
+
+@both
+async def test_without_a_client_certificate_we_are_told_what_is_missing(
+    strict_server: Server, open_link: Opener
+) -> None:
+    async with open_link(at(strict_server, Tls(ca=own(strict_server).ca))) as link:
+        with pytest.raises((AuthRefused, Unreachable)) as caught:  # the server's alert may drown in its reset
+            await link.run(say("PING"))
+    assert "--tls-cert" in str(caught.value.hint)
+
+
+@both
+async def test_a_server_that_does_not_answer_in_tls_is_suspected_to_speak_none(open_link: Opener) -> None:
+    with spawn("valkey-9.1", tcp=True) as server:
+        async with open_link(at(server, Tls(insecure=True)), connect_timeout=0.5) as link:
+            with pytest.raises(Unreachable, match="in time") as caught:
+                await link.run(say("PING"))
+    assert "use redis://" in str(caught.value.hint)
+
+
+@both
+async def test_a_plain_connection_to_a_tls_port_breaks_cleanly(tls_server: Server, open_link: Opener) -> None:
+    async with open_link(f"redis://127.0.0.1:{tls_server.port}", timeout=1) as link:
+        with pytest.raises(Unreachable, match="broke"):
+            await link.run(say("PING"))
+
+
+def test_nothing_older_than_tls_1_2_is_spoken() -> None:
+    context = tls_context(Tls())
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+def test_unreadable_files_are_told_before_anything_is_sent(tmp_path: Path, strangers: Certificates) -> None:
+    nonsense = tmp_path / "nonsense.pem"
+    nonsense.write_text("no certificate")
+    for tls in (Tls(ca=Path("/no/such/ca.pem")), Tls(ca=nonsense), Tls(cert=nonsense, key=nonsense)):
+        with pytest.raises(ConfigError, match="cannot use the TLS files"):
+            tls_context(tls)
+    with pytest.raises(ConfigError, match="cannot use the TLS files"):
+        tls_context(Tls(cert=strangers.certificate, key=_locked(strangers.key, tmp_path)))
+
+
+def _locked(key: Path, place: Path) -> Path:
+    locked = place / "locked.key"
+    words = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", "pass:letmein", "-out", str(locked)]
+    subprocess.run(words, check=True, capture_output=True)
+    return locked

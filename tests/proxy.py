@@ -1,0 +1,117 @@
+"""A TCP proxy in front of a real server that counts, falls silent or loses replies, as networks do."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@dataclass(slots=True)
+class Proxy:
+    """What passed, and what shall happen next.
+
+    turns: how often the client spoke after the server had, over all connections. silent: connections open now go
+    quiet, new ones work. lose_replies: that many replies are cut off together with their connections.
+    """
+
+    target: Path
+    listener: socket.socket
+    turns: int = 0
+    requests: bytearray = field(default_factory=bytearray)
+    connections: int = 0
+    lose_replies: int = 0
+    _pairs: list[_Pair] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def fall_silent(self) -> None:
+        """From now on nothing passes on the connections there are, and nobody is told."""
+        for pair in self._pairs:
+            pair.is_silent = True
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                self.connections += 1
+                pair = _Pair(self, client)
+                self._pairs.append(pair)
+                pair.start()
+
+    def _close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for pair in self._pairs:
+            pair.close()
+
+
+class _Pair:
+    """One client's connection and the one made for it."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket) -> None:
+        self.proxy = proxy
+        self.client = client
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.connect(str(proxy.target))
+        self.is_silent = False
+        self._is_clients_turn = True
+        self._threads = [
+            threading.Thread(target=self._pump, args=(client, self.server), daemon=True),
+            threading.Thread(target=self._pump, args=(self.server, client), daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        self._cut()
+        for thread in self._threads:
+            thread.join()
+        self.client.close()
+        self.server.close()
+
+    def _cut(self) -> None:
+        for end in (self.client, self.server):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 20):
+                if self.is_silent:
+                    continue
+                if source is self.server and self.proxy.lose_replies:
+                    self.proxy.lose_replies -= 1
+                    break
+                self._count(data, from_client=source is self.client)
+                sink.sendall(data)
+        self._cut()
+
+    def _count(self, data: bytes, *, from_client: bool) -> None:
+        if from_client:
+            self.proxy.turns += self._is_clients_turn
+            self.proxy.requests += data
+        self._is_clients_turn = not from_client
+
+
+@contextmanager
+def proxied(target: Path) -> Iterator[Proxy]:
+    """A proxy to the server behind this unix socket."""
+    proxy = Proxy(target, socket.create_server(("127.0.0.1", 0)))
+    acceptor = threading.Thread(target=proxy._accept, daemon=True)
+    acceptor.start()
+    try:
+        yield proxy
+    finally:
+        proxy._close()
+        acceptor.join()
