@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format servers docs clean
+.PHONY: help demo test lint format servers docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ servers: $(READY) ## Obtain the test servers: Redis 8.6, Redis 7.0, Valkey 9.1. 
 
 docs: $(READY) ## Renew what is generated: completions/, docs/cli.md, docs/lua.md.
 	$(BIN)/python -m chasqui_cli.generated
+
+bench: $(READY) ## Measure, as ratios: start-up and codecs.
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/codec.py
 
 clean: ## Remove the virtual environment and every cache.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

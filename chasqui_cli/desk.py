@@ -45,19 +45,29 @@ def _reach_options(
             help="redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// embedded://",
         ),
     ] = None,
-    url_file: Annotated[Path | None, typer.Option(help="Read the URL from a private file.", metavar="FILE")] = None,
-    context: Annotated[str | None, typer.Option(help="A context of the configuration file.", metavar="NAME")] = None,
+    url_file: Annotated[
+        Path | None, typer.Option(help="Read the URL from a private file.", metavar="FILE")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="A context of the configuration file.", metavar="NAME")
+    ] = None,
     password_file: Annotated[
         Path | None, typer.Option(help="Read the password from a private file.", metavar="FILE")
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Let no write command leave this process.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Let no write command leave this process.")
+    ] = False,
     tls_ca: Annotated[Path | None, typer.Option(help="CA certificates to trust.", metavar="FILE")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Client certificate.", metavar="FILE")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Key of the client certificate.", metavar="FILE")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="Key of the client certificate.", metavar="FILE")
+    ] = None,
     tls_server_name: Annotated[
         str | None, typer.Option(help="Name to expect in the server's certificate.", metavar="NAME")
     ] = None,
-    tls_insecure: Annotated[bool, typer.Option("--tls-insecure", help="Do not verify the server. Warns.")] = False,
+    tls_insecure: Annotated[
+        bool, typer.Option("--tls-insecure", help="Do not verify the server. Warns.")
+    ] = False,
 ) -> None: ...
 
 
@@ -106,7 +116,9 @@ class Desk:
         from chasqui import redact
 
         if settings.url_from == "--redis-url" and redact(settings.url) != settings.url:
-            self.say("warning: a password on the command line can be read by every user of this machine; use --password-file")
+            self.say(
+                "warning: a password on the command line can be read by every user of this machine; use --password-file"
+            )
         if settings.tls_insecure:
             self.say("warning: --tls-insecure: the server's identity is not verified")
 
@@ -148,7 +160,9 @@ def offline(output: Format = Format.TABLE) -> Callable[[Verb], Verb]:
 
 def _with_options(verb: Verb, output: Format, *groups: Verb) -> Verb:
     own = [p for p in _parameters(verb) if p.name != "desk"]
-    shared = [p.replace(default=output) if p.name == "output" else p for group in groups for p in _parameters(group)]
+    shared = [
+        p.replace(default=output) if p.name == "output" else p for group in groups for p in _parameters(group)
+    ]
     look = set(_names(_look_options))
 
     def at_work(**values: Any) -> None:

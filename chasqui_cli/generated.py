@@ -34,7 +34,7 @@ def files() -> dict[Path, str]:
 
 def completion(shell: str) -> str:
     """The script that makes a shell complete our words."""
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # used by Typer, not listed
 
     return get_completion_script(prog_name="chasqui", complete_var="_CHASQUI_COMPLETE", shell=shell) + "\n"
 
@@ -43,7 +43,10 @@ def cli_reference() -> str:
     """The help of every command, in the order of the table of verbs."""
     from chasqui_cli.app import app
 
-    sections = [f"\n## `{path}`\n\n```\n{text}\n```\n" for path, text in _helps(typer.main.get_command(app), "chasqui", None)]
+    sections = [
+        f"\n## `{path}`\n\n```\n{text}\n```\n"
+        for path, text in _helps(typer.main.get_command(app), "chasqui", None)
+    ]
     return _HEAD + "".join(sections)
 
 

@@ -41,7 +41,9 @@ class Color(StrEnum):
     NEVER = "never"
 
 
-def emit(records: Sequence[Record], columns: Sequence[Column], how: Format, color: Color = Color.AUTO) -> None:
+def emit(
+    records: Sequence[Record], columns: Sequence[Column], how: Format, color: Color = Color.AUTO
+) -> None:
     """Write a list of records. `name` prints the first column only."""
     if how is Format.JSON:
         print_line(json_text(list(records), indent=2))
@@ -154,5 +156,8 @@ def _print_plain(rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> No
     titles = [c.title.upper() for c in columns]
     widths = [max(map(len, [title, *texts])) for title, *texts in zip(titles, *rows, strict=True)]
     for row in [titles, *rows]:
-        padded = [t.rjust(w) if c.align == "right" else t.ljust(w) for t, w, c in zip(row, widths, columns, strict=True)]
+        padded = [
+            t.rjust(w) if c.align == "right" else t.ljust(w)
+            for t, w, c in zip(row, widths, columns, strict=True)
+        ]
         print_line("  ".join(padded).rstrip())

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chasqui import Backoff, DelayedMember, Envelope, Payload, RepeatSpec, RetryOverride, Sighting
-
     from chasqui_cli.columns import Record
 
 
@@ -20,13 +19,17 @@ def envelope_record(envelope: Envelope) -> Record:
         "attempt": envelope.attempt,
         "retry": retry_record(envelope.retry),
         "payload": payload_record(envelope.payload),
-        "elements": envelope.elements,
+        "elements": envelope.elements or None,
     }
 
 
 def delayed_record(member: DelayedMember) -> Record:
     """A member of the delayed set: its prefix, its name and the envelope behind them."""
-    record = envelope_record(member.envelope) | {"kind": "delayed", "prefix": member.prefix, "name": member.name}
+    record = envelope_record(member.envelope) | {
+        "kind": "delayed",
+        "prefix": member.prefix,
+        "name": member.name,
+    }
     if member.name.encode(errors="replace") != member.name_bytes:
         record["name_hex"] = member.name_bytes.hex()
     return record
@@ -34,15 +37,21 @@ def delayed_record(member: DelayedMember) -> Record:
 
 def sighting_record(sighting: Sighting) -> Record:
     """A job and where it was seen; its bytes instead, when they cannot be read."""
-    record: Record = {
-        "where": "stream" if sighting.entry_id else f"delayed, {sighting.prefix or 'no'} prefix",
-        "place": sighting.entry_id or sighting.run_at_ms,
+    from chasqui import Undecodable
+
+    where: Record = {
+        "where": "stream" if sighting.entry_id else "delayed",
+        "entry_id": sighting.entry_id,
+        "run_at_ms": sighting.run_at_ms,
+        "prefix": sighting.prefix,
         "name": sighting.name,
     }
-    job = sighting.job
-    if not hasattr(job, "payload"):
-        return record | {"undecodable": job.reason, "payload": {"hex": job.raw.hex(), "data": None}}
-    return envelope_record(job) | record
+    if isinstance(sighting.job, Undecodable):
+        return where | {
+            "undecodable": sighting.job.reason,
+            "payload": {"hex": sighting.job.raw.hex(), "data": None},
+        }
+    return where | envelope_record(sighting.job)
 
 
 def retry_record(retry: RetryOverride | None) -> Record | None:
@@ -83,13 +92,20 @@ def spec_record(spec: RepeatSpec) -> Record:
 
 
 def _pattern(spec: RepeatSpec) -> Record:
-    record = {"kind": type(spec.pattern).__name__.lower(), "expression": None, "tz": None, "interval_ms": None}
+    record = {
+        "kind": type(spec.pattern).__name__.lower(),
+        "expression": None,
+        "tz": None,
+        "interval_ms": None,
+    }
     return record | {field.name: getattr(spec.pattern, field.name) for field in fields(spec.pattern)}
 
 
 def _missed_fires(spec: RepeatSpec) -> Record:
     kind = {"Skip": "skip", "FireOnce": "fire-once", "FireAll": "fire-all"}[type(spec.missed_fires).__name__]
-    return {"kind": kind} | {field.name: getattr(spec.missed_fires, field.name) for field in fields(spec.missed_fires)}
+    return {"kind": kind} | {
+        field.name: getattr(spec.missed_fires, field.name) for field in fields(spec.missed_fires)
+    }
 
 
 def payload_record(payload: Payload) -> Record:

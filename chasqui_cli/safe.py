@@ -1,6 +1,6 @@
-"""The one gate for text that comes from Redis, a file or a user, on its way to a terminal, a page or a CSV.
+r"""The one gate for text that comes from Redis, a file or a user, on its way to a terminal, a page or a CSV.
 
-Escapes, bidi overrides and zero-width characters come out as visible `\\x1b`, `\\u202e`; nothing is interpreted
+Escapes, bidi overrides and zero-width characters come out as visible `\x1b`, `\u202e`; nothing is interpreted
 and nothing disappears. Markup is not this file's business: callers hand the result to `rich.text.Text`, never
 to a markup parser.
 """

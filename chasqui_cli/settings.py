@@ -86,7 +86,7 @@ def resolve(given: Given) -> Settings:
 
     def choose(key: str) -> Any:
         flag = getattr(given, key)
-        return flag if flag else context.get(key)
+        return flag or context.get(key)
 
     def path(key: str) -> Path | None:
         value = choose(key)
@@ -162,7 +162,9 @@ def _read_config() -> dict[str, Any]:
     try:
         contents = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}", hint="mend the file, or move it away") from None
+        raise ConfigError(
+            f"{path} is not valid TOML: {error}", hint="mend the file, or move it away"
+        ) from None
     _refuse_readable_passwords(path, contents)
     return contents
 
@@ -175,7 +177,11 @@ def _refuse_readable_passwords(path: Path, contents: dict[str, Any]) -> None:
     if not path.stat().st_mode & 0o077:
         return
     tables = contents.get("contexts", {})
-    urls = [table.get("url") for table in tables.values() if isinstance(table, dict)] if isinstance(tables, dict) else []
+    urls = (
+        [table.get("url") for table in tables.values() if isinstance(table, dict)]
+        if isinstance(tables, dict)
+        else []
+    )
     if any(isinstance(url, str) and redact(url) != url for url in urls):
         raise ConfigError(f"{path} holds a password and others can read it", hint=f"chmod 600 {path}")
 
@@ -188,7 +194,9 @@ def _checked(name: str, table: Any) -> dict[str, Any]:
     for key, value in table.items():
         kind = _CONTEXT_KEYS.get(key)
         if kind is None:
-            raise ConfigError(f"context {name!r}: unknown key {key!r}", hint=f"known: {', '.join(_CONTEXT_KEYS)}")
+            raise ConfigError(
+                f"context {name!r}: unknown key {key!r}", hint=f"known: {', '.join(_CONTEXT_KEYS)}"
+            )
         if not isinstance(value, kind):
             raise ConfigError(f"context {name!r}: {key} must be a {kind.__name__}")
     return table

@@ -7,7 +7,7 @@ import binascii
 import json
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,12 +41,19 @@ _SYNONYMS = {"delayed_member": "delayed", "repeat_spec": "spec"}
 @offline(output=Format.JSON)
 def decode(
     desk: Desk,
-    source: Annotated[str | None, typer.Argument(metavar="[-]", help="`-` reads raw bytes from stdin.")] = None,
+    source: Annotated[
+        str | None, typer.Argument(metavar="[-]", help="`-` reads raw bytes from stdin.")
+    ] = None,
     kind: Annotated[Kind, typer.Option(help="What the bytes are; `auto` finds out.")] = Kind.AUTO,
-    hex_text: Annotated[str | None, typer.Option("--hex", metavar="HEX", help="The bytes in hexadecimal.")] = None,
-    base64_text: Annotated[str | None, typer.Option("--base64", metavar="B64", help="The bytes in base64.")] = None,
+    hex_text: Annotated[
+        str | None, typer.Option("--hex", metavar="HEX", help="The bytes in hexadecimal.")
+    ] = None,
+    base64_text: Annotated[
+        str | None, typer.Option("--base64", metavar="B64", help="The bytes in base64.")
+    ] = None,
     stdin_jsonl: Annotated[
-        bool, typer.Option("--stdin-jsonl", help='Read {"kind","hex"} lines from stdin, answer one line each.')
+        bool,
+        typer.Option("--stdin-jsonl", help='Read {"kind","hex"} lines from stdin, answer one line each.'),
     ] = False,
     max_bytes: Annotated[int, typer.Option(min=1, help="Refuse more bytes than this.")] = 1 << 20,
 ) -> None:
@@ -104,7 +111,9 @@ def _from_hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text.strip().removeprefix("0x"))
     except ValueError as error:
-        raise ArgumentError(f"not hexadecimal: {error}", hint="give pairs of 0-9 a-f, blanks allowed") from None
+        raise ArgumentError(
+            f"not hexadecimal: {error}", hint="give pairs of 0-9 a-f, blanks allowed"
+        ) from None
 
 
 def _from_base64(text: str) -> bytes:
@@ -113,7 +122,9 @@ def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ArgumentError(f"not base64: {error}", hint="standard alphabet (A-Z a-z 0-9 + /), with padding") from None
+        raise ArgumentError(
+            f"not base64: {error}", hint="standard alphabet (A-Z a-z 0-9 + /), with padding"
+        ) from None
 
 
 def _describe(kind: Kind, data: bytes, max_bytes: int) -> Record:
@@ -131,7 +142,11 @@ def _first_that_reads(data: bytes, max_bytes: int) -> Record:
             return reader(data, max_bytes)
         except WireError:
             continue
-    raise WireError("not an envelope, a delayed member, a repeat spec or a result", data, hint="say which with --kind to see why not")
+    raise WireError(
+        "not an envelope, a delayed member, a repeat spec or a result",
+        data,
+        hint="say which with --kind to see why not",
+    )
 
 
 def _envelope(data: bytes, max_bytes: int) -> Record:

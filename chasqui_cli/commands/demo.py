@@ -21,7 +21,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 QUEUE = "emails"
 COLUMNS: list[Column] = [
     column("where"),
-    column("due or entry", "place"),
+    column("entry", "entry_id"),
+    column("due", "run_at_ms"),
+    column("prefix"),
     column("id"),
     column("name"),
     column("attempt", align="right"),

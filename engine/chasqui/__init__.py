@@ -1,1 +1,149 @@
 """The engine behind the cockpit. Names are resolved on first use, so `import chasqui` costs nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from msgpack import ExtType as ExtType
+    from msgpack import Timestamp as Timestamp
+
+    from chasqui.clock import SystemClock as SystemClock
+    from chasqui.jobs import Sighting as Sighting
+    from chasqui.jobs import delayed as delayed
+    from chasqui.jobs import waiting as waiting
+    from chasqui.options import Producer as ProducerOptions
+    from chasqui.producer import Added as Added
+    from chasqui.producer import NewJob as NewJob
+    from chasqui.producer import add as add
+    from chasqui.producer import add_later as add_later
+    from chasqui.server.address import Address as Address
+    from chasqui.server.address import Tls as Tls
+    from chasqui.server.address import parse as parse_address
+    from chasqui.server.call import Flow as Flow
+    from chasqui.server.commands import Commands as Commands
+    from chasqui.server.embedded import EmbeddedServer as EmbeddedServer
+    from chasqui.server.embedded import EmbeddedStatus as EmbeddedStatus
+    from chasqui.server.embedded import default_directory as embedded_directory
+    from chasqui.server.features import Features as Features
+    from chasqui.server.link import AsyncLink as AsyncLink
+    from chasqui.server.link import Link as Link
+    from chasqui.server.report import ServerReport as ServerReport
+    from chasqui.server.report import report as server_report
+    from chasqui.server.scripts import reference as lua_reference
+    from chasqui.server.secret import Secret as Secret
+    from chasqui.server.secret import read_password_file as read_password_file
+    from chasqui.server.secret import redact as redact
+    from chasqui.wire.delayed_member import DelayedMember as DelayedMember
+    from chasqui.wire.delayed_member import decode as decode_delayed_member
+    from chasqui.wire.envelope import Envelope as Envelope
+    from chasqui.wire.envelope import decode as decode_envelope
+    from chasqui.wire.keys import Keys as Keys
+    from chasqui.wire.packed import Pairs as Pairs
+    from chasqui.wire.packed import Undecodable as Undecodable
+    from chasqui.wire.payload import Payload as Payload
+    from chasqui.wire.repeat_spec import RepeatSpec as RepeatSpec
+    from chasqui.wire.repeat_spec import decode as decode_repeat_spec
+    from chasqui.wire.result_value import decode as decode_result
+    from chasqui.wire.retry_override import Backoff as Backoff
+    from chasqui.wire.retry_override import RetryOverride as RetryOverride
+
+__all__ = [
+    "Added",
+    "Address",
+    "AsyncLink",
+    "Backoff",
+    "Commands",
+    "DelayedMember",
+    "EmbeddedServer",
+    "EmbeddedStatus",
+    "Envelope",
+    "ExtType",
+    "Features",
+    "Flow",
+    "Keys",
+    "Link",
+    "NewJob",
+    "Pairs",
+    "Payload",
+    "ProducerOptions",
+    "RepeatSpec",
+    "RetryOverride",
+    "Secret",
+    "ServerReport",
+    "Sighting",
+    "SystemClock",
+    "Timestamp",
+    "Tls",
+    "Undecodable",
+    "add",
+    "add_later",
+    "decode_delayed_member",
+    "decode_envelope",
+    "decode_repeat_spec",
+    "decode_result",
+    "delayed",
+    "embedded_directory",
+    "lua_reference",
+    "parse_address",
+    "read_password_file",
+    "redact",
+    "server_report",
+    "waiting",
+]
+
+_HOMES = {
+    "Added": "producer",
+    "Address": "server.address",
+    "AsyncLink": "server.link",
+    "Backoff": "wire.retry_override",
+    "Commands": "server.commands",
+    "DelayedMember": "wire.delayed_member",
+    "EmbeddedServer": "server.embedded",
+    "EmbeddedStatus": "server.embedded",
+    "Envelope": "wire.envelope",
+    "ExtType": "wire.packed",
+    "Features": "server.features",
+    "Flow": "server.call",
+    "Keys": "wire.keys",
+    "Link": "server.link",
+    "NewJob": "producer",
+    "Pairs": "wire.packed",
+    "Payload": "wire.payload",
+    "ProducerOptions": "options:Producer",
+    "RepeatSpec": "wire.repeat_spec",
+    "RetryOverride": "wire.retry_override",
+    "Secret": "server.secret",
+    "ServerReport": "server.report",
+    "Sighting": "jobs",
+    "SystemClock": "clock",
+    "Timestamp": "wire.packed",
+    "Tls": "server.address",
+    "Undecodable": "wire.packed",
+    "add": "producer",
+    "add_later": "producer",
+    "decode_delayed_member": "wire.delayed_member:decode",
+    "decode_envelope": "wire.envelope:decode",
+    "decode_repeat_spec": "wire.repeat_spec:decode",
+    "decode_result": "wire.result_value:decode",
+    "delayed": "jobs",
+    "embedded_directory": "server.embedded:default_directory",
+    "lua_reference": "server.scripts:reference",
+    "parse_address": "server.address:parse",
+    "read_password_file": "server.secret",
+    "redact": "server.secret",
+    "server_report": "server.report:report",
+    "waiting": "jobs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'chasqui' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(import_module(f"chasqui.{module}"), attribute or name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

@@ -1,0 +1,1 @@
+complete --command chasqui --no-files --arguments "(env _CHASQUI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) chasqui)" --condition "env _CHASQUI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) chasqui"

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chasqui import ExtType, Pairs, Timestamp
+from chasqui_cli.tagged import DEPTH_SHOWN, json_text, tagged
+from tests.cli.hostile import STRINGS, is_harmless
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text().filter(lambda key: not key.startswith("$")), inner)
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"\xc0\xff", {"$bin": "c0ff"}),
+        (ExtType(5, b"\x01"), {"$ext": [5, "01"]}),
+        (Timestamp(-3, 7), {"$timestamp": [-3, 7]}),
+        (Pairs(((7, "a"), ("b", 1))), {"$map": [[7, "a"], ["b", 1]]}),
+        ({"$bin": "aa"}, {"$map": [["$bin", "aa"]]}),
+        (math.inf, {"$float": "inf"}),
+        ("\udcff", {"$str": "ff"}),
+        (2**64 - 1, 2**64 - 1),
+        (-(2**63), -(2**63)),
+        (1.5, 1.5),
+        ((1, "a"), [1, "a"]),
+    ],
+)
+def test_what_json_cannot_carry_is_tagged(value: object, expected: object) -> None:
+    assert tagged(value) == expected
+    assert json.loads(json_text(value)) == expected
+
+
+def test_nan_is_tagged() -> None:
+    assert tagged(math.nan) == {"$float": "nan"}
+
+
+@given(JSON_VALUES)
+def test_plain_json_values_survive_unchanged(value: object) -> None:
+    assert json.loads(json_text(value)) == value
+
+
+@pytest.mark.parametrize("text", STRINGS.values(), ids=STRINGS.keys())
+def test_json_is_harmless_on_a_terminal_and_still_says_the_same(text: str) -> None:
+    written = json_text({text: text}, indent=2)
+    assert is_harmless(written)
+    assert json.loads(written) == tagged({text: text})
+
+
+def test_a_value_too_deep_to_show_is_cut_where_display_ends() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    assert json_text(deep).count("[") == DEPTH_SHOWN
+    assert f'{{"$deep": {DEPTH_SHOWN}}}' in json_text(deep)
