@@ -63,7 +63,7 @@ class Server:
         """How a client reaches it: over TLS or TCP when asked for, else through its socket."""
         secret = f":{self.password}@" if self.password else ""
         if self.certificates:
-            return f"rediss://{secret}127.0.0.1:{self.port}?ssl_ca_certs={self.certificates.ca}"
+            return f"rediss://{secret}127.0.0.1:{self.port}"
         if self.port:
             return f"redis://{secret}127.0.0.1:{self.port}"
         return f"unix://{secret}{self.socket}"

@@ -55,7 +55,8 @@ def test_a_server_over_tcp_wants_its_password(any_server: Server) -> None:
 def test_a_server_over_tls_proves_who_it_is(servers: Servers) -> None:
     servers.get("redis-8.6")
     with spawn("redis-8.6", tls=True) as server:
-        with redis.Redis.from_url(server.url) as client:
+        assert server.certificates
+        with redis.Redis.from_url(server.url, ssl_ca_certs=str(server.certificates.ca)) as client:
             assert client.ping()
         with redis.Redis(port=server.port or 0, ssl=True, retry=NEVER) as doubter:
             with pytest.raises(redis.ConnectionError, match="certificate verify failed"):
