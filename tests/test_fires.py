@@ -36,9 +36,10 @@ def test_every_captured_tick_fires_and_re_arms_as_ours_would(record_property: Re
     golden.walk("fire", check, record_property)
 
 
-def test_a_spec_that_would_never_fire_is_refused_as_captured() -> None:
+def test_a_spec_that_would_never_fire_is_refused_as_captured(record_property: Record) -> None:
     captured = [item for item in golden.items("error") if item["case"] == "end_before_first_fire"]
     assert captured
+    record_property("vectors error, before the first fire", len(captured))
     for item in captured:
         end = int(item["context"]["end_before_ms"].removeprefix("now+"))
         with pytest.raises(ConfigError) as refused:

@@ -67,13 +67,17 @@ def _fault(check: Callable[[Item], None], item: Item) -> str | None:
 
 def summary(reports: Iterable[pytest.TestReport]) -> list[str]:
     """One line per kind of vector that the run has checked; `user_properties` survive xdist's wire."""
-    lines = []
+    counts: dict[str, int] = {}
+    failed: set[str] = set()
     for report in reports:
         for name, count in report.user_properties:
             if str(name).startswith("vectors "):
                 kind = str(name).removeprefix("vectors ")
-                lines.append(f"vectors: {kind} {count} {'ok' if report.passed else 'FAILED'}")
-    return sorted(lines)
+                counts[kind] = max(counts.get(kind, 0), int(str(count)))
+                failed |= set() if report.passed else {kind}
+    return [
+        f"vectors: {kind} {n} {'FAILED' if kind in failed else 'ok'}" for kind, n in sorted(counts.items())
+    ]
 
 
 def write_summary(terminal: pytest.TerminalReporter) -> None:
