@@ -6,7 +6,7 @@ only inside the verb, so `--help` and shell completion stay as cheap as Typer it
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
 from enum import IntEnum
 from importlib import import_module
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from chasqui_cli.safe import safe
+from chasqui_cli.streams import discard, settle, talk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from chasqui.errors import ChasquiError
 
 VERBS = {
     "decode": "Show what bytes from Redis mean: envelope, delayed member, repeat spec, result.",
@@ -104,9 +106,9 @@ def exit_code(error: BaseException) -> Exit:
 
 def complain(message: str, hint: str | None = None) -> None:
     """One line of error and one of hint, on stderr, harmless whatever Redis put into them."""
-    typer.echo(f"error: {safe(message)}", err=True)
+    talk(f"error: {message}")
     if hint:
-        typer.echo(f"hint: {safe(hint)}", err=True)
+        talk(f"hint: {hint}")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -116,8 +118,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     try:
         code = command.main(arguments, prog_name="chasqui", standalone_mode=False)
+        sys.stdout.flush()
     except ChasquiError as error:
-        complain(str(error), error.hint)
+        complain(str(error), error.hint or _general_hint(error))
         return exit_code(error)
     except typer.Abort:
         complain("interrupted")
@@ -125,11 +128,39 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.exceptions.TyperException as error:
         complain(error.format_message(), _usage_hint(error))
         return Exit.USAGE
+    except SystemExit as end:
+        # Typer's own way to end on a broken pipe, but then as a failure.
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        return _reader_has_enough()
     except BrokenPipeError:
-        # The reader has enough (`| head`); leave quietly, and let nothing flush into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.DONE
+        return _reader_has_enough()
+    except OSError as error:
+        discard(sys.stdout)
+        where = f"{error.filename}: " if error.filename else ""
+        complain(
+            f"{where}{error.strerror or error}",
+            "the system refused; is a disk full, or a file closed to you?",
+        )
+        return Exit.FAILED
     return code if isinstance(code, int) else Exit.DONE
+
+
+def _reader_has_enough() -> Exit:
+    """As with `| head`: leave quietly, and let nothing flush into the closed pipe."""
+    discard(sys.stdout)
+    return Exit.DONE
+
+
+def _general_hint(error: ChasquiError) -> str:
+    """For an error that knows no better."""
+    from chasqui.errors import ServerError, WireError
+
+    if isinstance(error, WireError):
+        return "nothing was changed; `chasqui decode --kind auto` tries every kind of bytes there is"
+    if isinstance(error, ServerError):
+        return "is it a Redis server, and what does its log say? --redis-url names another"
+    return "see `chasqui --help`"
 
 
 def _usage_hint(error: Exception) -> str:
@@ -139,4 +170,13 @@ def _usage_hint(error: Exception) -> str:
 
 def main() -> None:
     """The console script."""
+    settle()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _leave)
     sys.exit(run())
+
+
+def _leave(number: int, _: object) -> None:
+    """Asked to go: clean up on the way out, then tell the shell which signal it was."""
+    sys.exit(128 + number)

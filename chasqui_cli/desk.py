@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.output import Color, Format, emit, emit_one, talk
+from chasqui_cli.output import Color, Format, emit, emit_one
 from chasqui_cli.settings import Given, Settings, data_directory, resolve
+from chasqui_cli.streams import talk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,14 +91,19 @@ class Desk:
 
         settings = self.settings()
         self._warn(settings)
-        return chasqui.parse_address(settings.url, password=_password(settings), tls=_tls(settings))
+        address = chasqui.parse_address(settings.url, tls=_tls(settings))
+        if address.kind == "embedded":
+            return address  # its directory is the lock: there is no password to give
+        own = None if self.given.password_file else address.login.password
+        return chasqui.parse_address(settings.url, password=own or _password(settings), tls=_tls(settings))
 
     def link(self, address: Address | None = None) -> Link:
         """A link to the server, not yet connected."""
         from chasqui import Link
 
-        read_only = self.settings().read_only
-        return Link.open(address or self.address(), read_only=read_only, data_dir=data_directory())
+        address = address or self.address()
+        place = data_directory() if address.kind == "embedded" else None
+        return Link.open(address, read_only=self.settings().read_only, data_dir=place)
 
     def emit(self, records: Sequence[Record], columns: Sequence[Column]) -> None:
         """Write a list of records as `-o` asks."""
@@ -124,6 +130,7 @@ class Desk:
 
 
 def _password(settings: Settings) -> Secret | None:
+    """What is used where the URL has none of its own: a file's, then the environment's."""
     from chasqui import Secret, read_password_file
 
     if settings.password_file:

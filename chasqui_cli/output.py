@@ -1,4 +1,4 @@
-"""One writer for every verb: seven formats, data on stdout, talk on stderr.
+"""One writer for every verb: seven formats, data on stdout.
 
 A verb hands over records and their columns; this file decides how they look. Every text cell goes through
 `safe()`; JSON never loses or shortens anything.
@@ -71,7 +71,7 @@ def emit_one(record: Record, how: Format, color: Color = Color.AUTO) -> None:
         from chasqui_cli.columns import column
 
         fields = [{"field": name, "value": value} for name, value in record.items()]
-        if how in (Format.JSONL, Format.CSV):
+        if how in (Format.JSONL, Format.CSV, Format.NAME):
             emit([record], [column(name) for name in record], how)
         else:
             emit(fields, [column("field"), column("value")], how, color)
@@ -91,15 +91,8 @@ def cell(value: Any) -> str:
 
 
 def print_line(text: str) -> None:
-    """One line of data. A character the terminal's encoding lacks is escaped, never a crash."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-
-
-def talk(text: str) -> None:
-    """One line for the person, on stderr."""
-    encoding = sys.stderr.encoding or "utf-8"
-    sys.stderr.write(safe(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    """One line of data."""
+    sys.stdout.write(text + "\n")
 
 
 def wants_color(color: Color, is_tty: bool) -> bool:
@@ -135,8 +128,10 @@ def _csv_cell(value: Any) -> str:
 
 def _print_table(records: Sequence[Record], columns: Sequence[Column], color: Color) -> None:
     rows = [[cell(c.value(record)) for c in columns] for record in records]
-    if not (sys.stdout.isatty() or color is Color.ALWAYS):
-        return _print_plain(rows, columns)
+    is_tty = sys.stdout.isatty()
+    colored = wants_color(color, is_tty)
+    if not is_tty:
+        return _print_plain(rows, columns, colored)
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -146,18 +141,18 @@ def _print_table(records: Sequence[Record], columns: Sequence[Column], color: Co
         table.add_column(c.title.upper(), justify=c.align)
     for row in rows:
         table.add_row(*map(Text, row))
-    colored = wants_color(color, sys.stdout.isatty())
-    Console(no_color=not colored, force_terminal=colored or None, highlight=False).print(table)
+    Console(color_system="auto" if colored else None, no_color=not colored, highlight=False).print(table)
     return None
 
 
-def _print_plain(rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> None:
+def _print_plain(rows: Sequence[Sequence[str]], columns: Sequence[Column], colored: bool) -> None:
     """Columns padded with blanks: for pipes and files, nothing cut and nothing drawn."""
     titles = [c.title.upper() for c in columns]
     widths = [max(map(len, [title, *texts])) for title, *texts in zip(titles, *rows, strict=True)]
-    for row in [titles, *rows]:
+    for number, row in enumerate([titles, *rows]):
         padded = [
             t.rjust(w) if c.align == "right" else t.ljust(w)
             for t, w, c in zip(row, widths, columns, strict=True)
         ]
-        print_line("  ".join(padded).rstrip())
+        line = "  ".join(padded).rstrip()
+        print_line(f"\x1b[1m{line}\x1b[0m" if colored and number == 0 else line)

@@ -16,6 +16,7 @@ URL_VARIABLES = ("CHASQUI_REDIS_URL", "REDIS_URL")
 PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, not a password
 READ_ONLY_VARIABLE = "CHASQUI_READONLY"
 
+_MEND = "mend the file, or move it away"
 _CONTEXT_KEYS = {
     "url": str,
     "url_file": str,
@@ -46,6 +47,11 @@ class Given:
     tls_server_name: str | None = None
     tls_insecure: bool = False
 
+    @property
+    def names_a_server(self) -> bool:
+        """Whether the command line, and not the surroundings, says which server is meant."""
+        return bool(self.redis_url or self.url_file or self.context)
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -69,28 +75,50 @@ class Settings:
         return f"Settings(url_from={self.url_from!r}, context={self.context!r}, read_only={self.read_only})"
 
 
-def config_file() -> Path:
-    """Where contexts are kept."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "chasqui" / "config.toml"
+def config_file() -> Path | None:
+    """Where contexts are kept. A user without a home keeps none."""
+    base = _base("XDG_CONFIG_HOME", ".config")
+    return base / "chasqui" / "config.toml" if base else None
 
 
 def data_directory() -> Path:
     """Where the embedded servers keep their data."""
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "chasqui" / "embedded"
+    from chasqui.errors import ConfigError
+
+    base = _base("XDG_DATA_HOME", ".local/share")
+    if base is None:
+        raise ConfigError("this user has no home directory", hint="say where data may be kept: XDG_DATA_HOME")
+    return base / "chasqui" / "embedded"
+
+
+def _base(variable: str, below_home: str) -> Path | None:
+    """A relative path is ignored, as the XDG rules want: it would be another place in every directory."""
+    given = Path(os.environ.get(variable, ""))
+    if given.is_absolute():
+        return given
+    try:
+        return Path.home() / below_home
+    except RuntimeError:
+        return None
 
 
 def resolve(given: Given) -> Settings:
-    """Flag over environment over context over default. A context named by a flag beats an environment URL."""
+    """Flag over environment over context over default. A context named by a flag beats an environment URL.
+
+    Password and certificates of the current context go to the server of that context only: a URL from elsewhere
+    is another server, unless the context was asked for by name.
+    """
     name, context = _context(given.context)
     url, url_from = _url(given, name, context)
+    is_its_server = bool(given.context) or url_from in {f"context {name}", "default"}
 
     def choose(key: str) -> Any:
         flag = getattr(given, key)
-        return flag or context.get(key)
+        return flag or (context.get(key) if is_its_server or key == "read_only" else None)
 
     def path(key: str) -> Path | None:
         value = choose(key)
-        return Path(value).expanduser() if value else None
+        return _path(value) if value else None
 
     return Settings(
         url=url,
@@ -113,7 +141,7 @@ def _url(given: Given, name: str | None, context: dict[str, Any]) -> tuple[str, 
     if given.redis_url:
         return given.redis_url, "--redis-url"
     if given.url_file:
-        return _read_private(given.url_file), "--url-file"
+        return _read_private(_path(given.url_file)), "--url-file"
     if not given.context:
         for variable in URL_VARIABLES:
             if os.environ.get(variable):
@@ -121,8 +149,16 @@ def _url(given: Given, name: str | None, context: dict[str, Any]) -> tuple[str, 
     if "url" in context:
         return context["url"], f"context {name}"
     if "url_file" in context:
-        return _read_private(Path(context["url_file"]).expanduser()), f"context {name}"
+        return _read_private(_path(context["url_file"])), f"context {name}"
     return DEFAULT_URL, "default"
+
+
+def _path(text: str | Path) -> Path:
+    """With `~` for a home. One that nobody has is left as it stands: there is no such file, and that is said."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
 
 
 def _read_private(path: Path) -> str:
@@ -135,7 +171,8 @@ def _context(wanted: str | None) -> tuple[str | None, dict[str, Any]]:
     """The context asked for, or the current one, or none."""
     from chasqui.errors import ConfigError
 
-    contents = _read_config()
+    path = config_file()
+    contents = _read_config(path) if path else {}
     contexts = contents.get("contexts", {})
     name = wanted or contents.get("current")
     if name is None:
@@ -143,45 +180,52 @@ def _context(wanted: str | None) -> tuple[str | None, dict[str, Any]]:
     if name not in contexts:
         known = ", ".join(sorted(contexts)) or "none yet"
         raise ConfigError(
-            f"there is no context {name!r} in {config_file()}",
+            f"there is no context {name!r} in {path}",
             hint=f"contexts there: {known}; or give the server with --redis-url",
         )
     return name, _checked(name, contexts[name])
 
 
-def _read_config() -> dict[str, Any]:
+def _read_config(path: Path) -> dict[str, Any]:
     from chasqui.errors import ConfigError
 
-    path = config_file()
     try:
-        text = path.read_text()
-    except FileNotFoundError:
+        with open(path, "rb", opener=_open_promptly) as file:
+            contents = tomllib.load(file)
+            _check_shape(path, contents)
+            _refuse_readable_passwords(path, os.fstat(file.fileno()).st_mode, contents)
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from None
-    try:
-        contents = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(
-            f"{path} is not valid TOML: {error}", hint="mend the file, or move it away"
-        ) from None
-    _refuse_readable_passwords(path, contents)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint=_MEND) from None
+    except (ValueError, RecursionError) as error:
+        # tomllib leaves bytes that are not UTF-8, endless numbers and bottomless nesting to Python's own errors
+        raise ConfigError(f"{path} is not valid TOML: {error}", hint=_MEND) from None
     return contents
 
 
-def _refuse_readable_passwords(path: Path, contents: dict[str, Any]) -> None:
+def _open_promptly(path: str, flags: int) -> int:
+    """A pipe in the file's place would wait for a writer for ever; so it reads as empty."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _check_shape(path: Path, contents: dict[str, Any]) -> None:
+    from chasqui.errors import ConfigError
+
+    if not isinstance(contents.get("contexts", {}), dict):
+        raise ConfigError(f"contexts in {path} is not a table", hint="write each one as [contexts.NAME]")
+    if not isinstance(contents.get("current", ""), str):
+        raise ConfigError(f"current in {path} is not a name", hint='write it as current = "NAME"')
+
+
+def _refuse_readable_passwords(path: Path, mode: int, contents: dict[str, Any]) -> None:
     """A URL with a password in a file that others can read is refused, as ssh refuses such keys."""
     from chasqui import redact
     from chasqui.errors import ConfigError
 
-    if not path.stat().st_mode & 0o077:
+    if not mode & 0o077:
         return
-    tables = contents.get("contexts", {})
-    urls = (
-        [table.get("url") for table in tables.values() if isinstance(table, dict)]
-        if isinstance(tables, dict)
-        else []
-    )
+    urls = [table.get("url") for table in contents.get("contexts", {}).values() if isinstance(table, dict)]
     if any(isinstance(url, str) and redact(url) != url for url in urls):
         raise ConfigError(f"{path} holds a password and others can read it", hint=f"chmod 600 {path}")
 

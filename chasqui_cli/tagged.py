@@ -28,10 +28,8 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def _escape(match: re.Match[str]) -> str:
-    char = match.group()
-    if char.isprintable():
-        return char
+def escaped(char: str) -> str:
+    """A character in JSON's own notation."""
     code = ord(char)
     if code <= 0xFFFF:
         return f"\\u{code:04x}"
@@ -39,10 +37,15 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
+def _harmless(match: re.Match[str]) -> str:
+    char = match.group()
+    return char if char.isprintable() else escaped(char)
+
+
 def json_text(value: Any, *, indent: int | None = None) -> str:
     """JSON that is valid, readable and harmless on any terminal."""
     text = json.dumps(tagged(value), ensure_ascii=False, allow_nan=False, indent=indent)
-    return _UNPRINTABLE.sub(_escape, text)
+    return _UNPRINTABLE.sub(_harmless, text)
 
 
 def tagged(value: Any, depth: int = 0) -> Any:

@@ -33,6 +33,8 @@ class Kind(StrEnum):
     AUTO = "auto"
 
 
+LONGEST_STRING = 512 * 1024 * 1024  # that a Redis server keeps
+
 # In a batch, the long names that people know from the key layout do as well.
 _SYNONYMS = {"delayed_member": "delayed", "repeat_spec": "spec"}
 
@@ -55,7 +57,9 @@ def decode(
         bool,
         typer.Option("--stdin-jsonl", help='Read {"kind","hex"} lines from stdin, answer one line each.'),
     ] = False,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Refuse more bytes than this.")] = 1 << 20,
+    max_bytes: Annotated[
+        int, typer.Option(min=1, max=LONGEST_STRING, help="Refuse more bytes than this.")
+    ] = 1 << 20,
 ) -> None:
     """Show what bytes from Redis mean: an envelope, a delayed member, a repeat spec, a result.
 
@@ -81,6 +85,7 @@ def _answer_lines(max_bytes: int) -> None:
         except ChasquiError as error:
             answer = {"error": str(error)}
         print_line(json_text(answer))
+        sys.stdout.flush()  # whoever asks may wait for the answer before asking again
 
 
 def _answer(line: bytes, max_bytes: int) -> Record:
@@ -137,6 +142,8 @@ def _first_that_reads(data: bytes, max_bytes: int) -> Record:
     """An envelope never reads as a spec, nor a prefixed member as either; nearly anything reads as a result."""
     from chasqui.errors import WireError
 
+    if len(data) > max_bytes:
+        raise WireError(f"over the limit of {max_bytes} bytes", data, hint="raise it with --max-bytes")
     for reader in _READERS.values():
         try:
             return reader(data, max_bytes)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,17 +41,37 @@ COLUMNS: list[Column] = [
 @offline()
 def demo(desk: Desk) -> None:
     """Start a private server, add jobs to a queue called emails, read them back and show what was decoded."""
-    from chasqui import Address, EmbeddedServer, Link, parse_address
+    from chasqui import Link, parse_address
 
-    with tempfile.TemporaryDirectory(prefix="chasqui-demo-") as place:
-        directory = Path(place) / "server"
-        with EmbeddedServer(directory) as socket:
-            address: Address = parse_address(f"unix://{socket}")
-            with Link.open(address) as link:
-                features = link.features()
-                desk.say(f"started a private {features.kind} {features.version}; it is gone when this ends")
-                _tour(desk, link)
-        EmbeddedServer(directory).stop()
+    with _throw_away_server() as socket, Link.open(parse_address(f"unix://{socket}")) as link:
+        features = link.features()
+        desk.say(f"started a private {features.kind} {features.version}; it is gone when this ends")
+        _tour(desk, link)
+
+
+@contextmanager
+def _throw_away_server() -> Iterator[Path]:
+    """The socket of a server that is gone afterwards with all its files, also when the tour is interrupted."""
+    from chasqui import EmbeddedServer
+
+    place = Path(tempfile.mkdtemp(prefix="chasqui-demo-"))
+    server = EmbeddedServer(place / "server")
+    try:
+        yield server.start()
+    finally:
+        with _undisturbed():
+            server.stop()
+            shutil.rmtree(place)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals that would end us wait until this is done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _tour(desk: Desk, link: Link) -> None:
@@ -64,27 +88,17 @@ def _tour(desk: Desk, link: Link) -> None:
 
 def _add_jobs(link: Link, commands: Commands, keys: Keys) -> None:
     """What producers write, and what an operator meets at 3 a.m.: a broken entry and an old one-byte prefix."""
-    from chasqui import Backoff, NewJob, ProducerOptions, RetryOverride, SystemClock, add, add_later
+    from chasqui import BackoffSpec, SyncQueue
 
-    now_ms = SystemClock().now_ms()
-    patient = RetryOverride(5, Backoff("exponential", 250, max_delay_ms=60_000, multiplier=2.0))
-    link.run(
-        add(
-            commands,
-            keys,
-            [
-                NewJob({"to": "ada@example.com"}, "welcome"),
-                NewJob({"to": "bob@example.com", "invoice": 7}, "invoice", id="invoice-7", retry=patient),
-            ],
-            producer_id="demo",
-            now_ms=now_ms,
-        )
-    )
+    emails = SyncQueue(QUEUE, link=link)
+    emails.add("welcome", {"to": "ada@example.com"})
+    patient = BackoffSpec.exponential(250, max_ms=60_000)
+    invoice = {"to": "bob@example.com", "invoice": 7}
+    emails.add("invoice", invoice, job_id="invoice-7", attempts=5, backoff=patient)
     link.run(_broken(commands, keys))
-    later = [NewJob({"to": "eve@example.com"}, "reminder")]
-    link.run(add_later(commands, keys, later, delay_ms=60_000, now_ms=now_ms))
-    one_byte = ProducerOptions(delayed_prefix="u8")
-    link.run(add_later(commands, keys, later, delay_ms=90_000, now_ms=now_ms, options=one_byte))
+    reminder = {"to": "eve@example.com"}
+    emails.add("reminder", reminder, delay_ms=60_000)
+    SyncQueue(QUEUE, link=link, delayed_prefix="u8").add("reminder", reminder, delay_ms=90_000)
 
 
 def _broken(commands: Commands, keys: Keys) -> Flow[None]:

@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from chasqui import EmbeddedServer, Features, Link
     from chasqui_cli.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(help="Which embedded server; each has a directory of its own.")]
+Name = Annotated[
+    str | None,
+    typer.Argument(help="Which embedded server, if not the one of the URL; each has a directory of its own."),
+]
 
 
-@app.callback()
-def server() -> None:
+@app.callback(invoke_without_command=True)
+def server(ctx: typer.Context) -> None:
     """Look at the server behind a URL; start and stop the embedded one."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
 
 
 @app.command()
@@ -43,8 +48,9 @@ def status(desk: Desk) -> None:
 
 @app.command()
 @at_desk()
-def start(desk: Desk, name: Name = "default") -> None:
+def start(desk: Desk, name: Name = None) -> None:
     """Start the embedded server as a service: it stays until `chasqui server stop`."""
+    name = name or _named(desk)
     embedded = _embedded(name)
     was_running = embedded.status().running
     embedded.start(service=True)
@@ -54,12 +60,28 @@ def start(desk: Desk, name: Name = "default") -> None:
 
 @app.command()
 @at_desk()
-def stop(desk: Desk, name: Name = "default") -> None:
+def stop(desk: Desk, name: Name = None) -> None:
     """Stop the embedded server for everybody. What it acknowledged is on disk."""
+    name = name or _named(desk)
     embedded = _embedded(name)
     stopped = embedded.stop()
     desk.say("stopped" if stopped else "it was not running")
     desk.emit_one(_embedded_record(embedded, f"embedded://{name}"))
+
+
+def _named(desk: Desk) -> str:
+    """The embedded server that the URL means. One that was asked for and is no such server is not replaced by ours."""
+    from chasqui.errors import ConfigError
+
+    settings = desk.settings()
+    if settings.url.lower().startswith("embedded://"):
+        return desk.address().name or "default"
+    if desk.given.names_a_server:
+        raise ConfigError(
+            "only embedded servers are started and stopped here, and the URL is none",
+            hint="say which one by its name, or with -u embedded://NAME",
+        )
+    return "default"
 
 
 def _embedded(name: str) -> EmbeddedServer:

@@ -44,6 +44,21 @@ def test_a_coloured_table_shows_markup_as_text(capsys: pytest.CaptureFixture[str
     assert "[red]x[/red]" in capsys.readouterr().out
 
 
+def test_colour_on_a_pipe_is_in_the_heading_only_and_nothing_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = [{"queue": "q" * 300, "waiting": 1, "lock": None, "note": None}]
+    emit(long, COLUMNS, Format.TABLE, Color.ALWAYS)
+    by_flag = capsys.readouterr().out
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    emit(long, COLUMNS, Format.TABLE)
+    assert capsys.readouterr().out == by_flag
+    head, row = by_flag.splitlines()
+    assert (head[:9], head[-10:]) == ("\x1b[1mQUEUE", "HOLDER\x1b[0m")
+    assert row.split() == ["q" * 300, "1", "–"]
+
+
 def test_json_is_one_array_of_whole_records(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(written(Format.JSON, capsys)) == RECORDS
 

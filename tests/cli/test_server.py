@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from tests.cli.hostile import is_harmless
+from tests.cli.impostor import HOSTILE, Answers, bulk, impostor
 from tests.cli.shell import Shell, assert_complains
 from tests.servers import NATIVE_WORDS, Server, spawn
 
@@ -85,9 +88,7 @@ def test_a_wrong_or_missing_password_is_told_without_telling_it(shell: Shell) ->
 
 
 def _assert_right_passwords_work(shell: Shell, bare: str) -> None:
-    kept = shell.home / "password"
-    kept.write_text(PASSWORD + "\n")
-    kept.chmod(0o600)
+    kept = _keep(shell.home, PASSWORD)
     for words, variables in (
         (("--password-file", str(kept)), {}),
         ((), {"REDISCLI_AUTH": PASSWORD}),
@@ -112,13 +113,32 @@ def test_no_such_context_lists_those_there_are(shell: Shell) -> None:
         ('[contexts]\nprod = "redis://x"\n', "not a table"),
         ('[contexts.prod]\nurll = "redis://x"\n', "urll"),
         ("[contexts.prod]\nurl = 5\n", "url"),
+        ("contexts = 5\n", "not a table"),
+        ('contexts = "prod"\n', "not a table"),
+        ('contexts = ["prod"]\n', "not a table"),
+        ('current = ["prod"]\n', "not a name"),
+        ("deep = " + "[" * 100_000, "not valid TOML"),
+        ("long = " + "9" * 10_000, "not valid TOML"),
+        ("[contexts]\n\udcff\udcfe", "not valid TOML"),
     ],
+    ids=lambda text: text[:20],
 )
 def test_a_broken_configuration_is_told_with_its_place(shell: Shell, text: str, said: str) -> None:
     _configure(shell.home, text)
-    ended = shell("server", "status", "--context", "prod")
-    assert ended.code == 2
-    assert said in ended.err
+    assert_complains(shell("server", "status", "--context", "prod"), 2, said)
+
+
+def test_what_cannot_be_a_configuration_file_is_told_and_never_waited_for(shell: Shell) -> None:
+    path = _configure(shell.home, "")
+    path.unlink()
+    path.mkdir()
+    assert_complains(shell("server", "status"), 2, "Is a directory")
+    path.rmdir()
+    path.symlink_to(path)
+    assert_complains(shell("server", "status"), 2, "symbolic links")
+    path.unlink()
+    os.mkfifo(path)
+    assert_complains(shell("server", "status", "-u", "redis://127.0.0.1:1"), 1, "nothing listens")
 
 
 def test_a_password_in_a_file_that_others_can_read_is_refused(shell: Shell) -> None:
@@ -127,6 +147,48 @@ def test_a_password_in_a_file_that_others_can_read_is_refused(shell: Shell) -> N
     ended = shell("server", "status", "--context", "prod")
     assert_complains(ended, 2, "chmod 600")
     assert PASSWORD not in ended.err
+
+
+def test_the_password_of_the_current_context_goes_to_its_own_server_only(shell: Shell) -> None:
+    kept = _keep(shell.home, PASSWORD)
+    heard: list[str] = []
+
+    def listen(command: str) -> bytes:
+        heard.append(command)
+        return b"+OK\r\n"
+
+    with impostor(listen) as elsewhere:
+        _configure(
+            shell.home,
+            f'current = "prod"\n[contexts.prod]\nurl = "{elsewhere}"\npassword_file = "{kept}"\n',
+        )
+        shell("server", "status", "-u", elsewhere)
+        shell("server", "status", REDIS_URL=elsewhere)
+        assert heard
+        assert "AUTH" not in heard
+        shell("server", "status")
+        assert "AUTH" in heard
+        heard.clear()
+        shell("server", "status", "--context", "prod", "-u", elsewhere)
+        assert "AUTH" in heard
+
+
+def test_certificates_of_the_current_context_are_not_asked_of_another_server(
+    shell: Shell, any_server: Server
+) -> None:
+    _configure(shell.home, 'current = "prod"\n[contexts.prod]\nurl = "rediss://prod"\ntls_ca = "/ca.pem"\n')
+    assert shell("server", "status", "-u", any_server.url).code == 0
+    assert shell("server", "status", REDIS_URL=any_server.url).code == 0
+
+
+def test_a_password_in_the_url_beats_the_one_in_the_environment(shell: Shell) -> None:
+    with spawn("valkey-9.1", password=PASSWORD, tcp=True) as server:
+        right = f"redis://:{PASSWORD}@127.0.0.1:{server.port}"
+        wrong = f"redis://:wrong@127.0.0.1:{server.port}"
+        assert shell("server", "status", "-u", right, REDISCLI_AUTH="wrong").code == 0
+        assert shell("server", "status", "-u", wrong, REDISCLI_AUTH=PASSWORD).code == 1
+        kept = _keep(shell.home, PASSWORD)
+        assert shell("server", "status", "-u", wrong, "--password-file", kept).code == 0
 
 
 def test_a_tls_option_on_a_plain_url_is_refused(shell: Shell) -> None:
@@ -149,6 +211,87 @@ def test_the_embedded_server_is_started_used_and_stopped(shell: Shell) -> None:
     assert shell("server", "stop").code == 0
 
 
+def test_starting_and_stopping_mean_the_server_of_the_url(shell: Shell) -> None:
+    started = shell("server", "start", "-u", "embedded://mail", "-o", "json")
+    try:
+        assert started.json["url"] == "embedded://mail"
+        other = shell("server", "stop", "other", "-o", "json", CHASQUI_REDIS_URL="embedded://mail")
+        assert other.json["url"] == "embedded://other"
+        assert shell("server", "status", "-u", "embedded://mail", "-o", "json").json["running"] is True
+        assert "it was not running" in shell("server", "stop", REDIS_URL="redis://127.0.0.1:1").err
+        for verb in ("start", "stop"):
+            assert_complains(shell("server", verb, "-u", "redis://127.0.0.1:1"), 2, "embedded://NAME")
+    finally:
+        stopped = shell("server", "stop", "-o", "json", CHASQUI_REDIS_URL="embedded://mail")
+    assert (stopped.json["url"], stopped.json["running"]) == ("embedded://mail", False)
+    assert "stopped" in stopped.err
+
+
+def test_the_environments_password_is_not_for_an_embedded_server(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chasqui_cli.desk import Desk
+    from chasqui_cli.output import Color, Format
+    from chasqui_cli.settings import Given
+
+    monkeypatch.setenv("HOME", str(shell.home))
+    monkeypatch.setenv("REDISCLI_AUTH", PASSWORD)
+    desk = Desk(Format.JSON, Color.NEVER, False, Given(redis_url="embedded://"))
+    assert desk.address().login.password is None
+
+
+def test_server_alone_shows_its_words(shell: Shell) -> None:
+    ended = shell("server")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == shell("server", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (lambda _: b"-ERR " + HOSTILE + b"\r\n", r"\x1b]0;pwned"),
+        (lambda _: b"-" + HOSTILE + b"\r\n", r"\x1b]0;pwned"),
+        (lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n", "broke"),
+        (lambda _: b"", "broke"),
+        (lambda _: b":5\r\n", "no time"),
+        (lambda _: b"$-1\r\n", "no time"),
+        (lambda _: b"*0\r\n", "no time"),
+        (lambda _: bulk(b"foo"), "no time"),
+        (lambda _: b"-LOADING Redis is loading the dataset in memory\r\n", "LOADING"),
+    ],
+    ids=["escapes", "no code", "http", "hangs up", "number", "nothing", "empty", "text", "loading"],
+)
+def test_whatever_an_impostor_answers_is_an_error_with_a_hint(
+    shell: Shell, answers: Answers, said: str
+) -> None:
+    with impostor(answers) as url:
+        ended = shell("server", "status", "-u", url)
+    assert_complains(ended, 1, said)
+    assert is_harmless(ended.err)
+
+
+@pytest.mark.parametrize("how", ["table", "json", "yaml", "csv"])
+def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(shell: Shell, how: str) -> None:
+    told = b"\r\n".join(
+        [
+            b"server_name:" + HOSTILE,
+            b"role:" + HOSTILE,
+            "uptime_in_seconds:²".encode(),
+            b"used_memory:" + b"9" * 5000,
+            b"connected_clients:-1",
+            "executable:/tmp/\u2028maxmemory_policy:noeviction".encode(),
+        ]
+    )
+    replies = {"TIME": b"*2\r\n" + bulk(b"1700000000") + bulk(b"5"), "INFO": bulk(told), "CONFIG": b":1\r\n"}
+    with impostor(lambda command: replies.get(command, b"+\x1b[2J\r\n")) as url:
+        ended = shell("server", "status", "-u", url, "-o", how)
+    assert (ended.code, ended.err) == (0, "")
+    assert is_harmless(ended.out)
+    if how == "json":
+        unknown = ("uptime_s", "memory_bytes", "clients", "eviction", "persistence", "keys")
+        assert [ended.json[name] for name in unknown] == [None] * 6
+
+
 def test_an_outage_never_starts_an_embedded_server(shell: Shell) -> None:
     shell("server", "status", "-u", "redis://127.0.0.1:1")
     assert not (shell.home / ".local").exists()
@@ -169,9 +312,16 @@ def test_the_demo_shows_decoded_jobs_and_leaves_nothing_behind(shell: Shell) -> 
     assert list(shell.home.iterdir()) == []
 
 
+def _keep(home: Path, password: str) -> Path:
+    kept = home / "password"
+    kept.write_text(password + "\n")
+    kept.chmod(0o600)
+    return kept
+
+
 def _configure(home: Path, text: str) -> Path:
     path = home / ".config" / "chasqui" / "config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, errors="surrogateescape")
     path.chmod(0o600)
     return path

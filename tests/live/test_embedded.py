@@ -113,6 +113,14 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def _target(link: Path) -> str:
+    """Where a link of /proc leads; the file may have been closed since it was listed."""
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:
+        return ""
+
+
 def running_pid(place: Path) -> int:
     pid = EmbeddedServer(place).status().pid
     assert pid is not None
@@ -340,7 +348,7 @@ class TestItIsPrivate:
     def test_it_listens_on_no_network(self, place: Path) -> None:
         with EmbeddedServer(place):
             pid = running_pid(place)
-            opened = [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
+            opened = [_target(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()]
             tables = [Path(f"/proc/{pid}/net/{name}") for name in ("tcp", "tcp6", "udp", "udp6")]
             rows = [row for path in tables if path.exists() for row in path.read_text().splitlines()[1:]]
             network = {row.split()[9] for row in rows}
@@ -386,6 +394,32 @@ class TestItIsPrivate:
                 assert other.wait_until_served().server_pid == running_pid(deep)
         await_end(deep)
 
+    @pytest.mark.parametrize("name", [keeper.USERS, keeper.LOCK])
+    def test_a_file_that_cannot_be_opened_is_told(self, place: Path, name: str) -> None:
+        (place / name).mkdir(parents=True)
+        place.chmod(0o700)
+        server = EmbeddedServer(place)
+        try:
+            with pytest.raises(
+                (ConfigError, ServerError), match=rf"{name}.*Is a directory|Is a directory.*{name}"
+            ):
+                server.start()
+        finally:
+            (place / name).rmdir()
+
+    def test_links_that_lead_in_a_circle_are_told(self, place: Path) -> None:
+        place.symlink_to(place)
+        try:
+            assert not EmbeddedServer(place).status().running
+            with pytest.raises(ConfigError, match="cannot be made: File exists"):
+                EmbeddedServer(place).start()
+        finally:
+            place.unlink()
+
+    def test_a_name_longer_than_the_system_takes_is_told(self, place: Path) -> None:
+        with pytest.raises(ConfigError, match="cannot be entered: File name too long"):
+            EmbeddedServer(place.with_name("x" * 300)).status()
+
 
 class TestAskingAndStopping:
     def test_the_status_tells_what_an_operator_wants_to_know(self, place: Path) -> None:
@@ -416,6 +450,24 @@ class TestAskingAndStopping:
             await_pid_gone(other.server_pid)
             with EmbeddedServer(place), client(place) as line:
                 assert line.get("kept") == "yes"
+
+    def test_a_start_that_is_cut_short_says_so_and_keeps_no_hold(
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its keeper is killed before it can say anything, or its starter is interrupted while it waits."""
+        monkeypatch.setattr(keeper, "__file__", os.devnull)
+        with pytest.raises(ServerError, match=r"does not start: it was ended before it answered$"):
+            EmbeddedServer(place).start()
+        monkeypatch.setattr(subprocess, "run", self._interrupted)
+        server = EmbeddedServer(place)
+        with pytest.raises(KeyboardInterrupt):
+            server.start()
+        with (place / keeper.USERS).open() as users:
+            assert keeper.try_lock(users)
+
+    @staticmethod
+    def _interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
 
     def test_without_the_extra_the_way_to_get_it_is_told(
         self, place: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,11 +19,12 @@ from functools import cache
 from pathlib import Path
 
 from chasqui.clock import Clock, SystemClock
-from chasqui.errors import ChasquiError, ConfigError, ServerError, Unreachable
+from chasqui.errors import ConfigError, ServerError, Unreachable
 from chasqui.server import keeper
 
 LONGEST_SOCKET_PATH = 100
 LEAST_FREE_BYTES = 8 * 1024 * 1024
+ELSEWHERE = "it needs a directory of your own on a disk that can be written: XDG_DATA_HOME says where"
 SHORT_PLACE = "/tmp"  # noqa: S108 - a closed directory of our own is made in it, and checked
 
 
@@ -51,7 +52,7 @@ class EmbeddedServer:
     """The server of one directory, as seen by one user of it. Used in a `with`, it is let go at the end."""
 
     def __init__(self, directory: Path, *, patience_seconds: int = 30, clock: Clock | None = None) -> None:
-        self.directory = directory.resolve()
+        self.directory = _real(directory)
         self.socket = socket_path(self.directory)
         self._patience_seconds = patience_seconds
         self._clock = clock or SystemClock()
@@ -68,7 +69,9 @@ class EmbeddedServer:
         if not keeper.answers(self.socket):
             try:
                 self._launch(service=service)
-            except ChasquiError:
+            except (
+                BaseException
+            ):  # an interrupted starter lives on in its terminal, and must not keep the server
                 self.release()
                 raise
         if service:
@@ -166,7 +169,7 @@ class EmbeddedServer:
     def _is_kept(self) -> bool:
         """Whether a keeper or a server lives in the directory, answering or not."""
         lock = self.directory / keeper.LOCK
-        if not lock.exists():
+        if not _exists(lock):
             return False
         check_private(self.directory)
         with os.fdopen(_open_private(lock)) as file:
@@ -182,7 +185,7 @@ class EmbeddedServer:
 
 def ensure(directory: Path, *, service: bool = False) -> Path:
     """The socket of this directory's server, which is started if need be and stays as long as this process."""
-    directory = directory.resolve()
+    directory = _real(directory)
     make_private(directory)
     return _for_life(directory, directory.stat().st_ino).start(service=service)
 
@@ -231,7 +234,7 @@ def make_private(directory: Path) -> None:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{directory} cannot be made: {error.strerror}") from error
+        raise ConfigError(f"{directory} cannot be made: {error.strerror}", hint=ELSEWHERE) from error
     check_private(directory)
 
 
@@ -244,8 +247,23 @@ def check_private(directory: Path) -> None:
         raise ConfigError(f"{directory} is open to other users", hint=f"chmod 700 {directory}")
 
 
+def _real(directory: Path) -> Path:
+    """One name for one directory. Links that lead in a circle are left to whoever opens it to complain about."""
+    return Path(os.path.realpath(directory))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise ConfigError(f"{path.parent} cannot be entered: {error.strerror}", hint=ELSEWHERE) from error
+
+
 def _open_private(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be opened: {error.strerror}", hint=ELSEWHERE) from error
 
 
 def _interpreter() -> str:
@@ -255,13 +273,16 @@ def _interpreter() -> str:
 
 
 def _failure(directory: Path, said: str) -> ServerError:
-    """Why it did not come up, in the server's own words: its complaints are the lines marked with `#`."""
+    """Why it did not come up, in the server's own words: its complaints are the lines marked with `#`.
+
+    Without any, the keeper's last words; and none at all when somebody ended it first.
+    """
     log = directory / keeper.LOG
-    pid = said.removeprefix("pid ")
-    complaints = re.findall(
-        rf"^{pid}:\w .*? # (?!WARNING)(.*)$", log.read_text(errors="replace"), re.MULTILINE
-    )
-    reason = complaints[-1] if complaints else said
+    pid = re.fullmatch(r"pid (\d+)", said)
+    told = log.read_text(errors="replace") if pid and log.exists() else ""
+    complaints = re.findall(rf"^{pid[1]}:\w .*? # (?!WARNING)(.*)$", told, re.MULTILINE) if pid else []
+    last_words = [] if pid else said.splitlines()
+    reason = next(reversed(complaints or last_words), "it was ended before it answered")
     return ServerError(
         f"the embedded server in {directory} does not start: {reason}",
         hint=f"nothing was deleted; its log is {log}",

@@ -5,6 +5,7 @@ What it *can* do is found by trying, in `features.py`; this is only what it says
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ def report() -> Flow[ServerReport]:
     ]
     told = told_by(info)
     return ServerReport(
-        server_time_ms=time_ms(clock),
+        server_time_ms=_time(clock),
         role=told.get("role"),
         mode=told.get("redis_mode") or told.get("server_mode"),
         uptime_s=_number(told.get("uptime_in_seconds")),
@@ -55,7 +56,7 @@ def report() -> Flow[ServerReport]:
         max_memory_bytes=_number(told.get("maxmemory")),
         eviction=told.get("maxmemory_policy"),
         persistence=_persistence(told, saving),
-        keys=None if isinstance(keys, ServerError) else keys,
+        keys=keys if isinstance(keys, int) else None,
     )
 
 
@@ -63,17 +64,26 @@ def told_by(info: Reply) -> dict[str, str]:
     """The lines of an INFO reply by name; empty when it was refused."""
     if not isinstance(info, bytes):
         return {}
-    lines = (line.partition(":") for line in info.decode(errors="replace").splitlines())
+    lines = (line.rstrip("\r").partition(":") for line in info.decode(errors="replace").split("\n"))
     return {name: value for name, colon, value in lines if colon}
 
 
 def _persistence(told: dict[str, str], saving: Reply) -> str | None:
     if told.get("aof_enabled") == "1":
         return "aof"
-    if isinstance(saving, ServerError) or not told:
+    if not isinstance(saving, list) or not told:
         return None
     return "rdb" if len(saving) > 1 and saving[1] else "none"
 
 
+def _time(reply: Reply) -> int:
+    try:
+        return time_ms(reply)
+    except (TypeError, ValueError):
+        raise ServerError(
+            "the server answers TIME with something that is no time", hint="is it a Redis server?"
+        ) from None
+
+
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,20}", text) else None
