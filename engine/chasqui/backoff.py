@@ -47,10 +47,14 @@ def _capped_ms(attempt: int, policy: Backoff, default: Retry) -> int:
 
 
 def _power(multiplier: float, attempt: int) -> float:
-    try:
-        return multiplier**attempt
-    except OverflowError:
-        return -math.inf if multiplier < 0 and attempt % 2 else math.inf
+    """By repeated squaring, as the reference multiplies: `**` ends a last bit away, and so at times a whole ms."""
+    power, square = 1.0, float(multiplier)
+    while attempt:
+        if attempt % 2:
+            power *= square
+        square *= square
+        attempt //= 2
+    return power
 
 
 def _first(given: N | None, default: N) -> N:

@@ -45,6 +45,9 @@ def test_by_default_the_wait_doubles_from_a_tenth_of_a_second_to_half_a_minute()
         (growing(1, math.inf), 1, 30_000),
         (growing(3, 0.5), 1, 1),
         (growing(1, 0.0), 5, 0),
+        (growing(1000, 0.3), 3, 27),
+        (growing(250, 0.6), 3, 54),
+        (growing(1, 3), 2**31, 30_000),
         (growing(1, 10.0, 2**64 - 1), 4_000_000_000, 2**64 - 1),
     ],
 )

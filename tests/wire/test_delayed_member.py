@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from chasqui.errors import ArgumentError, WireError
 from chasqui.wire import delayed_member, envelope
 from chasqui.wire.envelope import Backoff, Envelope, RetryOverride
-from chasqui.wire.payload import from_data
+from chasqui.wire.payload import Payload, from_data
 from tests.wire.values import VALUES
 
 NAMES = st.text(max_size=60)
@@ -52,6 +52,24 @@ def test_a_name_that_is_not_utf8_keeps_its_bytes() -> None:
     data = envelope.encode(Envelope("i", from_data(1), 1))
     found = delayed_member.decode(delayed_member.encode(data, b"a\xff"))
     assert (found.name, found.name_bytes) == ("a�", b"a\xff")
+
+
+def test_a_payload_that_holds_an_envelope_does_not_make_the_job_around_it_a_name() -> None:
+    inner = envelope.encode(Envelope("inner", from_data(1), 1))
+    filler = b"f" * (1 + 0x94 - len(b"\x94\xa1i\xc4\xff"))
+    job = Envelope("i", Payload("bin", filler + inner), 1)
+    data = envelope.encode(job)
+    assert data[1 + data[0] :].startswith(inner)
+    found = delayed_member.decode(data)
+    assert (found.prefix, found.name_bytes, found.envelope) == ("none", b"", job)
+
+
+def test_bytes_may_follow_the_envelope_whatever_stands_before_it() -> None:
+    data = envelope.encode(Envelope("i", from_data(1), 1)) + b"more"
+    for form in ("u32le", "u8"):
+        found = delayed_member.decode(delayed_member.encode(data, "nm", form))
+        assert (found.prefix, found.name, found.envelope.trailing) == (form, "nm", b"more")
+    assert delayed_member.decode(data).prefix == "none"
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,9 @@ def test_a_map_is_read_by_names_by_byte_names_and_by_numbers() -> None:
         (b"\x81\xa6linear\xc0", "linear"),
         (b"\x81\x01\xc0", "exponential"),
         (b"\xa6linear", "linear"),
+        (b"\xa2\xff\xfe", "unknown"),
+        (b"\xc4\x01\xff", "unknown"),
+        (b"\x81\xa1\xff\xc0", "unknown"),
     ],
 )
 def test_a_backoff_kind_is_read_in_every_form(kind: bytes, text: str) -> None:
@@ -134,6 +137,27 @@ def test_retry_and_backoff_are_read_as_maps_with_parts_missing() -> None:
         None, Backoff("fixed", 10)
     )
     assert envelope.decode(joined(*HEAD, b"\x80")).retry == RetryOverride()
+
+
+RESERVED_EXT, BROKEN_TIMESTAMP = b"\xd4\xfe\x07", b"\xd4\xff\x07"
+
+
+@pytest.mark.parametrize("value", [RESERVED_EXT, BROKEN_TIMESTAMP, b"\x91" * 2000 + b"\xc0"])
+def test_fields_nobody_knows_are_passed_over_unread(value: bytes) -> None:
+    backoff = named(kind=b"\xa5fixed", colour=value, delay_ms=b"\x0a")
+    retry = named(max_attempts=b"\x03", later=value, backoff=backoff)
+    job = envelope.decode(
+        named(id=b"\xa1i", payload=b"\xc4\x00", created_at_ms=b"\x05", more=value, retry=retry)
+    )
+    assert job.retry == RetryOverride(3, Backoff("fixed", 10))
+
+
+def test_text_that_is_not_utf8_is_bytes_to_the_reference_and_is_rewritten_as_such() -> None:
+    data = joined(b"\xa1i", b"\xa2\xc4\x00", b"\x05", b"\x00")
+    job = envelope.decode(data)
+    assert (job.payload.form, job.payload.octets, job.payload.delivered()) == ("inline", b"\xc4\x00", b"")
+    assert envelope.encode(job) == joined(b"\xa1i", b"\xc4\x02\xc4\x00", b"\x05", b"\x00")
+    assert envelope.encode(job, exact_payload=True) == data
 
 
 def test_an_unknown_kind_keeps_its_text_when_rewritten() -> None:
@@ -164,7 +188,7 @@ def test_a_multiplier_given_as_a_whole_number_is_written_as_a_float() -> None:
             "envelope attempt: 4294967296 does not fit 32 bits",
         ),
         (joined(*HEAD[:3], b"\xc3"), "envelope attempt: bool where a whole number belongs"),
-        (joined(*HEAD, b"\x07"), "retry is int, neither an array nor a map"),
+        (joined(*HEAD, b"\x07"), "retry is neither an array nor a map"),
         (joined(*HEAD, b"\x91\xc0"), "retry has 1 elements, not 2"),
         (joined(*HEAD, joined(b"\xc0", b"\x94\x00\x01\xc0\xc0")), "backoff has 4 elements, not 5"),
         (
@@ -196,6 +220,28 @@ def test_the_limit_is_counted_in_bytes_and_equality_passes() -> None:
 def test_an_attempt_never_outgrows_its_field() -> None:
     job = Envelope("i", from_data(1), 1)
     assert envelope.decode(envelope.encode(job.at_attempt(2**40))).attempt == 2**32 - 1
+
+
+@pytest.mark.parametrize(
+    ("retry", "reason"),
+    [
+        (RetryOverride(-1), "retry.max_attempts must be a non-negative int"),
+        (RetryOverride(2**32), "retry.max_attempts must be a non-negative int"),
+        (RetryOverride(True), "retry.max_attempts must be a non-negative int"),
+        (RetryOverride(None, Backoff("fixed", -1)), "backoff.delay_ms must be a non-negative int"),
+        (RetryOverride(None, Backoff("fixed", 2**64)), "backoff.delay_ms must be a non-negative int"),
+        (RetryOverride(None, Backoff("fixed", 1, -1)), "backoff.max_delay_ms must be a non-negative int"),
+        (RetryOverride(None, Backoff("fixed", 1, None, 10**400)), "backoff.multiplier must be a float"),
+        (
+            RetryOverride(None, Backoff("fixed", 1, None, None, -1)),
+            "backoff.jitter_ms must be a non-negative int",
+        ),
+    ],
+)
+def test_an_override_nobody_could_read_again_is_not_written(retry: RetryOverride, reason: str) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        envelope.encode(Envelope("i", from_data(1), 1, 0, retry))
+    assert str(refused.value) == reason
 
 
 def test_a_producer_may_only_ask_for_kinds_that_consumers_know() -> None:

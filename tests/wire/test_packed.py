@@ -54,6 +54,18 @@ def test_repeated_keys_and_keys_without_a_hash_survive() -> None:
     assert unpack(b"\x82\x01\xa1x\xc3\xa1y") == Pairs(((1, "x"), (True, "y")))
 
 
+def test_extension_types_with_reserved_codes_survive() -> None:
+    data = b"\x92\xd4\xfe\x07\xc7\x00\x80"
+    found = unpack(data)
+    assert [(value.code, value.data) for value in found] == [(-2, b"\x07"), (-128, b"")]
+    assert pack(found) == data
+
+
+def test_a_view_with_gaps_is_refused_like_any_other_value_that_cannot_be_stored() -> None:
+    with pytest.raises(ArgumentError, match="cannot be stored"):
+        pack(memoryview(b"abcd")[::2])
+
+
 def test_a_key_is_found_by_value_and_kind() -> None:
     pairs = Pairs(((1, "one"), (True, "yes"), (1, "uno")))
     assert (pairs[1], pairs[True], len(pairs)) == ("uno", "yes", 3)

@@ -64,6 +64,11 @@ def test_a_spec_is_no_longer_than_it_must_be(spec: RepeatSpec, elements: int) ->
         ({"FireOnce": None}, FireOnce()),
         ({"FireAll": [4]}, FireAll(4)),
         ({"FireAll": {"max_catchup": 4}}, FireAll(4)),
+        (0, Skip()),
+        (1, FireOnce()),
+        ({1: None}, FireOnce()),
+        ({2: [4]}, FireAll(4)),
+        (b"FireOnce", FireOnce()),
     ],
 )
 def test_a_policy_is_read_in_every_form(policy: object, read: repeat_spec.MissedFires) -> None:
@@ -77,10 +82,36 @@ def test_a_policy_is_read_in_every_form(policy: object, read: repeat_spec.Missed
         ({"Cron": ["* * * * *", None]}, Cron("* * * * *")),
         ({"Cron": {"expression": "@daily", "tz": "Asia/Tokyo"}}, Cron("@daily", "Asia/Tokyo")),
         ({"Cron": {"expression": "@daily"}}, Cron("@daily")),
+        ({0: [5]}, Every(5)),
+        ({1: ["@daily", None]}, Cron("@daily")),
     ],
 )
 def test_a_pattern_is_read_in_every_form(pattern: object, read: repeat_spec.Pattern) -> None:
     assert repeat_spec.decode(packed.pack(["k", "n", pattern, *BARE[3:]])) == plain(pattern=read)
+
+
+def test_fields_nobody_knows_are_passed_over_unread() -> None:
+    broken_timestamp = b"\xa1?\xd4\xff\x07"
+    every = b"\x81\xa5Every\x82" + broken_timestamp + b"\xabinterval_ms\x05"
+    policy = b"\x81\xa7FireAll\x82\xabmax_catchup\x04" + broken_timestamp
+    data = b"\x99\xa1k\xa1n" + every + b"\xc4\x03\xc4\x01\x07\xc0\xc0\xc0\x00" + policy
+    assert repeat_spec.decode(data) == plain(missed_fires=FireAll(4))
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        b"\xc4\x03\xc4\x01\x07",
+        b"\x93\xcc\xc4\x01\x07",
+        b"\xa3\xc4\x01\x07",
+        b"\xc4\x08\xc4\x01\x07trail",
+        b"\xc4\x0a\xc6\x00\x00\x00\x01\x07tail",
+    ],
+    ids=["bin", "numbers", "text-not-utf8", "bytes-after-it", "wide"],
+)
+def test_a_payload_is_read_however_it_is_wrapped(stored: bytes) -> None:
+    data = b"\x97\xa1k\xa1n" + packed.pack(EVERY) + stored + b"\xc0\xc0\xc0"
+    assert repeat_spec.decode(data) == plain()
 
 
 def test_a_map_may_leave_out_what_is_optional() -> None:
@@ -119,6 +150,7 @@ def test_a_key_is_derived_letter_for_letter_and_utc_is_the_zone_of_none() -> Non
     assert repeat_spec.derived_key("roll up", Every(5)) == "roll up::every:5"
     assert repeat_spec.derived_key("", Cron(" 0 9 * * MON ", None)) == "::cron: 0 9 * * MON :UTC"
     assert repeat_spec.derived_key("n", Cron("@daily", "UTC")) == repeat_spec.derived_key("n", Cron("@daily"))
+    assert repeat_spec.derived_key("n", Cron("@daily", "")) == "n::cron:@daily:"
 
 
 def test_a_producer_may_not_fire_always_or_make_up_for_nothing() -> None:
@@ -127,3 +159,21 @@ def test_a_producer_may_not_fire_always_or_make_up_for_nothing() -> None:
         repeat_spec.check(plain(pattern=Every(0)))
     with pytest.raises(ArgumentError, match=r"must be a positive integer \(>= 1\), got 0"):
         repeat_spec.check(plain(missed_fires=FireAll(0)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        (plain(limit=-1), "spec.limit"),
+        (plain(limit=2**64), "spec.limit"),
+        (plain(start_after_ms=-1), "spec.start_after_ms"),
+        (plain(end_before_ms=-1), "spec.end_before_ms"),
+        (plain(pattern=Every(-5)), "pattern.interval_ms"),
+        (plain(pattern=Every(2**64)), "pattern.interval_ms"),
+        (plain(missed_fires=FireAll(2**32)), "missed_fires.max_catchup"),
+    ],
+)
+def test_a_spec_nobody_could_read_again_is_refused(spec: RepeatSpec, name: str) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        repeat_spec.check(spec)
+    assert str(refused.value) == f"{name} must be a non-negative int"

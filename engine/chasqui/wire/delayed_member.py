@@ -46,15 +46,25 @@ def encode(envelope_bytes: bytes, name: str | bytes = "", form: Literal["u32le",
 
 
 def decode(member: bytes, limit: int = MAX_PAYLOAD) -> DelayedMember:
-    """The parked job in these bytes: the first reading whose envelope decodes."""
-    faults = []
+    """The parked job in these bytes: the first reading whose envelope decodes.
+
+    Behind a four-byte length bytes may follow the envelope, as the reference has it. The other readings are
+    guesses: one that leaves no bytes is the better, or a payload that holds an envelope would make the job
+    around it a name. `server/lua/promote.lua` must choose alike.
+    """
+    faults, with_trailing = [], None
     for prefix, name, body in _readings(member):
         try:
             job = envelope.decode(body, limit)
         except WireError as fault:
             faults.append(f"{prefix}: {fault}")
-        else:
-            return DelayedMember(name.decode("utf-8", "replace"), name, prefix, body, job)
+            continue
+        found = DelayedMember(name.decode("utf-8", "replace"), name, prefix, body, job)
+        if prefix == "u32le" or not job.trailing:
+            return found
+        with_trailing = with_trailing or found
+    if with_trailing:
+        return with_trailing
     raise WireError(f"delayed member has no readable form ({'; '.join(faults)})", member)
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from chasqui.errors import WireError
 from chasqui.wire import packed, retry_override
-from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, U64_MAX, Pack, Value, unpack
+from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, Pack, Value, unpack
 from chasqui.wire.payload import Payload, from_element
-from chasqui.wire.record import NIL, Shape, checked, text, u32, u64
+from chasqui.wire.record import NIL, ZERO, Shape, checked, decoded, text, u32, u64
 from chasqui.wire.retry_override import Backoff, RetryOverride
 from chasqui.wire.walk import parts
 
@@ -79,7 +79,7 @@ def _usual(data: bytes) -> Envelope | None:
         elements = unpack(data, len(data))
         if type(elements) is not list or not 4 <= len(elements) <= 5:
             return None
-        retry = retry_override.from_value(elements[4]) if len(elements) == 5 else None
+        retry = retry_override.from_list(elements[4]) if len(elements) == 5 else None
     except WireError:
         return None
     job_id, content, created_at_ms, attempt = elements[:4]
@@ -96,11 +96,11 @@ def _of_any_form(data: bytes) -> Envelope:
     found = parts(data)
     fields = _SHAPE.of_parts(found)
     return Envelope(
-        id=checked("envelope id", text, unpack(fields["id"], U64_MAX)),
+        id=checked("envelope id", text, decoded(fields, "id")),
         payload=from_element(fields["payload"]),
-        created_at_ms=checked("envelope created_at_ms", u64, unpack(fields["created_at_ms"], U64_MAX)),
-        attempt=checked("envelope attempt", u32, unpack(fields.get("attempt", b"\x00"), U64_MAX)),
-        retry=retry_override.from_value(unpack(fields.get("retry", NIL), U64_MAX)),
+        created_at_ms=checked("envelope created_at_ms", u64, decoded(fields, "created_at_ms")),
+        attempt=checked("envelope attempt", u32, decoded(fields, "attempt", ZERO)),
+        retry=retry_override.from_element(fields.get("retry", NIL)),
         elements=len(found.children) if found.shape == "array" else 0,
         trailing=found.rest,
     )

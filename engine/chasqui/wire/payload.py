@@ -27,8 +27,8 @@ class Payload(NamedTuple):
 
     @property
     def octets(self) -> bytes | None:
-        """What the reference hands to a handler: the bin's content, or the bytes that an array of small
-        numbers spells. None for every other inline value: the reference cannot take those.
+        """What the reference hands to a handler: the bin's content, the bytes that an array of small numbers
+        spells, or those of text that is not UTF-8. None for every other inline value: it cannot take those.
         """
         return self.raw if self.form == "bin" else _spelled_bytes(self.raw)
 
@@ -37,7 +37,7 @@ class Payload(NamedTuple):
         return packed.unpack(self.raw, limit)
 
     def delivered(self, limit: int = MAX_PAYLOAD) -> Value:
-        """What a handler gets: the data, and where an array of small numbers spells msgpack, what it spells."""
+        """What a handler gets: the data, and where an inline value spells msgpack, what it spells."""
         octets = self.octets if self.form == "inline" else None
         if octets is not None:
             spelled = packed.unpack_or_keep(octets, limit)
@@ -72,6 +72,8 @@ def from_element(element: bytes) -> Payload:
 def _spelled_bytes(raw: bytes) -> bytes | None:
     # An empty array spells nothing: taken for bytes it would no longer be the empty list it was.
     value = packed.unpack_or_keep(raw, len(raw))
+    if isinstance(value, str):
+        return packed.stray_bytes(value)
     return bytes(value) if isinstance(value, list) and value and all(map(_is_octet, value)) else None
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from chasqui.errors import WireError
-from chasqui.wire.packed import U64_MAX, Pairs, Value, unpack
+from chasqui.errors import ArgumentError, WireError
+from chasqui.wire.packed import U64_MAX, Value, unpack
+from chasqui.wire.walk import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from chasqui.wire.walk import Parts
 
 T = TypeVar("T")
-NIL = b"\xc0"
+NIL, ZERO = b"\xc0", b"\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,15 @@ class Shape:
     shortest: int
     required: int
 
-    def of_value(self, value: Value) -> dict[str, Value]:
-        """The fields of a record that was decoded already."""
-        if isinstance(value, list):
-            return self._by_position(value)
-        if isinstance(value, dict):
-            return self._by_name(value.items())
-        if isinstance(value, Pairs):
-            return self._by_name(value.pairs)
-        raise WireError(f"{self.what} is {kind_of(value)}, neither an array nor a map", b"")
+    def of_list(self, value: Value) -> dict[str, Value]:
+        """The fields of a record that was decoded already, in the form we write: an array."""
+        if type(value) is not list:
+            raise WireError(f"{self.what} is {kind_of(value)}, not an array", b"")
+        return self._by_position(value)
+
+    def of_element(self, element: bytes) -> dict[str, bytes]:
+        """The fields of the record in these bytes, each as its own bytes: none is looked into."""
+        return self.of_parts(parts(element))
 
     def of_parts(self, found: Parts) -> dict[str, bytes]:
         """The fields of a record that was only taken apart, each as its own bytes."""
@@ -75,6 +76,11 @@ class Shape:
             return self.names[key]
         name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
         return name if name in self.names else None
+
+
+def decoded(fields: Mapping[str, bytes], name: str, absent: bytes = NIL) -> Value:
+    """The value of one field; what was taken apart is within bounds already."""
+    return unpack(fields.get(name, absent), U64_MAX)
 
 
 def checked(where: str, check: Callable[[Value], T], value: Value) -> T:
@@ -118,6 +124,13 @@ def number(value: Value) -> float:
     if type(value) not in (int, float):
         raise WireError(f"{kind_of(value)} where a number belongs", b"")
     return float(value)
+
+
+def storable(where: str, value: int | None, most: int = U64_MAX) -> int | None:
+    """A producer's number, if the field holds it: with any other nobody could read the record again."""
+    if value is not None and (type(value) is bool or not isinstance(value, int) or not 0 <= value <= most):
+        raise ArgumentError(f"{where} must be a non-negative int")
+    return value
 
 
 def optional(check: Callable[[Value], T]) -> Callable[[Value], T | None]:

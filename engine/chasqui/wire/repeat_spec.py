@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from chasqui.errors import ArgumentError, WireError
 from chasqui.wire import packed, retry_override
-from chasqui.wire.packed import MAX_PAYLOAD, U64_MAX, Pairs, Value, unpack
+from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, U64_MAX, Value, unpack
 from chasqui.wire.payload import Payload, from_element
-from chasqui.wire.record import NIL, Shape, checked, kind_of, optional, text, u64
-from chasqui.wire.walk import parts
+from chasqui.wire.record import NIL, ZERO, Shape, checked, decoded, kind_of, optional, storable, text, u64
+from chasqui.wire.walk import end_of, parts
 
 if TYPE_CHECKING:
     from chasqui.wire.retry_override import RetryOverride
@@ -91,16 +91,20 @@ def derived_key(job_name: str, pattern: Pattern) -> str:
     """The key of a spec that was given none: its name and pattern, letter for letter."""
     if isinstance(pattern, Every):
         return f"{job_name}::every:{pattern.interval_ms}"
-    return f"{job_name}::cron:{pattern.expression}:{pattern.tz or 'UTC'}"
+    zone = "UTC" if pattern.tz is None else pattern.tz
+    return f"{job_name}::cron:{pattern.expression}:{zone}"
 
 
 def check(spec: RepeatSpec) -> RepeatSpec:
     """A producer's spec; stored ones are read whatever they say."""
-    if isinstance(spec.pattern, Every) and spec.pattern.interval_ms <= 0:
+    if isinstance(spec.pattern, Every) and not storable("pattern.interval_ms", spec.pattern.interval_ms):
         raise ArgumentError("pattern.interval_ms must be > 0")
-    if isinstance(spec.missed_fires, FireAll) and spec.missed_fires.max_catchup < 1:
+    if isinstance(spec.missed_fires, FireAll):
         got = spec.missed_fires.max_catchup
-        raise ArgumentError(f"missed_fires.max_catchup must be a positive integer (>= 1), got {got}")
+        if not storable("missed_fires.max_catchup", got, U32_MAX):
+            raise ArgumentError(f"missed_fires.max_catchup must be a positive integer (>= 1), got {got}")
+    for name in ("limit", "start_after_ms", "end_before_ms"):
+        storable(f"spec.{name}", getattr(spec, name))
     return spec
 
 
@@ -136,66 +140,71 @@ def decode(data: bytes, limit: int = MAX_PAYLOAD) -> RepeatSpec:
 
 
 def _read(fields: dict[str, bytes]) -> RepeatSpec:
-    def value(name: str, absent: bytes = NIL) -> Value:
-        return unpack(fields.get(name, absent), U64_MAX)
-
     def count(name: str) -> int | None:
-        return checked(f"spec {name}", optional(u64), value(name))
+        return checked(f"spec {name}", optional(u64), decoded(fields, name))
 
     return RepeatSpec(
-        key=checked("spec key", text, value("key")),
-        job_name=checked("spec job_name", text, value("job_name")),
-        pattern=_pattern(value("pattern")),
+        key=checked("spec key", text, decoded(fields, "key")),
+        job_name=checked("spec job_name", text, decoded(fields, "job_name")),
+        pattern=_pattern(fields["pattern"]),
         payload=_payload(fields["payload"]),
         limit=count("limit"),
         start_after_ms=count("start_after_ms"),
         end_before_ms=count("end_before_ms"),
-        missed_fires=_policy(value("missed_fires")) if "missed_fires" in fields else Skip(),
-        fired=checked("spec fired", u64, value("fired", b"\x00")),
-        retry=retry_override.from_value(value("retry")),
+        missed_fires=_policy(fields["missed_fires"]) if "missed_fires" in fields else Skip(),
+        fired=checked("spec fired", u64, decoded(fields, "fired", ZERO)),
+        retry=retry_override.from_element(fields.get("retry", NIL)),
     )
 
 
 def _payload(element: bytes) -> Payload:
-    """The spec wraps a whole payload element once more: in a bin, or in an array of its bytes."""
+    """The spec wraps a whole payload element once more: in a bin, or in what the reference takes for one."""
     wrapped = from_element(element).octets
     if wrapped is None:
         raise WireError("spec payload is not wrapped in a bin", element)
-    return checked("spec payload", from_element, wrapped)
+    return checked("spec payload", _first_element, wrapped)
 
 
-def _pattern(value: Value) -> Pattern:
-    variant, content = _variant("pattern", value)
+def _first_element(wrapped: bytes) -> Payload:
+    # Behind bytes it can fire the reference passes over the rest; behind anything else the rest tells that
+    # this is no payload at all.
+    first = from_element(wrapped[: end_of(wrapped)])
+    return first if first.octets is not None else from_element(wrapped)
+
+
+def _pattern(element: bytes) -> Pattern:
+    variant, content = _variant("pattern", element, ("Every", "Cron"))
     if variant == "Every":
-        return Every(checked("every interval_ms", u64, _EVERY.of_value(content)["interval_ms"]))
+        return Every(checked("every interval_ms", u64, decoded(_EVERY.of_element(content), "interval_ms")))
     if variant == "Cron":
-        fields = _CRON.of_value(content)
+        fields = _CRON.of_element(content)
         return Cron(
-            checked("cron expression", text, fields["expression"]),
-            checked("cron tz", optional(text), fields.get("tz")),
+            checked("cron expression", text, decoded(fields, "expression")),
+            checked("cron tz", optional(text), decoded(fields, "tz")),
         )
     raise WireError("spec pattern is none we know", b"")
 
 
-def _policy(value: Value) -> MissedFires:
-    variant, content = _variant("missed_fires", value)
-    if variant in ("Skip", "FireOnce") and not content:
+def _policy(element: bytes) -> MissedFires:
+    variant, content = _variant("missed_fires", element, ("Skip", "FireOnce", "FireAll"))
+    if variant in ("Skip", "FireOnce") and unpack(content, U64_MAX) in (None, []):
         return Skip() if variant == "Skip" else FireOnce()
     if variant == "FireAll":
-        fields = _FIRE_ALL.of_value(content)
-        return FireAll(checked("fire-all max_catchup", u64, fields["max_catchup"]))
+        fields = _FIRE_ALL.of_element(content)
+        return FireAll(checked("fire-all max_catchup", u64, decoded(fields, "max_catchup")))
     raise WireError("spec missed_fires is none we know", b"")
 
 
-def _variant(what: str, value: Value) -> tuple[str, Value]:
-    """A variant's name and content: text alone, or a map of one name."""
-    if isinstance(value, dict | Pairs):
-        pairs = value.pairs if isinstance(value, Pairs) else tuple(value.items())
-        if len(pairs) == 1:
-            return checked(f"spec {what}", text, pairs[0][0]), pairs[0][1]
-    if isinstance(value, str | bytes):
-        return checked(f"spec {what}", text, value), None
-    raise WireError(f"spec {what} is {kind_of(value)}, not one named variant", b"")
+def _variant(what: str, element: bytes, names: tuple[str, ...]) -> tuple[str, bytes]:
+    """A variant's name and content: a name alone, or a map of one; a number counts the names from 0."""
+    found = parts(element)
+    name, content = found.children if found.shape == "map" and len(found.children) == 2 else (element, NIL)
+    variant = unpack(name, U64_MAX)
+    if type(variant) is int and 0 <= variant < len(names):
+        return names[variant], content
+    if isinstance(variant, str | bytes):
+        return checked(f"spec {what}", text, variant), content
+    raise WireError(f"spec {what} is {kind_of(variant)}, not one named variant", b"")
 
 
 def _pattern_value(pattern: Pattern) -> Value:

@@ -6,10 +6,26 @@ What the numbers lead to is worked out in `chasqui/backoff.py` and `chasqui/atte
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.wire.packed import Pairs, Value
-from chasqui.wire.record import Shape, checked, kind_of, number, optional, text, u32, u64
+from chasqui.wire.packed import U32_MAX, Pairs, Value, stray_bytes
+from chasqui.wire.record import (
+    NIL,
+    Shape,
+    checked,
+    decoded,
+    kind_of,
+    number,
+    optional,
+    storable,
+    text,
+    u32,
+    u64,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 KINDS = ("fixed", "exponential")
 UNKNOWN = "unknown"
@@ -49,26 +65,57 @@ def check_backoff(backoff: Backoff) -> Backoff:
 def to_list(retry: RetryOverride) -> list[Value]:
     """The override as it stands in an envelope or a spec."""
     backoff = retry.backoff
+    most = storable("retry.max_attempts", retry.max_attempts, U32_MAX)
     if backoff is None:
-        return [retry.max_attempts, None]
-    multiplier = None if backoff.multiplier is None else float(backoff.multiplier)
-    fields = [backoff.kind, backoff.delay_ms, backoff.max_delay_ms, multiplier, backoff.jitter_ms]
-    return [retry.max_attempts, fields]
+        return [most, None]
+    fields = [
+        backoff.kind,
+        storable("backoff.delay_ms", backoff.delay_ms),
+        storable("backoff.max_delay_ms", backoff.max_delay_ms),
+        None if backoff.multiplier is None else _float(backoff.multiplier),
+        storable("backoff.jitter_ms", backoff.jitter_ms),
+    ]
+    return [most, fields]
 
 
-def from_value(value: Value) -> RetryOverride | None:
-    """The override in a decoded value; nil is none."""
+def from_list(value: Value) -> RetryOverride | None:
+    """The override in a value decoded already, if it has the form we write; nil is none."""
     if value is None:
         return None
-    fields = _RETRY.of_value(value)
+    fields = _RETRY.of_list(value)
+    backoff = fields["backoff"]
+    return _override(fields["max_attempts"], None if backoff is None else _BACKOFF.of_list(backoff))
+
+
+def from_element(element: bytes) -> RetryOverride | None:
+    """The override in these bytes, in any form; nil is none. What nobody knows is not decoded."""
+    if element == NIL:
+        return None
+    fields = _RETRY.of_element(element)
+    backoff = fields.get("backoff", NIL)
+    return _override(decoded(fields, "max_attempts"), None if backoff == NIL else _decoded_backoff(backoff))
+
+
+def _float(multiplier: float) -> float:
+    try:
+        return float(multiplier)
+    except (TypeError, ValueError, OverflowError) as fault:
+        raise ArgumentError("backoff.multiplier must be a float") from fault
+
+
+def _decoded_backoff(element: bytes) -> dict[str, Value]:
+    fields = _BACKOFF.of_element(element)
+    return {name: decoded(fields, name) for name in fields}
+
+
+def _override(max_attempts: Value, backoff: Mapping[str, Value] | None) -> RetryOverride:
     return RetryOverride(
-        checked("retry max_attempts", _U32_OR_NIL, fields.get("max_attempts")),
-        None if fields.get("backoff") is None else _backoff(fields["backoff"]),
+        checked("retry max_attempts", _U32_OR_NIL, max_attempts),
+        None if backoff is None else _backoff(backoff),
     )
 
 
-def _backoff(value: Value) -> Backoff:
-    fields = _BACKOFF.of_value(value)
+def _backoff(fields: Mapping[str, Value]) -> Backoff:
     return Backoff(
         checked("backoff kind", _kind, fields["kind"]),
         checked("backoff delay_ms", u64, fields["delay_ms"]),
@@ -79,12 +126,15 @@ def _backoff(value: Value) -> Backoff:
 
 
 def _kind(value: Value) -> str:
-    """A kind as text, as the number of its variant, or as a map from either to nil."""
+    """A kind as text, as the number of its variant, or as a map from either to nil.
+
+    A number beyond the known ones and bytes that are no text have no name to keep.
+    """
     if isinstance(value, dict | Pairs):
         value = _only_key(value)
     if type(value) is int and value >= 0:
         return KINDS[value] if value < len(KINDS) else UNKNOWN
-    return text(value)
+    return text(value) if stray_bytes(value) is None else UNKNOWN
 
 
 def _only_key(value: dict[str, Value] | Pairs) -> Value:
