@@ -16,7 +16,7 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## A short tour on a private server: add jobs, decode them, show them.
+demo: $(READY) ## A short tour on a private server: producer, worker, retries, dead letters, cron.
 	$(BIN)/chasqui demo
 
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 VERBS = {
     "decode": "Show what bytes from Redis mean: envelope, delayed member, repeat spec, result.",
     "server": "Look at the server behind a URL; start and stop the embedded one.",
-    "demo": "A short tour on a private throw-away server: add jobs, decode them, show them.",
+    "demo": "A short tour on a private throw-away server: jobs that succeed, fail, retry, wait and repeat.",
 }
 
 

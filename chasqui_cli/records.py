@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chasqui import Backoff, DelayedMember, Envelope, Payload, RepeatSpec, RetryOverride, Sighting
+    from chasqui import Backoff, DelayedMember, Envelope, Payload, RepeatSpec, RetryOverride
     from chasqui_cli.columns import Record
 
 
@@ -33,25 +33,6 @@ def delayed_record(member: DelayedMember) -> Record:
     if member.name.encode(errors="replace") != member.name_bytes:
         record["name_hex"] = member.name_bytes.hex()
     return record
-
-
-def sighting_record(sighting: Sighting) -> Record:
-    """A job and where it was seen; its bytes instead, when they cannot be read."""
-    from chasqui import Undecodable
-
-    where: Record = {
-        "where": "stream" if sighting.entry_id else "delayed",
-        "entry_id": sighting.entry_id,
-        "run_at_ms": sighting.run_at_ms,
-        "prefix": sighting.prefix,
-        "name": sighting.name,
-    }
-    if isinstance(sighting.job, Undecodable):
-        return where | {
-            "undecodable": sighting.job.reason,
-            "payload": {"hex": sighting.job.raw.hex(), "data": None},
-        }
-    return where | envelope_record(sighting.job)
 
 
 def retry_record(retry: RetryOverride | None) -> Record | None:

@@ -14,39 +14,48 @@ import typer
 
 from chasqui_cli.columns import Column, column
 from chasqui_cli.desk import Desk, offline
-from chasqui_cli.records import sighting_record
 
 if TYPE_CHECKING:
-    from chasqui import Commands, Flow, Keys, Link
+    from chasqui import Commands, Flow, Job, Queue, QueueEvent, QueueEvents, SyncQueue
     from chasqui_cli.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 QUEUE = "emails"
+TICKS = 3
+PATIENCE_S = 30
 COLUMNS: list[Column] = [
-    column("where"),
-    column("entry", "entry_id"),
-    column("due", "run_at_ms"),
-    column("prefix"),
-    column("id"),
     column("name"),
-    column("attempt", align="right"),
-    column("retry", wide=True),
-    column("data", "payload", "data"),
-    column("undecodable"),
+    column("id"),
+    column("runs", align="right"),
+    column("fate"),
+    column("why"),
+    column("result"),
 ]
 
 
 @app.command()
 @offline()
 def demo(desk: Desk) -> None:
-    """Start a private server, add jobs to a queue called emails, read them back and show what was decoded."""
-    from chasqui import Link, parse_address
+    """Run a queue on a private server: jobs that succeed, fail, retry, wait and repeat; then say what became of each."""
+    import asyncio
 
-    with _throw_away_server() as socket, Link.open(parse_address(f"unix://{socket}")) as link:
-        features = link.features()
-        desk.say(f"started a private {features.kind} {features.version}; it is gone when this ends")
-        _tour(desk, link)
+    from chasqui import Commands, Link, SyncQueue
+
+    with _throw_away_server() as socket:
+        url = f"unix://{socket}"
+        with Link.open(url) as link, SyncQueue(QUEUE, link=link) as emails:
+            features = link.features()
+            desk.say(f"started a private {features.kind} {features.version}; it is gone when this ends")
+            desk.say(
+                f"adding jobs to {QUEUE}: good, flaky, hopeless, late, repeated, and one that is no job at all"
+            )
+            _add_jobs(emails)
+            link.run(_add_garbage(Commands(features)))
+        desk.say("running a worker; this is what it tells:")
+        fates = asyncio.run(_work(desk, url))
+    desk.say("what became of each:")
+    desk.emit(fates, COLUMNS)
 
 
 @contextmanager
@@ -74,39 +83,87 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _tour(desk: Desk, link: Link) -> None:
-    from chasqui import Commands, Keys
+def _add_jobs(emails: SyncQueue) -> None:
+    from chasqui import BackoffSpec, RepeatPattern
 
-    commands, keys = Commands(link.features()), Keys(QUEUE)
-    desk.say(f"adding jobs to {QUEUE}: two for now, one broken on purpose, two for later")
-    _add_jobs(link, commands, keys)
-    before = link.round_trips
-    records = _read_back(link, commands, keys)
-    desk.say(f"read back and decoded {len(records)} jobs in {link.round_trips - before} round trips:")
-    desk.emit(records, COLUMNS)
-
-
-def _add_jobs(link: Link, commands: Commands, keys: Keys) -> None:
-    """What producers write, and what an operator meets at 3 a.m.: a broken entry and an old one-byte prefix."""
-    from chasqui import BackoffSpec, SyncQueue
-
-    emails = SyncQueue(QUEUE, link=link)
     emails.add("welcome", {"to": "ada@example.com"})
-    patient = BackoffSpec.exponential(250, max_ms=60_000)
-    invoice = {"to": "bob@example.com", "invoice": 7}
-    emails.add("invoice", invoice, job_id="invoice-7", attempts=5, backoff=patient)
-    link.run(_broken(commands, keys))
-    reminder = {"to": "eve@example.com"}
-    emails.add("reminder", reminder, delay_ms=60_000)
-    SyncQueue(QUEUE, link=link, delayed_prefix="u8").add("reminder", reminder, delay_ms=90_000)
+    emails.add("newsletter", {"to": "cyd@example.com"}, backoff=BackoffSpec.fixed(200))
+    emails.add(
+        "invoice", {"to": "bob@example.com"}, job_id="invoice-7", attempts=3, backoff=BackoffSpec.fixed(100)
+    )
+    emails.add("sms", {"to": "+51 1 555"})
+    emails.add("reminder", {"to": "eve@example.com"}, delay_ms=800)
+    emails.upsert_repeatable_job("digest", {"to": "all"}, repeat=RepeatPattern.every(400), limit=TICKS)
 
 
-def _broken(commands: Commands, keys: Keys) -> Flow[None]:
-    yield [commands.add_anyway(keys, ["d", b"\x92\xa4oops", "n", "mystery"])]
+def _add_garbage(commands: Commands) -> Flow[None]:
+    """What an operator meets at 3 a.m.: bytes that are no job."""
+    from chasqui import Keys
+
+    yield [commands.add_anyway(Keys(QUEUE), ["d", b"\x92\xa4oops", "n", "mystery"])]
 
 
-def _read_back(link: Link, commands: Commands, keys: Keys) -> list[Record]:
-    from chasqui import delayed, waiting
+async def _send(job: Job) -> str:
+    """The handler: one kind of mail succeeds, one fails once, one always, one for good."""
+    from chasqui import UnrecoverableError
 
-    found = [*link.run(waiting(commands, keys, 10)), *link.run(delayed(commands, keys, 10))]
-    return [sighting_record(sighting) for sighting in found]
+    if job.name == "newsletter" and job.attempt == 0:
+        raise ConnectionError("the mail server is busy")
+    if job.name == "invoice":
+        raise LookupError("no account for bob@example.com")
+    if job.name == "sms":
+        raise UnrecoverableError("this is a telephone number")
+    return f"sent to {job.data['to']}"
+
+
+async def _work(desk: Desk, url: str) -> list[Record]:
+    import asyncio
+
+    from chasqui import Queue, QueueEvents, Worker
+
+    worker = Worker(QUEUE, _send, redis_url=url, store_results=True)
+    async with (
+        Queue(QUEUE, redis_url=url) as emails,
+        QueueEvents(QUEUE, redis_url=url, last_event_id="0") as events,
+    ):
+        running = asyncio.create_task(worker.run())
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                fates = await _follow(desk, events)
+        finally:
+            await worker.close()
+            await running
+        return await _explained(emails, fates)
+
+
+async def _follow(desk: Desk, events: QueueEvents) -> list[Record]:
+    """Tell events as they come, until every job has an end: five were added, one is garbage, some are repeated."""
+    fates: dict[str, Record] = {}
+    async for event in events:
+        desk.say(_line(event))
+        if event.name in ("completed", "dlq"):
+            fates[event.job_id or "garbage"] = {
+                "name": event.job_name,
+                "id": event.job_id,
+                "runs": event.fields.get("attempt"),
+                "fate": "completed" if event.name == "completed" else "dead",
+            }
+        if len(fates) == 5 + 1 + TICKS:
+            break
+    return list(fates.values())
+
+
+def _line(event: QueueEvent) -> str:
+    details = "  ".join(f"{name} {value}" for name, value in event.fields.items() if name != "ts")
+    return f"  {event.name:<15} {event.job_name:<10} {event.job_id or '–':<26}  {details}".rstrip()
+
+
+async def _explained(emails: Queue, fates: list[Record]) -> list[Record]:
+    """Each fate with its evidence: what the handler returned, or what the dead letter says."""
+    letters = {letter["name"]: letter for letter in await emails.peek_dlq()}
+    for fate in fates:
+        if fate["fate"] == "completed":
+            fate["result"] = await emails.get_job_result(fate["id"])
+        elif letter := letters.get(fate["name"]):
+            fate["why"] = f"{letter['reason']}: {letter['detail']}"
+    return fates

@@ -297,18 +297,24 @@ def test_an_outage_never_starts_an_embedded_server(shell: Shell) -> None:
     assert not (shell.home / ".local").exists()
 
 
-def test_the_demo_shows_decoded_jobs_and_leaves_nothing_behind(shell: Shell) -> None:
+def test_the_demo_runs_a_queue_and_leaves_nothing_behind(shell: Shell) -> None:
     ended = shell("demo", "-o", "json", TMPDIR=str(shell.home))
     assert ended.code == 0, ended.err
-    assert [record["name"] for record in ended.json] == [
-        "welcome",
-        "invoice",
-        "mystery",
-        "reminder",
-        "reminder",
+    fates = sorted((one["name"], one["runs"], one["fate"]) for one in ended.json)
+    assert fates == [
+        ("digest", 1, "completed"),
+        ("digest", 1, "completed"),
+        ("digest", 1, "completed"),
+        ("invoice", 3, "dead"),
+        ("mystery", 0, "dead"),
+        ("newsletter", 2, "completed"),
+        ("reminder", 1, "completed"),
+        ("sms", 1, "dead"),
+        ("welcome", 1, "completed"),
     ]
-    assert [record["prefix"] for record in ended.json] == [None, None, None, "u32le", "u8"]
-    assert "undecodable" in ended.json[2]
+    why = {one["name"]: one["why"] for one in ended.json if one["fate"] == "dead"}
+    assert why["invoice"] == "retries_exhausted: LookupError: no account for bob@example.com"
+    assert "retry-scheduled" in ended.err
     assert list(shell.home.iterdir()) == []
 
 

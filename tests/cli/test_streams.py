@@ -61,7 +61,7 @@ def test_a_remark_that_finds_no_space_does_not_stop_the_work(shell: Shell) -> No
     assert ended.returncode == 0
     assert in_sh(shell, "chasqui decode --hex zz 2>/dev/full").returncode == 2
     ended = in_sh(shell, "chasqui demo -o name 2>/dev/full")
-    assert (ended.returncode, len(ended.stdout.splitlines())) == (0, 5)
+    assert (ended.returncode, len(ended.stdout.splitlines())) == (0, 9)
 
 
 @pytest.mark.parametrize("words", [f"decode --hex {ENVELOPE}", "--help", f"decode --hex {ENVELOPE} -o csv"])
