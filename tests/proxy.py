@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -18,7 +18,8 @@ class Proxy:
     """What passed, and what shall happen next.
 
     turns: how often the client spoke after the server had, over all connections. silent: connections open now go
-    quiet, new ones work. lose_replies: that many replies are cut off together with their connections.
+    quiet, new ones work. lose_replies: that many replies are cut off together with their connections. let_through: how
+    much of a reply passes before it is cut off. mischief: asked at every reply whether to lose it.
     """
 
     target: Path
@@ -27,31 +28,47 @@ class Proxy:
     requests: bytearray = field(default_factory=bytearray)
     connections: int = 0
     lose_replies: int = 0
+    let_through: int = 0
+    mischief: Callable[[], bool] = lambda: False
     _pairs: list[_Pair] = field(default_factory=list)
+    _address: tuple[str, int] = ("127.0.0.1", 0)
+    _acceptor: threading.Thread = field(init=False)
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.listener.getsockname()[1]}"
+        return f"redis://127.0.0.1:{self._address[1]}"
 
     def fall_silent(self) -> None:
         """From now on nothing passes on the connections there are, and nobody is told."""
         for pair in self._pairs:
             pair.is_silent = True
 
-    def _accept(self) -> None:
+    def listen(self) -> None:
+        """Take connections, from now on or again."""
+        if self.listener.fileno() < 0:
+            self.listener = socket.create_server(self._address)
+        self._address = self.listener.getsockname()
+        self._acceptor = threading.Thread(target=self._accept, args=(self.listener,), daemon=True)
+        self._acceptor.start()
+
+    def refuse(self) -> None:
+        """From now on nobody listens here, and nobody is connected."""
+        with suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self._acceptor.join()
+        for pair in self._pairs:
+            pair.close()
+        self._pairs.clear()
+
+    def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                client, _ = self.listener.accept()
+                client, _ = listener.accept()
                 self.connections += 1
                 pair = _Pair(self, client)
                 self._pairs.append(pair)
                 pair.start()
-
-    def _close(self) -> None:
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        for pair in self._pairs:
-            pair.close()
 
 
 class _Pair:
@@ -90,12 +107,18 @@ class _Pair:
             while data := source.recv(1 << 20):
                 if self.is_silent:
                     continue
-                if source is self.server and self.proxy.lose_replies:
-                    self.proxy.lose_replies -= 1
+                if source is self.server and self._is_lost():
+                    sink.sendall(data[: self.proxy.let_through])
                     break
                 self._count(data, from_client=source is self.client)
                 sink.sendall(data)
         self._cut()
+
+    def _is_lost(self) -> bool:
+        if self.proxy.lose_replies:
+            self.proxy.lose_replies -= 1
+            return True
+        return self.proxy.mischief()
 
     def _count(self, data: bytes, *, from_client: bool) -> None:
         if from_client:
@@ -108,10 +131,8 @@ class _Pair:
 def proxied(target: Path) -> Iterator[Proxy]:
     """A proxy to the server behind this unix socket."""
     proxy = Proxy(target, socket.create_server(("127.0.0.1", 0)))
-    acceptor = threading.Thread(target=proxy._accept, daemon=True)
-    acceptor.start()
+    proxy.listen()
     try:
         yield proxy
     finally:
-        proxy._close()
-        acceptor.join()
+        proxy.refuse()

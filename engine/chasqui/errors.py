@@ -7,12 +7,24 @@ ChasquiError                 (a RuntimeError, as callers of the reference packag
 │   ├── Unreachable          no connection, or it broke; the reply may be lost
 │   ├── AuthRefused          wrong or missing password, or a right is missing
 │   ├── NoGroup              the stream or its consumer group is gone
-│   └── WrongType            a key holds something else than this operation expects
+│   ├── WrongType            a key holds something else than this operation expects
+│   ├── QueueFull            as many jobs wait as may; nothing was added
+│   └── Unconfirmed          some jobs of a call are not known to be added; it can be finished
 ├── WireError                bytes that cannot be read; keeps them in `.data`
 ├── NotFound                 there is no such queue, job, entry or profile
 ├── Conflict                 somebody else changed it first
-└── Refused                  allowed by nobody: a write on a read-only link, a declined question
+├── Refused                  allowed by nobody: a write on a read-only link, a declined question
+└── NotSupportedError        a feature of the reference that is left out on purpose
+
+UnrecoverableError stands beside the tree: it is not ours to raise but a handler's, to say that trying again is no use.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 class ChasquiError(RuntimeError):
@@ -46,10 +58,14 @@ class ServerError(ChasquiError):
 
 
 class Unreachable(ServerError):
-    """There is no connection, or it broke: a reply, if there was one, is lost."""
+    """There is no connection, or it broke: a reply, if there was one, is lost.
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    `sent` is false when nothing can have reached the server, so that nothing can have come of it.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, sent: bool = False) -> None:
         super().__init__(message, hint=hint, transient=True)
+        self.sent = sent
 
 
 class AuthRefused(ServerError):
@@ -62,6 +78,47 @@ class NoGroup(ServerError):
 
 class WrongType(ServerError):
     """A key holds another type than this operation works on."""
+
+
+class QueueFull(ServerError):
+    """The queue holds as many jobs as it may, so nothing of this call was added; it helps to wait for workers."""
+
+    def __init__(self, queue: str, *, depth: int, cap: int, asked: int) -> None:
+        super().__init__(
+            f"queue {queue!r} is full: it holds {depth} jobs, and {asked} more would exceed its cap of {cap}",
+            hint="wait for the workers, raise max_stream_len, or let it grow with on_full='grow'",
+            transient=True,
+        )
+        self.depth = depth
+        self.cap = cap
+        self.asked = asked
+
+
+class Unconfirmed(ServerError):
+    """Not all jobs of a call are known to be added; `retry` sends those again, and none of them can come twice.
+
+    jobs: all jobs of the call, with their ids. written: for each of them True when it is added, False when it is
+    not, None when the answer was lost. retry: finishes the call; it answers what the call would have answered (to be
+    awaited where the call was), and raises again if it must. Use it soon: servers remember for 100 seconds.
+    """
+
+    def __init__(
+        self,
+        cause: ServerError,
+        jobs: Sequence[Any],
+        written: Sequence[bool | None],
+        retry: Callable[[], Any],
+    ) -> None:
+        unsure = sum(known is not True for known in written)
+        super().__init__(
+            f"{unsure} of {len(jobs)} jobs are not known to be added: {cause}",
+            hint="finish the call with the retry() of this error; a new call would add jobs twice",
+            transient=cause.transient,
+            code=cause.code,
+        )
+        self.jobs = jobs
+        self.written = written
+        self.retry = retry
 
 
 class WireError(ChasquiError):
@@ -82,3 +139,11 @@ class Conflict(ChasquiError):
 
 class Refused(ChasquiError):
     """A change that may not happen here: the link is read-only, or the operator said no."""
+
+
+class NotSupportedError(ChasquiError):
+    """A feature of the reference that is left out on purpose."""
+
+
+class UnrecoverableError(RuntimeError):
+    """For handlers to raise, or a subclass of it: the job is buried at once, whatever attempts it has left."""

@@ -28,18 +28,105 @@ class Retry:
 class Producer:
     """What a producer accepts and writes. A `max_delay_s` of 0 means: any delay.
 
-    `delayed_prefix` is how a delayed job's name is written in front of it. "u8" is the form of the public wire
-    page, for fleets that follow it; a released engine's promoter destroys such members.
+    `cap` is the reference's number for another rule: it trims the oldest entries beyond it, also those nobody has
+    read; here nothing more is added, or, with None, the stream grows. `delayed_prefix` is how a delayed job's name
+    is written in front of it. "u8" is the form of the public wire page, for fleets that follow it; a released
+    engine's promoter destroys such members. `unique_s` is ours: how long an id is taken once it was added as unique.
     """
 
     max_delay_s: int = 2_592_000
     max_name_bytes: int = 256
     delayed_prefix: Literal["u32le", "u8"] = "u32le"
+    cap: int | None = 1_000_000
+    unique_s: int = 3_600
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker takes in and leaves behind."""
+    """What a worker takes in and leaves behind.
 
+    Ours: `heartbeat_ms` (None: a third of `claim_min_idle_ms`, which is how long a job is leased), `read_count` (None:
+    as many as fit; the reference reads 64), `prefetch_ms` and `prefetch_bytes` (how much more than fits its slots a
+    worker holds: so much as it can do in that time), `detail_bytes` (an error's text in a dead letter), `silence_s` (a
+    connection that should have answered for so long is broken), `housekeeping_ms` and `dead_consumer_ms` (how often
+    to look for consumers that are gone, and after how long they are).
+    """
+
+    concurrency: int = 100
+    group: str = "default"
+    read_count: int | None = None
+    read_block_ms: int = 5000
+    claim_min_idle_ms: int = 30_000
+    heartbeat_ms: int | None = None
+    prefetch_ms: float = 5.0
+    prefetch_bytes: int = 64 * 1024 * 1024
     max_payload_bytes: int = 1_048_576
     result_ttl_ms: int = 3_600_000
+    dlq_cap: int = 100_000
+    events_cap: int = 100_000
+    detail_bytes: int = 4096
+    silence_s: float = 5.0
+    shutdown_timeout_s: float = 30.0
+    housekeeping_ms: int = 10_000
+    dead_consumer_ms: int = 30_000
+    events: bool = True
+    store_results: bool = False
+    burst: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promoter:
+    """How due jobs are moved to the stream.
+
+    The caps are ours: the reference trims the stream at 1,000,000 entries, also those that nobody has read yet, and
+    a quarantined member should cost no other dead letter its place. `batch` bounds one run of the script.
+    """
+
+    poll_ms: int = 100
+    batch: int = 256
+    lock_ttl_s: int = 5
+    stream_cap: int | None = None
+    dead_cap: int | None = None
+    events_cap: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """How repeatable jobs are fired. `stream_cap`: as for the promoter."""
+
+    tick_ms: int = 1000
+    batch: int = 256
+    lock_ttl_s: int = 5
+    stream_cap: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How long streams may grow before the reference's producers and workers trim them."""
+
+    stream: int = 1_000_000
+    dlq: int = 100_000
+    events: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """How events are followed. `poll_ms` is ours: how often many queues of a cluster are asked, where no single
+    call can wait for all of them.
+    """
+
+    block_ms: int = 5000
+    count: int = 100
+    poll_ms: int = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How far a search for a job goes: entries per place when it must look everywhere, and around a time it has a
+    hint of; and the window around such a time.
+    """
+
+    most: int = 100_000
+    most_nearby: int = 10_000
+    before_ms: int = 50
+    after_ms: int = 2000

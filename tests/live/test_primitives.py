@@ -12,6 +12,7 @@ import pytest
 from chasqui.errors import ArgumentError, NoGroup, ServerError, WrongType
 from chasqui.server.commands import (
     MAX_FIELDS,
+    After,
     Consumer,
     Entry,
     Fire,
@@ -19,14 +20,19 @@ from chasqui.server.commands import (
     Group,
     Lease,
     Letter,
+    Needle,
     PendingEntry,
     Promoted,
+    Slice,
+    Span,
     scored,
+    with_news,
 )
 from tests.live.bench import GROUP, Bench
 
 if TYPE_CHECKING:
     from chasqui.server.call import Word
+    from chasqui.server.commands import Due
     from tests.live.conftest import Everywhere
 
 ENVELOPE = b"\x94\xa1x\xc4\x01\x01\xcf\x00\x00\x01\xa1\xe2\x3c\x61\xd6\x00"
@@ -129,6 +135,26 @@ def test_a_unique_add_tells_created_from_duplicate_and_shares_its_ids_with_delay
     assert outcome.left == {
         "dlid:job": {"value": "1", "expires_in_s": 3600},
         "stream": {"entries": [["d", "x"]]},
+    }
+
+
+def test_a_run_of_jobs_is_added_in_order_once_per_batch(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        add = b.commands.add_all(b.keys, "p", "first", [b"one", b"mail", b"two", b"", b"three", b"mail"])
+        first = b.do(add)
+        [(oldest, _), *_] = b.say("XRANGE", b.keys.stream, "-", "+")
+        assert first == oldest == b.do(add)
+        [mark] = b.marks()
+        assert mark.decode() == b.keys.added_marker("p", "first")
+        assert 95_000 < b.say("PTTL", mark) <= 100_000
+        return b.do(b.commands.add_all(b.keys, "p", "second", [b"four", b""]))
+
+    outcome = everywhere(story)
+    assert outcome.told == "id"
+    assert outcome.left == {
+        "stream": {
+            "entries": [["d", "one", "n", "mail"], ["d", "two"], ["d", "three", "n", "mail"], ["d", "four"]]
+        }
     }
 
 
@@ -262,14 +288,34 @@ def test_settling_where_there_is_no_stream_is_no_error(everywhere: Everywhere) -
 def test_a_result_is_stored_only_by_the_one_who_settles(everywhere: Everywhere) -> None:
     def story(b: Bench) -> Any:
         [entry_id] = b.deliver(b"x")
-        settle = b.commands.settle_with_result
-        first = b.do(settle(b.keys, GROUP, entry_id, "job", b"\xc3", ttl_s=60))
-        return [first, b.do(settle(b.keys, GROUP, entry_id, "job", b"\xc2", ttl_s=60))]
+        settle = b.commands.settle_mine
+        first = b.do(settle(b.keys, GROUP, "ada", entry_id, "job", data=b"\xc3", ttl_s=60))
+        return [first, b.do(settle(b.keys, GROUP, "ada", entry_id, "job", data=b"\xc2", ttl_s=60))]
 
     outcome = everywhere(story)
     assert outcome.told == [1, -1]
     assert outcome.left["result:job"] == {"value": "\\xc3", "expires_in_s": 60}
     assert outcome.left["stream"] == {"entries": [], "groups": {GROUP: {"consumers": ["ada"], "pending": []}}}
+
+
+def test_who_lost_an_entry_cannot_settle_it_nor_leave_a_result(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        [entry_id] = b.deliver(b"x")
+        b.say("XCLAIM", b.keys.stream, GROUP, "bob", 0, entry_id)
+        settle = b.commands.settle_mine
+        stale = b.do(settle(b.keys, GROUP, "ada", entry_id, "job", data=b"\xc3", ttl_s=60))
+        return [stale, b.do(b.commands.results(b.keys, ["job"])), b.pending(entry_id)[1]]
+
+    assert everywhere(story).told == [-1, [None], "bob"]
+
+
+def test_a_job_that_returned_nothing_leaves_no_result(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        [entry_id] = b.deliver(b"x")
+        done = b.do(b.commands.settle_mine(b.keys, GROUP, "ada", entry_id, "job"))
+        return [done, b.do(b.commands.results(b.keys, ["job"])), b.say("XLEN", b.keys.stream)]
+
+    assert everywhere(story).told == [1, [None], 0]
 
 
 def test_results_are_read_in_the_order_asked(everywhere: Everywhere) -> None:
@@ -307,15 +353,32 @@ def test_what_is_handed_back_is_taken_at_once_as_if_never_delivered(everywhere: 
         unstarted, tried, stolen = b.deliver(b"unstarted", b"tried before", b"stolen")
         b.say("XCLAIM", b.keys.stream, GROUP, "ada", 0, tried)
         b.say("XCLAIM", b.keys.stream, GROUP, "bob", 0, stolen)
-        handed_back = b.do(b.commands.hand_back(b.keys, GROUP, "ada", [unstarted, tried, stolen]))
-        return [handed_back, b.pending(tried)[1], sorted(read(b, "cyd"))]
+        deliveries = {unstarted: 0, tried: 1, stolen: 0}
+        handed_back = b.do(b.commands.hand_back(b.keys, GROUP, "ada", deliveries))
+        assert handed_back == [unstarted, tried]
+        assert b.do(b.commands.hand_back(b.keys, GROUP, "ada", deliveries)) == []
+        return [b.pending(tried)[1], sorted(read(b, "cyd"))]
 
     outcome = everywhere(story)
     assert outcome.told == [
-        2,
         "released",
         [["tried before", True, 1], ["unstarted", True, 0]],
     ]
+
+
+def test_recounting_says_how_many_deliveries_count_and_keeps_the_entries(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        kept, stolen = b.deliver(b"kept", b"stolen")
+        for _ in range(2):
+            b.say("XCLAIM", b.keys.stream, GROUP, "ada", 0, kept)
+        b.say("XCLAIM", b.keys.stream, GROUP, "bob", 0, stolen)
+        for _ in range(2):
+            assert b.do(b.commands.recount(b.keys, GROUP, "ada", {kept: 1, stolen: 7})) == [kept]
+        _, owner, idle_ms, deliveries = b.pending(kept)
+        assert idle_ms < 10_000
+        return [owner, deliveries, b.pending(stolen)[1], b.pending(stolen)[3]]
+
+    assert everywhere(story).told == ["ada", 1, "bob", 2]
 
 
 def test_only_consumers_with_nothing_pending_are_dropped(everywhere: Everywhere) -> None:
@@ -353,6 +416,26 @@ def test_a_job_is_scheduled_once_per_id_and_can_be_found_and_cancelled(everywher
         "dlid:job": {"value": "1", "expires_in_s": 3660},
     }
     assert outcome.left == {}
+
+
+def test_delays_are_counted_by_the_server(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        jobs: list[tuple[Due, bytes]] = [(After(60_000), member(b"a")), (1_000, member(b"b"))]
+        call = b.commands.schedule_all(b.keys, "p", "first", jobs)
+        told = b.do(call)
+        assert 0 <= b.now_ms() - told < 5000
+        b.say("ZREM", b.keys.delayed, member(b"b"))
+        assert b.do(call) == told, "what left the set meanwhile is not scheduled again"
+        once = b.commands.delay_once(b.keys, "job", member(b"c"), 60_999)
+        return [b.do(once), b.do(once)]
+
+    outcome = everywhere(story)
+    assert outcome.told == [1, 0]
+    assert outcome.left == {
+        "delayed": {shown(member(b"a")): "now+60s", shown(member(b"c")): "now+60s"},
+        "didx:job": {"value": shown(member(b"c")), "expires_in_s": 3660},
+        "dlid:job": {"value": "1", "expires_in_s": 3660},
+    }
 
 
 def test_a_cancel_that_comes_too_late_keeps_the_marker(everywhere: Everywhere) -> None:
@@ -685,6 +768,29 @@ def test_a_counter_that_is_no_number_stops_the_fire_before_it_is_written(everywh
     assert set(everywhere(story).left) == {"repeat", "repeat:spec:tick"}
 
 
+def test_due_specs_are_read_from_any_place_on_and_the_next_one_is_told_apart(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        for number in range(1, 5):
+            b.do(b.commands.upsert_repeat(b.keys, f"s{number}", b"spec", next_ms=number * 1000))
+        due = b.run(b.commands.due_specs(b.keys, 3000, 10, offset=1))
+        following = scored(b.do(b.commands.next_spec(b.keys, 3000)))
+        return [[spec.key for spec in due], following, scored(b.do(b.commands.next_spec(b.keys, 4000)))]
+
+    assert everywhere(story).told == [["s2", "s3"], [["s4", 4000]], []]
+
+
+def test_a_spec_under_a_key_of_another_type_spoils_no_other(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.do(b.commands.upsert_repeat(b.keys, "good", b"spec", next_ms=2000))
+        b.say("ZADD", b.keys.repeat, 1000, "odd")
+        b.say("SET", b.keys.repeat_spec("odd"), "a string")
+        odd, good = b.run(b.commands.specs_page(b.keys, 0, 10))
+        assert "WRONGTYPE" in (odd.fault or "")
+        return [[odd.key, odd.next_ms, odd.data, odd.fired], [good.key, good.data, good.fault]]
+
+    assert everywhere(story).told == [["odd", 1000, None, None], ["good", "spec", None]]
+
+
 def test_specs_are_listed_by_next_fire_with_what_is_missing_or_odd(everywhere: Everywhere) -> None:
     def story(b: Bench) -> Any:
         b.do(b.commands.upsert_repeat(b.keys, "second", b"spec 2", next_ms=2000))
@@ -817,3 +923,115 @@ def test_looking_at_a_queue_that_is_not_there_is_an_answer_and_creates_nothing(
 
     outcome = everywhere(story)
     assert (outcome.told, outcome.left) == ([0, []], {})
+
+
+def test_a_whole_queue_is_looked_at_in_one_call(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.deliver(b"1", b"2")
+        b.add(b"3")
+        b.do(b.commands.schedule(b.keys, member(b"due"), 1))
+        b.do(b.commands.schedule(b.keys, member(b"later"), b.now_ms() + 90_000))
+        b.say("SET", b.keys.repeat, "of another type")
+        b.do(b.commands.take_lease(b.keys.promoter_lock, "ada", ttl_s=60))
+        now, types, stream, groups, dlq, delayed, repeats, events, promoter, scheduler = b.do(
+            b.commands.look(b.keys)
+        )
+        assert abs(now - b.now_ms()) < 5000
+        assert 0 < promoter.pop() <= 60_000
+        assert groups[0].pop() < 5000
+        return [types, stream, groups, dlq, delayed, repeats, events, promoter, scheduler]
+
+    assert everywhere(story).told == [
+        ["stream", "none", "zset", "string", "none", "string", "none"],
+        [3, "id", "id", 3],
+        [[GROUP, 1, 2, "id", 1, "id", "id"]],
+        [],
+        [2, 1, "1"],
+        [],
+        [],
+        ["ada"],
+        [],
+    ]
+
+
+def test_reading_on_tells_how_far_the_stream_reaches(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        read_on, stream = b.commands.read_on, b.keys.stream
+        missing = b.do(read_on(stream, "0-0", 10))
+        for number in range(1, 6):
+            b.say("XADD", stream, f"{number}-0", "d", number)
+        b.say("XTRIM", stream, "MAXLEN", 3)
+        page = b.do(read_on(stream, "3-0", 1))
+        b.say("XTRIM", stream, "MAXLEN", 0)
+        return [missing, page, b.do(read_on(stream, "5-0", 0))]
+
+    assert everywhere(story).told == [
+        None,
+        [3, "3-0", "5-0", 5, [["4-0", ["d", "4"]]]],
+        [0, None, "5-0", 5, []],
+    ]
+
+
+def test_waiting_for_entries_tells_which_streams_have_some(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.say("XADD", b.keys.events, "2-0", "e", "x")
+        b.say("XADD", b.keys.dlq, "2-0", "d", "x")
+        streams = [b.keys.events, b.keys.dlq, b.keys.stream]
+        told = b.do(b.commands.await_entries(streams, ["1-0", "2-0", "0-0"], block_ms=1))
+        quiet = b.do(b.commands.await_entries(streams, ["2-0", "2-0", "0-0"], block_ms=1))
+        return [with_news(told) == [b.keys.events.encode()], with_news(quiet)]
+
+    assert everywhere(story).told == [True, []]
+
+
+def test_a_search_answers_ids_and_where_it_stopped(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        for number in range(1, 101):
+            b.say("XADD", b.keys.stream, f"{number}-0", "x", "needle", "d", f"{number:03}", "n", "mail")
+        find, stream = b.commands.find_entry, b.keys.stream
+        holds = Needle("d", b"05")
+        return [
+            b.do(find(stream, holds, Span())),
+            b.do(find(stream, Needle("d", b"050", whole=True), Span())),
+            b.do(find(stream, holds, Span("(50-0", "90-0", backwards=True))),
+            b.do(find(stream, Needle("d", b"needle"), Span())),
+            b.do(find(stream, holds, Span(), bound=Slice(30, 1 << 20))),
+            b.do(find(stream, holds, Span("(30-0"), bound=Slice(1000, 60))),
+            b.do(find(stream, Needle("x", b"needle"), Span())),
+            b.do(find(f"{stream}-missing", holds, Span())),
+        ]
+
+    tens = [f"{number}-0" for number in range(50, 60)]
+    assert everywhere(story).told == [
+        [100, None, ["5-0", *tens]],
+        [100, None, ["50-0"]],
+        [40, None, [f"{number}-0" for number in range(59, 50, -1)]],
+        [100, None, []],
+        [30, "30-0", ["5-0"]],
+        [20, "50-0", ["50-0"]],
+        [20, "20-0", [f"{number}-0" for number in range(1, 21)]],
+        [0, None, []],
+    ]
+
+
+def test_a_search_among_delayed_jobs_begins_at_a_time_and_goes_on_by_rank(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        for number in range(1, 101):
+            b.say("ZADD", b.keys.delayed, number, f"job-{number:03}")
+        find, delayed = b.commands.find_member, b.keys.delayed
+        return [
+            b.do(find(delayed, b"-05")),
+            b.do(find(delayed, b"-05", least=55)),
+            b.do(find(delayed, b"-05", least=55, skip=3)),
+            b.do(find(delayed, b"-05", bound=Slice(50, 1 << 20))),
+            b.do(find(f"{delayed}-missing", b"x")),
+        ]
+
+    every = [word for number in range(50, 60) for word in (str(number), f"job-{number:03}")]
+    assert everywhere(story).told == [
+        [100, 1, *every],
+        [46, 1, *every[10:]],
+        [43, 1, *every[16:]],
+        [50, 0, *every[:2]],
+        [0, 1],
+    ]

@@ -116,7 +116,8 @@ def test_storing_a_result_leaves_what_the_reference_leaves(
         seconds = item["expect"]["ex_seconds"]
         for b in benches:
             [entry_id] = b.deliver(b"x")
-            call = b.commands.settle_with_result(b.keys, GROUP, entry_id, job_id, data, ttl_s=seconds)
+            settle = b.commands.settle_mine
+            call = settle(b.keys, GROUP, "ada", entry_id, job_id, data=data, ttl_s=seconds)
             assert b.do(call) == 1
             assert b.do(b.commands.results(b.keys, [job_id])) == [data]
             left_ms = b.say("PTTL", b.keys.result(job_id))

@@ -123,6 +123,19 @@ def parse(
     raise found
 
 
+def secured(url: str | Secret) -> Secret:
+    """The same place over TLS: `redis` becomes `rediss`, whatever follows it; sockets have no need of it."""
+    text = (Secret.of(url) or Secret("")).reveal().strip()
+    scheme, colon, rest = text.partition("://")
+    if scheme.lower() in ("unix", "embedded"):
+        raise ConfigError(f"TLS is for networks, and {scheme}:// is not one", hint="leave out tls=True")
+    if not colon:
+        scheme, rest = "redis", text
+    if scheme.lower().startswith("redis") and not scheme.lower().startswith("rediss"):
+        scheme = f"rediss{scheme[5:]}"
+    return Secret(f"{scheme}://{rest}")
+
+
 def _parse(url: str, given: Login, tls: Tls | None) -> Address:
     scheme, colon, rest = url.partition("://")
     if not colon or scheme.lower() not in SCHEMES:

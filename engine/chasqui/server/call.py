@@ -9,9 +9,9 @@ A flow is a generator that yields a batch of calls (one round trip) and is sent 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 Word = bytes | str | int | float
 Reply = Any
@@ -35,3 +35,32 @@ class Call:
     script: str | None = None
     block_ms: int | None = None
     tolerant: bool = False
+
+
+class Train(Sequence[Call]):
+    """A batch whose calls are made one by one, each while those before it are on their way to the server already.
+
+    For long batches: sender and server then work at the same time. All calls go where the first one goes. Once made
+    they are kept, so that a train can be sent again.
+    """
+
+    __slots__ = ("_coming", "_length", "_made")
+
+    def __init__(self, calls: Iterator[Call], length: int) -> None:
+        self._coming = calls
+        self._length = length
+        self._made: list[Call] = []
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> Call: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Call]: ...
+    def __getitem__(self, place: int | slice) -> Call | list[Call]:
+        if isinstance(place, slice):
+            return list(self)[place]
+        while len(self._made) <= place < self._length:
+            self._made.append(next(self._coming))
+        return self._made[place]

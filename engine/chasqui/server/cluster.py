@@ -107,7 +107,7 @@ class Cluster:
 
 def slot_of(key: str | bytes) -> int:
     """The hash slot of a key."""
-    slot: int = key_slot(key.encode() if isinstance(key, str) else key)
+    slot: int = key_slot(key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key)
     return slot
 
 

@@ -38,6 +38,12 @@ class Features:
     kind: str
     version: str
 
+    @property
+    def missing(self) -> list[str]:
+        """The words this server has not; scripts of ours stand in for them."""
+        known = {"XADD IDMP": self.idmp, "XACKDEL": self.ackdel, "XREADGROUP CLAIM": self.claim}
+        return [word for word, has in known.items() if not has]
+
 
 def probe(*, read_only: bool = False) -> Flow[Features]:
     """One round trip. The three calls are tried on a key that does not exist, so nothing is ever written.

@@ -45,7 +45,10 @@ class _Line:
 
     def _fail(self, problem: BaseException, *, sent: bool) -> Broken:
         where, tls = str(self._parcel.node), self._setup.address.tls
-        self._broken = Broken(faults.from_exception(problem, where, tls), sent)
+        error = faults.from_exception(problem, where, tls)
+        if isinstance(error, Unreachable):
+            error.sent = sent
+        self._broken = Broken(error, sent)
         return self._broken
 
     def _pause_after(self, problem: BaseException) -> float | None:
@@ -92,11 +95,14 @@ class Line(_Line):
         if self._broken:
             return
         self._begin()
-        wire, rest = self._connection._sock, memoryview(self._parcel.payload)
+        wire = self._connection._sock
         try:
             wire.settimeout(self._parcel.silence)
-            while rest:
-                rest = rest[wire.send(rest) :]
+            for piece in self._parcel.pieces():
+                self._traffic.bytes_out += len(piece)
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[wire.send(rest) :]
         except TROUBLE as problem:
             self._fail(problem, sent=True)
 
@@ -157,11 +163,16 @@ class AsyncLine(_Line):
         return inbox.replies
 
     async def _write(self, limit: asyncio.Timeout) -> None:
-        writer, payload = self._connection._writer, memoryview(self._parcel.payload)
-        for start in range(0, len(payload), CHUNK):
-            writer.write(payload[start : start + CHUNK])
-            await writer.drain()
-            self._extend(limit)
+        writer, others_wait = self._connection._writer, False
+        for piece in self._parcel.pieces():
+            if others_wait:
+                await self._setup.clock.sleep(0)
+            self._traffic.bytes_out += len(piece)
+            for start in range(0, len(piece), CHUNK):
+                writer.write(memoryview(piece)[start : start + CHUNK])
+                await writer.drain()
+                self._extend(limit)
+            others_wait = True
 
     def _extend(self, limit: asyncio.Timeout) -> None:
         limit.reschedule(asyncio.get_running_loop().time() + self._parcel.silence)

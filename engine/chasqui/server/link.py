@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from chasqui.clock import Clock, SystemClock
-from chasqui.errors import ConfigError
+from chasqui.errors import ConfigError, Refused
 from chasqui.server import features
 from chasqui.server.address import Address, Node, parse
+from chasqui.server.call import Call
 from chasqui.server.cluster import Cluster
 from chasqui.server.lines import AsyncLine, Line
 from chasqui.server.parcel import Forget, Pause, Traffic
@@ -22,6 +23,7 @@ from chasqui.server.pilot import Pilot
 from chasqui.server.pools import Setup
 from chasqui.server.routes import Direct, Sentinels
 from chasqui.server.secret import Secret
+from chasqui.server.stream_line import StreamLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from chasqui.server.call import Flow
     from chasqui.server.features import Features
     from chasqui.server.parcel import Outcome, Parcel, Step, Steps
+    from chasqui.server.pools import Credentials
     from chasqui.server.routes import Route
 
 T = TypeVar("T")
@@ -60,18 +63,21 @@ class _Link:
         timeout: float = TIMEOUT,
         data_dir: Path | None = None,
         clock: Clock | None = None,
+        credentials: Credentials | None = None,
     ) -> Self:
         """A link to what the URL names.
 
         connect_timeout: seconds a connection may take to be made. timeout: seconds of silence, beyond what a call
         is allowed to block, after which a connection counts as broken. data_dir: where embedded servers live; an
-        `embedded://` URL starts its server here and now, in this thread.
+        `embedded://` URL starts its server here and now, in this thread. credentials: asked before each login,
+        instead of what the URL says.
         """
         address = address if isinstance(address, Address) else Secret.of(address) or Secret("")
         target = parse(address) if isinstance(address, Secret) else address
         target = _started(target, data_dir) if target.kind == "embedded" else target
         pilot = Pilot(_route(target, connect_timeout), read_only=read_only, silence=timeout)
-        return cls(Setup.of(target, connect_timeout, clock or SystemClock()), pilot, Traffic(), {})
+        setup = Setup.of(target, connect_timeout, clock or SystemClock(), credentials)
+        return cls(setup, pilot, Traffic(), {})
 
     @property
     def address(self) -> Address:
@@ -204,6 +210,28 @@ class AsyncLink(_Link):
     async def nodes(self) -> list[AsyncLink]:
         """A link per node that holds data, for what must be asked of each (SCAN, INFO). They close with this one."""
         return [self._part(node) for node in await self._follow(self._pilot.route.everywhere())]
+
+    async def line_to(self, key: str, *, asked_anew: bool = False) -> StreamLine:
+        """A connection of the caller's own to the node that holds this key; it must be closed before the link.
+
+        asked_anew: do not believe what is known about the way, nor in idle connections, because the last line broke.
+        """
+        if self.read_only:
+            raise Refused("a line for writing is refused: this connection is read-only")
+        if asked_anew:
+            self._pilot.route.doubt()
+        [node] = await self._follow(self._pilot.route.place([Call((), keys=(key,))]))
+        if asked_anew:
+            await self._do(Forget(node))
+        line = StreamLine(self._setup, self._pool(node), node, self._traffic, self._pilot.silence)
+        return await line.open()
+
+    def blocking(self) -> Link:
+        """A link of the other kind to the same place, for another thread; with connections of its own."""
+        route = _route(self.address, self._setup.connect_timeout)
+        return Link(
+            self._setup, Pilot(route, read_only=self.read_only, silence=self._pilot.silence), Traffic(), {}
+        )
 
     async def close(self) -> None:
         """Close every connection."""

@@ -6,7 +6,7 @@ The steps a link can take are listed here; why they are taken is decided in `pil
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,12 +26,21 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """Commands for one node, to be written at once; `silence` is how long the server may say nothing at all."""
+    """Commands for one node, to be written at once; `silence` is how long the server may say nothing at all.
+
+    more: bytes that follow the payload, made as they are written.
+    """
 
     node: Node
     payload: bytes
     replies: int
     silence: float
+    more: Iterable[bytes] = ()
+
+    def pieces(self) -> Iterator[bytes]:
+        """Everything to be written, in order."""
+        yield self.payload
+        yield from self.more
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,6 @@ class Traffic:
         """One more parcel leaves."""
         self.round_trips += 1
         self.commands += parcel.replies
-        self.bytes_out += len(parcel.payload)
 
 
 Step = Sequence[Parcel] | Pause | Forget
@@ -77,10 +85,18 @@ Outcome = list[Any] | Broken
 Steps = Generator[Step, Sequence[Outcome], T]
 
 
-def pack(commands: Iterable[tuple[Word, ...]]) -> bytes:
+def pack(commands: Sequence[tuple[Word, ...]]) -> bytes:
     """The commands as the server reads them, one after the other."""
     pack_one: Any = hiredis.pack_command  # its stub allows for a single word only
-    return b"".join([pack_one(words) for words in commands])
+    try:
+        return b"".join([pack_one(words) for words in commands])
+    except UnicodeEncodeError:
+        return b"".join([pack_one(tuple(map(_octets, words))) for words in commands])
+
+
+def _octets(word: Word) -> Word:
+    """Names that are not UTF-8 are held as text with lone surrogates; here they become their own bytes again."""
+    return word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word
 
 
 class Inbox:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from chasqui.errors import ChasquiError
 from chasqui.server import faults, readonly, scripts
+from chasqui.server.call import Train
 from chasqui.server.cluster import redirect_of
 from chasqui.server.faults import ErrorReply
 from chasqui.server.parcel import Broken, Forget, Parcel, Pause, pack
@@ -89,6 +90,9 @@ class Pilot:
         calls = [readonly.restrained(call) for call in batch] if self.read_only else batch
         if not calls:
             return []
+        if isinstance(calls, Train):
+            [node] = yield from self.route.place([calls[0]])
+            return (yield from self._straight(calls, node))
         nodes = yield from self.route.place(calls)
         if nodes.count(nodes[0]) == len(nodes):
             return (yield from self._straight(calls, nodes[0]))
@@ -98,7 +102,8 @@ class Pilot:
 
     def _straight(self, calls: Sequence[Call], node: Node) -> Steps[list[Reply]]:
         """The usual way, kept short because every job goes along it: one node, and no error among the replies."""
-        [outcome] = yield [self._parcel(node, calls, [call.words for call in calls])]
+        rolling = isinstance(calls, Train)
+        [outcome] = yield [self._rolling(node, calls) if rolling else self._plain(node, calls)]
         if isinstance(outcome, list) and ErrorReply not in map(type, outcome):
             return outcome
         errands = [Errand(call, node) for call in calls]
@@ -139,6 +144,14 @@ class Pilot:
             for node, load in loads.items()
         ]
 
+    def _plain(self, node: Node, calls: Sequence[Call]) -> Parcel:
+        return self._parcel(node, calls, [call.words for call in calls])
+
+    def _rolling(self, node: Node, calls: Sequence[Call]) -> Parcel:
+        """A parcel that grows while it is written: its calls are made by then, not now."""
+        packets = (pack([call.words]) for call in calls)
+        return Parcel(node, next(packets), len(calls), self.silence, packets)
+
     def _parcel(self, node: Node, calls: Sequence[Call], commands: Sequence[tuple[Word, ...]]) -> Parcel:
         blocked = sum([call.block_ms or 0 for call in calls])
         return Parcel(node, pack(commands), len(commands), self.silence + blocked / 1000)
@@ -153,9 +166,11 @@ class Pilot:
 
     def _once_more(self, node: Node, errands: Sequence[Errand], broken: Broken) -> Steps[None]:
         """Send again what surely or harmlessly may be: if it never left and another node is in charge now, or if
-        it only reads. Any other lost reply is the caller's to judge.
+        it only reads. Any other lost reply is the caller's to judge. What broke one connection has likely broken those
+        that lie idle beside it, and a silent one would cost as long again to be found out: they are given up.
         """
         self.route.doubt()
+        yield Forget(node)
         if broken.sent and not all(readonly.reads_only(errand.call) for errand in errands):
             raise broken.error
         for errand in errands:

@@ -6,19 +6,22 @@ reply, in one shape. This file makes pools; `link.py` uses them.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import redis.asyncio.connection as asynchronous
 import redis.connection as synchronous
+import redis.credentials
 
 from chasqui.errors import ConfigError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from chasqui.clock import Clock
     from chasqui.server.address import Address, Node, Tls
@@ -29,6 +32,10 @@ PAUSES = (0.05, 0.1, 0.2, 0.4)
 
 log = logging.getLogger("chasqui.link")
 
+Login = tuple[str | None, str | None]
+Credentials: TypeAlias = "Callable[[str | None], Awaitable[Login] | Login]"
+"""Asked with host and port before each login; answers user name and password, or will do so when awaited."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -38,11 +45,15 @@ class Setup:
     connect_timeout: float
     clock: Clock
     tls_context: ssl.SSLContext | None
+    credentials: Credentials | None = None
 
     @classmethod
-    def of(cls, address: Address, connect_timeout: float, clock: Clock) -> Setup:
+    def of(
+        cls, address: Address, connect_timeout: float, clock: Clock, credentials: Credentials | None = None
+    ) -> Setup:
         """Certificates are read here, once, so that a wrong path is told before anything is sent."""
-        return cls(address, connect_timeout, clock, tls_context(address.tls) if address.tls else None)
+        context = tls_context(address.tls) if address.tls else None
+        return cls(address, connect_timeout, clock, context, credentials)
 
     def pauses(self) -> Iterator[float]:
         """How long to wait before each new try to connect, as long as there is time for one."""
@@ -75,12 +86,44 @@ class Setup:
             "password": login.password.reveal() if login.password else None,
             "db": 0 if node.is_sentinel else address.db,
         }
+        if self.credentials and not node.is_sentinel:
+            settings |= {
+                "username": None,
+                "password": None,
+                "credential_provider": _Asked(self.credentials, node),
+            }
         if not node.port:
             return settings | {"path": node.host}
         settings |= {"host": node.host, "port": node.port}
         if self.tls_context and address.tls:
             settings |= {"tls_context": self.tls_context, "server_name": address.tls.server_name}
         return settings
+
+
+class _Asked(redis.credentials.CredentialProvider):
+    """Asks before each login: passwords that change by themselves are fetched when they are needed."""
+
+    def __init__(self, credentials: Credentials, node: Node) -> None:
+        self._credentials = credentials
+        self._node = node
+
+    def get_credentials(self) -> Any:
+        found = self._credentials(str(self._node))
+        return _login(asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found)
+
+    async def get_credentials_async(self) -> Any:
+        found = self._credentials(str(self._node))
+        return _login(await found if inspect.isawaitable(found) else found)
+
+
+async def _awaited(found: Awaitable[Login]) -> Login:
+    return await found
+
+
+def _login(found: Login) -> Any:
+    """The words of AUTH: none without a password, and no user name for the default user."""
+    username, password = found
+    return () if password is None else (username, password) if username else (password,)
 
 
 class TlsConnection(synchronous.Connection):

@@ -72,5 +72,8 @@ class Keys:
         return self._key(f"didx:{job_id}")
 
     def added_marker(self, producer_id: str, job_id: str) -> str:
-        """String: the entry this producer already wrote for this id, where the server has no IDMP of its own."""
+        """String: what this producer already wrote for this id, where the server has no IDMP of its own for it.
+
+        A run of jobs has one marker together, under the id of its first job.
+        """
         return self._key(f"idmp:{producer_id}:{job_id}")

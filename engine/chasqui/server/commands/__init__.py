@@ -7,9 +7,10 @@ A builder answers a `Call` (many fit into one round trip) or, when it takes seve
 from __future__ import annotations
 
 from chasqui.server.commands.dead_letters import MAX_FIELDS, DeadLetters
-from chasqui.server.commands.delays import Delays
+from chasqui.server.commands.delays import After, Delays, Due
 from chasqui.server.commands.entries import RELEASED, Entries
 from chasqui.server.commands.leases import Leases
+from chasqui.server.commands.looks import Found, Looks, Needle, Reach, Slice, Span, reach_and_rows, with_news
 from chasqui.server.commands.reads import Reads
 from chasqui.server.commands.repeats import Repeats
 from chasqui.server.commands.values import (
@@ -31,24 +32,33 @@ from chasqui.server.commands.values import (
 __all__ = [
     "MAX_FIELDS",
     "RELEASED",
+    "After",
     "Commands",
     "Consumer",
     "Delivery",
+    "Due",
     "Entry",
     "Fire",
     "Fired",
+    "Found",
     "Group",
     "Lease",
     "Letter",
+    "Needle",
     "PendingEntry",
     "Promoted",
+    "Reach",
+    "Slice",
+    "Span",
     "Spec",
+    "reach_and_rows",
     "scored",
     "time_ms",
+    "with_news",
 ]
 
 
-class Commands(Entries, Delays, DeadLetters, Repeats, Leases, Reads):
+class Commands(Entries, Delays, DeadLetters, Repeats, Leases, Reads, Looks):
     """Everything that can be said to a server with these features."""
 
     __slots__ = ()

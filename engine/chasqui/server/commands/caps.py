@@ -1,5 +1,6 @@
-"""Caps on streams, as the words of an XADD. Whether a stream should have one is the caller's decision: trimming
-does not spare jobs that nobody has read.
+"""How much a stream holds and how long an added id is remembered, as builders say it.
+
+Whether a stream should have a cap is the caller's decision: trimming does not spare jobs that nobody has read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
 
 NO_CAP = 2**62
 """For scripts, which always name a cap: more entries than any stream will have."""
+
+
+REMEMBER_ADDED_S = 100
+"""How long an added id is remembered where the server does not do it by itself: the native default."""
 
 
 def trimming(cap: int | None) -> tuple[Word, ...]:

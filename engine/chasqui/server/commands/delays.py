@@ -5,10 +5,11 @@ The member's bytes are made and read in `wire/delayed_member.py`; what is due is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
-from chasqui.server.commands.caps import NO_CAP
+from chasqui.server.commands.caps import NO_CAP, REMEMBER_ADDED_S
 from chasqui.server.scripts import script
 
 if TYPE_CHECKING:
@@ -20,6 +21,20 @@ MARKER_SPARE_S = 3600
 """How much longer than its delay a scheduled id is remembered."""
 
 
+@dataclass(frozen=True, slots=True)
+class After:
+    """A due time that the server counts from its own: so many ms from when it hears of it."""
+
+    delay_ms: int
+
+    def __str__(self) -> str:
+        return f"+{self.delay_ms}"
+
+
+Due = int | After
+"""When a job is due: a time in ms of the server's clock, or after a while."""
+
+
 class Delays:
     """The jobs that are not due yet."""
 
@@ -29,15 +44,34 @@ class Delays:
         """Schedule a job that has no id of its own; it cannot be cancelled by id."""
         return Call(("ZADD", keys.delayed, run_at_ms, member), keys=(keys.delayed,))
 
+    def schedule_all(
+        self, keys: Keys, producer_id: str, batch_id: str, jobs: Sequence[tuple[Due, bytes]]
+    ) -> Call:
+        """Schedule jobs that have no ids of their own, once per producer and batch; answers the server's time in ms."""
+        return script(
+            "schedule_all",
+            delayed=keys.delayed,
+            marker=keys.added_marker(producer_id, batch_id),
+            ttl_s=REMEMBER_ADDED_S,
+            rest=[word for due, member in jobs for word in (str(due), member)],
+        )
+
     def schedule_once(self, keys: Keys, job_id: str, member: bytes, run_at_ms: int, *, now_ms: int) -> Call:
         """Schedule a job unless its id was used before; answers 1, or 0 for a duplicate."""
+        return self._schedule_once(keys, job_id, member, run_at_ms, run_at_ms - now_ms)
+
+    def delay_once(self, keys: Keys, job_id: str, member: bytes, delay_ms: int) -> Call:
+        """The same, with a delay that the server counts from its own time."""
+        return self._schedule_once(keys, job_id, member, After(delay_ms), delay_ms)
+
+    def _schedule_once(self, keys: Keys, job_id: str, member: bytes, due: Due, delay_ms: int) -> Call:
         return script(
             "schedule_once",
             marker=keys.delayed_marker(job_id),
             delayed=keys.delayed,
             index=keys.delayed_index(job_id),
-            ttl_s=max(1, (run_at_ms - now_ms) // 1000) + MARKER_SPARE_S,
-            run_at_ms=run_at_ms,
+            ttl_s=max(1, delay_ms // 1000) + MARKER_SPARE_S,
+            due=due if isinstance(due, int) else str(due),
             member=member,
         )
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from chasqui.errors import ServerError
 from chasqui.server.call import Call, Flow, Reply, Word
-from chasqui.server.commands.caps import NO_CAP, trimming
+from chasqui.server.commands.caps import NO_CAP, REMEMBER_ADDED_S, trimming
 from chasqui.server.commands.values import Delivery
 from chasqui.server.scripts import script
 
@@ -21,14 +21,26 @@ if TYPE_CHECKING:
 
 EntryId = bytes | str
 
-REMEMBER_ADDED_S = 100
-"""How long an added id is remembered where the server does not do it by itself: the native default."""
-
 RELEASED = "released"
 """The consumer that owns entries handed back, until another one claims them."""
 
 LONG_IDLE_MS = 1_000_000_000
 """More than any claim waits for, so an entry with it is claimed at once."""
+
+STAND_IN_BLOCK_MS = 500
+"""The longest wait where waiting and claiming are two calls: how late a dead worker's jobs may be found."""
+
+
+class Read(Protocol):
+    """One way to ask for entries; `rows` takes them out of the reply: id, fields and, if claimed, idle and count."""
+
+    def call(self, count: int) -> Call:
+        """Ask for so many at most."""
+        ...
+
+    def rows(self, reply: Reply) -> list[Any]:
+        """The entries in the reply; none when it is dry."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,19 @@ class Entries:
     def add_anyway(self, keys: Keys, fields: Sequence[Word], *, cap: int | None = None) -> Call:
         """Add a job without asking whether it was added before; answers the entry's id."""
         return Call(("XADD", keys.stream, *trimming(cap), "*", *fields), keys=(keys.stream,))
+
+    def add_all(self, keys: Keys, producer_id: str, batch_id: str, jobs: Sequence[bytes]) -> Call:
+        """Add a run of jobs, once per producer and batch; answers the first entry's id.
+
+        `jobs` is flat, envelope and name in turn, because it is long. A run is added whole or not at all.
+        """
+        return script(
+            "add_all",
+            stream=keys.stream,
+            marker=keys.added_marker(producer_id, batch_id),
+            ttl_s=REMEMBER_ADDED_S,
+            rest=jobs,
+        )
 
     def add_unique(
         self, keys: Keys, job_id: str, fields: Sequence[Word], *, ttl_s: int, cap: int | None = None
@@ -99,26 +124,34 @@ class Entries:
         The stand-in for CLAIM waits for new entries only: what is abandoned meanwhile comes with the next read,
         so where it is used `block_ms` also bounds how late a dead worker's jobs are found.
         """
-        who = ("XREADGROUP", "GROUP", group, consumer, "COUNT", count)
-        wait = () if block_ms is None else ("BLOCK", block_ms)
-        where = ("STREAMS", keys.stream, ">")
+        reads = self.reads_in_turn(keys, group, consumer, claim_idle_ms=claim_idle_ms, block_ms=block_ms)
+        for read in reads:
+            [reply] = yield [read.call(count)]
+            if rows := read.rows(reply):
+                return [Delivery(*row) for row in rows]
+            if block_ms is None:
+                break
+        return []
+
+    def reads_in_turn(
+        self, keys: Keys, group: str, consumer: str, *, claim_idle_ms: int, block_ms: int | None
+    ) -> tuple[Read, ...]:
+        """What to say, one after the other and over again, to be given both what others left idle and what is new.
+
+        Where one call can do both and wait meanwhile there is only one; elsewhere a script that cannot wait and a
+        call that waits for new entries take turns.
+        """
         if self.features.claim:
-            words = (*who, *wait, "CLAIM", claim_idle_ms, *where)
-            [reply] = yield [Call(words, keys=(keys.stream,), block_ms=block_ms)]
-            return _deliveries(reply)
-        now = script(
-            "read_ready",
-            stream=keys.stream,
-            group=group,
-            consumer=consumer,
-            count=count,
-            idle_ms=claim_idle_ms,
+            return (_XREADGROUP(keys, group, consumer, block_ms, ("CLAIM", claim_idle_ms)),)
+        waits = block_ms if block_ms is None else min(block_ms, STAND_IN_BLOCK_MS)
+        return (
+            _ReadReady(keys, group, consumer, claim_idle_ms),
+            _XREADGROUP(keys, group, consumer, waits),
         )
-        [ready] = yield [now]
-        if ready or block_ms is None:
-            return [Delivery(*row) for row in ready]
-        [reply] = yield [Call((*who, *wait, *where), keys=(keys.stream,), block_ms=block_ms)]
-        return _deliveries(reply)
+
+    def read_new(self, keys: Keys, group: str, consumer: str, *, block_ms: int | None) -> Read:
+        """What to say to be given new entries only."""
+        return _XREADGROUP(keys, group, consumer, block_ms)
 
     def settle(self, keys: Keys, group: str, entry_ids: Sequence[EntryId]) -> Call:
         """Acknowledge and delete; answers 1 for each entry settled now, -1 for one that was not pending."""
@@ -127,15 +160,27 @@ class Entries:
             return Call(words, keys=(keys.stream,))
         return script("ack_delete", stream=keys.stream, group=group, rest=entry_ids)
 
-    def settle_with_result(
-        self, keys: Keys, group: str, entry_id: EntryId, job_id: str, data: bytes, *, ttl_s: int
+    def settle_mine(
+        self,
+        keys: Keys,
+        group: str,
+        consumer: str,
+        entry_id: EntryId,
+        job_id: str,
+        *,
+        data: bytes = b"",
+        ttl_s: int = 1,
     ) -> Call:
-        """Store what the job returned, then settle it; answers 1, or -1 (and stores nothing) if not pending."""
+        """Settle an entry only if it is still this consumer's, storing what the job returned when there is any.
+
+        Answers 1, or -1 (and nothing is stored) when the entry was lost meanwhile.
+        """
         return script(
-            "settle_with_result",
+            "settle_mine",
             stream=keys.stream,
             result=keys.result(job_id),
             group=group,
+            consumer=consumer,
             entry_id=entry_id,
             data=data,
             ttl_s=ttl_s,
@@ -145,16 +190,35 @@ class Entries:
         """Keep running jobs from being claimed by others; answers the ids that are no longer this consumer's."""
         return script("renew", stream=keys.stream, group=group, consumer=consumer, rest=entry_ids)
 
-    def hand_back(self, keys: Keys, group: str, consumer: str, entry_ids: Sequence[EntryId]) -> Call:
-        """Let others have entries that were never started, uncounted; answers how many were still ours."""
+    def hand_back(self, keys: Keys, group: str, consumer: str, deliveries: Mapping[bytes, int]) -> Call:
+        """Let others have entries that were never started, at once; answers the ids that were still ours.
+
+        `deliveries` says for each how many count, which is how many there were before the one handed back.
+        """
+        return self._hand_over(keys, group, consumer, deliveries, heir=RELEASED, idle_ms=LONG_IDLE_MS)
+
+    def recount(self, keys: Keys, group: str, consumer: str, deliveries: Mapping[bytes, int]) -> Call:
+        """Keep entries, and say how many deliveries of each shall count; answers the ids that are still ours."""
+        return self._hand_over(keys, group, consumer, deliveries, heir=consumer, idle_ms=0)
+
+    def _hand_over(
+        self,
+        keys: Keys,
+        group: str,
+        consumer: str,
+        deliveries: Mapping[bytes, int],
+        *,
+        heir: str,
+        idle_ms: int,
+    ) -> Call:
         return script(
-            "hand_back",
+            "hand_over",
             stream=keys.stream,
             group=group,
             consumer=consumer,
-            released=RELEASED,
-            idle_ms=LONG_IDLE_MS,
-            rest=entry_ids,
+            heir=heir,
+            idle_ms=idle_ms,
+            rest=[word for pair in deliveries.items() for word in pair],
         )
 
     def drop_consumers(self, keys: Keys, group: str, consumers: Sequence[str | bytes]) -> Call:
@@ -175,9 +239,44 @@ class Entries:
             after = f"({last.decode()}"
 
 
-def _deliveries(reply: Reply) -> list[Delivery]:
-    """From XREADGROUP on one stream: a pair of name and entries in RESP2, a mapping in RESP3, None when it is dry."""
-    if not reply:
-        return []
-    [rows] = reply.values() if isinstance(reply, Mapping) else [reply[0][1]]
-    return [Delivery(*row) for row in rows]
+@dataclass(frozen=True, slots=True)
+class _XREADGROUP:
+    keys: Keys
+    group: str
+    consumer: str
+    block_ms: int | None
+    claim: tuple[Word, ...] = ()
+
+    def call(self, count: int) -> Call:
+        wait = () if self.block_ms is None else ("BLOCK", self.block_ms)
+        who = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", count)
+        words = (*who, *wait, *self.claim, "STREAMS", self.keys.stream, ">")
+        return Call(words, keys=(self.keys.stream,), block_ms=self.block_ms)
+
+    def rows(self, reply: Reply) -> list[Any]:
+        """On one stream: a pair of name and entries in RESP2, a mapping in RESP3, None when it is dry."""
+        if not reply:
+            return []
+        [rows] = reply.values() if isinstance(reply, Mapping) else [reply[0][1]]
+        return list(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadReady:
+    keys: Keys
+    group: str
+    consumer: str
+    claim_idle_ms: int
+
+    def call(self, count: int) -> Call:
+        return script(
+            "read_ready",
+            stream=self.keys.stream,
+            group=self.group,
+            consumer=self.consumer,
+            count=count,
+            idle_ms=self.claim_idle_ms,
+        )
+
+    def rows(self, reply: Reply) -> list[Any]:
+        return list(reply)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chasqui.errors import ServerError, WrongType
 from chasqui.server.call import Call, Flow, Reply, Word
 from chasqui.server.commands.caps import trimming
 from chasqui.server.commands.values import Spec, scored, whole_ms
@@ -92,11 +93,16 @@ class Reads:
         [reply] = yield [Call(words, keys=(keys.repeat,))]
         return (yield from _with_specs(keys, reply))
 
-    def due_specs(self, keys: Keys, now_ms: int, count: int) -> Flow[list[Spec]]:
+    def due_specs(self, keys: Keys, now_ms: int, count: int, *, offset: int = 0) -> Flow[list[Spec]]:
         """Repeatable jobs that should have fired by this time, the most overdue first."""
-        words = ("ZRANGEBYSCORE", keys.repeat, "-inf", now_ms, "WITHSCORES", "LIMIT", 0, count)
+        words = ("ZRANGEBYSCORE", keys.repeat, "-inf", now_ms, "WITHSCORES", "LIMIT", offset, count)
         [reply] = yield [Call(words, keys=(keys.repeat,))]
         return (yield from _with_specs(keys, reply))
+
+    def next_spec(self, keys: Keys, after_ms: int) -> Call:
+        """The first repeatable job that is due only after this time; `scored` reads its key and when."""
+        words = ("ZRANGEBYSCORE", keys.repeat, f"({after_ms}", "+inf", "WITHSCORES", "LIMIT", 0, 1)
+        return Call(words, keys=(keys.repeat,))
 
     def server_time(self) -> Call:
         """The server's clock; `time_ms` reads it."""
@@ -129,5 +135,14 @@ def _with_specs(keys: Keys, reply: Reply) -> Flow[list[Spec]]:
         return []
     prefix = keys.repeat_spec("").encode()
     hashes = [prefix + key for key, _ in rows]
-    stored = yield [Call(("HMGET", name, "spec", "fired"), keys=(name,)) for name in hashes]
-    return [Spec(key, next_ms, *spec) for (key, next_ms), spec in zip(rows, stored, strict=True)]
+    stored = yield [Call(("HMGET", name, "spec", "fired"), keys=(name,), tolerant=True) for name in hashes]
+    return [_spec(key, next_ms, found) for (key, next_ms), found in zip(rows, stored, strict=True)]
+
+
+def _spec(key: bytes, next_ms: int, found: Reply) -> Spec:
+    """One key of the wrong type spoils one spec, not the reading of all."""
+    if isinstance(found, WrongType):
+        return Spec(key, next_ms, None, None, str(found))
+    if isinstance(found, ServerError):
+        raise found
+    return Spec(key, next_ms, *found)

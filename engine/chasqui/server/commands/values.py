@@ -109,12 +109,16 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A repeatable job as stored; `data` is None when only its place in the schedule is left."""
+    """A repeatable job as stored; `data` is None when only its place in the schedule is left.
+
+    fault: why the rest could not be read at all, when something else stands under its key.
+    """
 
     key: bytes
     next_ms: int
     data: bytes | None
     fired: bytes | None
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

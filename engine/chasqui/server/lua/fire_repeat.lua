@@ -15,12 +15,16 @@ local fired = tonumber(redis.call('HGET', spec, 'fired') or 0)
 if not fired or fired % 1 ~= 0 then
   return redis.error_reply('ERR the fire counter of this spec is not a whole number')
 end
-redis.call('XLEN', stream)
-redis.call('ZCARD', delayed)
-
-limit, next_ms, end_before_ms = tonumber(limit), tonumber(next_ms), tonumber(end_before_ms)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+redis.call('XLEN', stream)
+for i = 7, #ARGV, 3 do
+  if tonumber(ARGV[i]) > now then
+    redis.call('ZCARD', delayed)
+  end
+end
+
+limit, next_ms, end_before_ms = tonumber(limit), tonumber(next_ms), tonumber(end_before_ms)
 local fires = 0
 for i = 7, #ARGV, 3 do
   local fire_at_ms, d, name = ARGV[i], ARGV[i + 1], ARGV[i + 2]

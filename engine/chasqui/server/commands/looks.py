@@ -1,0 +1,176 @@
+"""Builders that look without carrying jobs away: whole queues, the reach of a stream, where an id is, which keys exist.
+
+They only read, also on a read-only link; what cannot be asked so without payloads is asked by scripts that answer ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from chasqui.server.call import Call
+from chasqui.server.scripts import script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.server.call import Reply, Word
+    from chasqui.server.commands.values import Fields
+    from chasqui.wire.keys import Keys
+
+PENDING_SAMPLE = 16
+"""Of how many pending entries, oldest first, the longest idle time is told: what is abandoned gathers there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """How much a search may look at in one go: about a millisecond of the server's time."""
+
+    entries: int = 250
+    bytes: int = 1 << 20
+
+
+SLICE = Slice()
+
+
+@dataclass(frozen=True, slots=True)
+class Needle:
+    """What to look for in a stream: a text in a field, or as the whole of it."""
+
+    field: str
+    text: bytes
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which part of a stream to look at, and from which end. An id after `(` is not part of it."""
+
+    first: str = "-"
+    last: str = "+"
+    backwards: bool = False
+
+    def beyond(self, entry_id: str) -> Span:
+        """What is left of it once one has come to this id."""
+        return replace(self, last=f"({entry_id}") if self.backwards else replace(self, first=f"({entry_id}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a stream reaches. A stream that is not there has no ids, and nothing was ever added to it.
+
+    first_id: None also when all entries are gone. last_id: the last one ever given, whether or not it is still there.
+    """
+
+    length: int = 0
+    first_id: str | None = None
+    last_id: str | None = None
+    added: int = 0
+
+    @classmethod
+    def of(cls, reply: Sequence[Reply]) -> Reach:
+        """From the four words scripts tell a stream by; none of them for one that is not there."""
+        if not reply:
+            return cls()
+        length, first_id, last_id, added = reply[:4]
+        return cls(length, first_id.decode() if first_id else None, last_id.decode(), added)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a stream at all."""
+        return self.last_id is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search in a stream came to: where to go on, or None when there is no more to look at."""
+
+    looked: int
+    last_id: str | None
+    entry_ids: tuple[str, ...]
+
+    @classmethod
+    def of(cls, reply: Reply) -> Found:
+        """From `find_entry`."""
+        looked, last_id, entry_ids = reply
+        return cls(
+            looked, last_id.decode() if last_id else None, tuple(found.decode() for found in entry_ids)
+        )
+
+
+class Looks:
+    """What can be seen without touching a job."""
+
+    __slots__ = ()
+
+    def look(self, keys: Keys, *, sample: int = PENDING_SAMPLE) -> Call:
+        """A whole queue at one moment; `snapshot.py` reads the answer. A `ServerError` instead when it is refused."""
+        call = script(
+            "look",
+            stream=keys.stream,
+            dlq=keys.dlq,
+            delayed=keys.delayed,
+            repeats=keys.repeat,
+            events=keys.events,
+            promoter_lock=keys.promoter_lock,
+            scheduler_lock=keys.scheduler_lock,
+            sample=sample,
+        )
+        return replace(call, tolerant=True)
+
+    def read_on(self, stream: str, after: str, count: int) -> Call:
+        """Entries after an id and the stream's reach, for `reach_and_rows`; a `ServerError` instead when it is refused."""
+        return replace(script("read_on", stream=stream, after=after, count=count), tolerant=True)
+
+    def await_entries(self, streams: Sequence[str], after: Sequence[str], *, block_ms: int) -> Call:
+        """Wait until any of the streams has an entry after its id; `with_news` tells which. All of one cluster slot."""
+        words: tuple[Word, ...] = ("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *after)
+        return Call(words, keys=tuple(streams), block_ms=block_ms, tolerant=True)
+
+    def find_entry(self, stream: str, needle: Needle, span: Span, *, bound: Slice = SLICE) -> Call:
+        """Entries of a stream that have the needle, as ids; `Found.of` reads the answer."""
+        start, stop = (span.last, span.first) if span.backwards else (span.first, span.last)
+        return script(
+            "find_entry",
+            stream=stream,
+            field=needle.field,
+            text=needle.text,
+            whole=int(needle.whole),
+            start=start,
+            stop=stop,
+            backwards=int(span.backwards),
+            entries=bound.entries,
+            bytes=bound.bytes,
+        )
+
+    def find_member(
+        self, key: str, text: bytes, *, least: int | str = "-inf", skip: int = 0, bound: Slice = SLICE
+    ) -> Call:
+        """Members of a sorted set that hold this text, from a score on, past the first `skip`; see the script."""
+        return script(
+            "find_member",
+            set=key,
+            text=text,
+            least=least,
+            skip=skip,
+            entries=bound.entries,
+            bytes=bound.bytes,
+        )
+
+    def keys_page(self, cursor: bytes, kind: str, *, count: int) -> Call:
+        """Some of the server's keys of one type, and where to go on; b"0" begins and ends it."""
+        return Call(("SCAN", cursor, "COUNT", count, "TYPE", kind))
+
+    def keys_count(self) -> Call:
+        """How many keys there are on this node."""
+        return Call(("DBSIZE",))
+
+
+def reach_and_rows(reply: Reply) -> tuple[Reach, list[tuple[bytes, Fields]]]:
+    """From `read_on`."""
+    return Reach.of(reply or ()), [(entry_id, fields) for entry_id, fields in reply[4]] if reply else []
+
+
+def with_news(reply: Reply) -> list[bytes]:
+    """The streams that have something, from `await_entries`; none when the time was over."""
+    return [stream for stream, _ in reply or ()]
