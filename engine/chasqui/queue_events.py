@@ -1,0 +1,265 @@
+"""Following events as they come: one queue's, as users of the reference package know it, or many queues' at once.
+
+Server trouble never ends it: it waits and reads on where it was. What each event says is read in `events.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from chasqui import events
+from chasqui.clock import SystemClock
+from chasqui.errors import ServerError
+from chasqui.events import Gap, Told
+from chasqui.loops import patience_with, rest
+from chasqui.options import Tail as TailOptions
+from chasqui.server.address import secured
+from chasqui.server.commands import Commands
+from chasqui.server.link import AsyncLink
+from chasqui.wire.keys import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from chasqui.clock import Clock
+    from chasqui.events import Haul, Position
+    from chasqui.server.pools import Credentials
+    from chasqui.wire.event_entry import Event
+
+log = logging.getLogger("chasqui.events")
+
+_NUMBERS = ("attempt", "backoff_ms", "delay_ms", "duration_us", "ts")
+_DEFAULTS = TailOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEvent:
+    """One event. `name` is what happened, `job_id` is None where no single job is meant, `job_name` is "" for none.
+
+    fields: everything else the event says, by name; numbers as `int` where they are numbers.
+    queue, entry_id: where it was told. `QueueEvents(..., last_event_id=entry_id)` goes on after it.
+    """
+
+    name: str
+    job_id: str | None
+    job_name: str
+    fields: dict[str, Any]
+    queue: str = ""
+    entry_id: str = ""
+
+    @classmethod
+    def of(cls, told: Told) -> QueueEvent:
+        """The event as users see it."""
+        event = told.event
+        return cls(event.kind, event.job_id, event.name, _fields(event), told.queue, told.entry_id)
+
+
+class Tail:
+    """The events of any number of queues, as they come, over one link; gaps among them.
+
+    On a single server one call waits for all queues. In a cluster no call can; there several queues are asked in turn.
+    """
+
+    def __init__(
+        self,
+        link: AsyncLink,
+        queues: Sequence[str],
+        *,
+        last_event_id: str = events.NEWEST,
+        options: TailOptions = _DEFAULTS,
+        clock: Clock | None = None,
+    ) -> None:
+        self._link = link
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._pending = [(queue, last_event_id) for queue in queues]
+        self._positions: dict[str, Position] = {}
+        self._items: deque[Told | Gap] = deque()
+        self._stop = asyncio.Event()
+        self._failures = 0
+
+    def follow(self, queue: str, last_event_id: str = "0") -> None:
+        """One more queue, from the next read on; by default with everything it ever told."""
+        self._pending.append((queue, last_event_id))
+
+    async def start(self) -> None:
+        """Find out where each queue stands now: from here on nothing is missed. Reading does it when nobody has."""
+        while self._pending:
+            last_event_id = self._pending[0][1]
+            names = [queue for queue, after in self._pending if after == last_event_id]
+            commands = Commands(await self._link.features())
+            begun = await self._link.run(
+                events.begin(commands, [Keys(name) for name in names], last_event_id)
+            )
+            self._pending = [(queue, after) for queue, after in self._pending if after != last_event_id]
+            self._positions |= {at.keys.queue: at for at in begun}
+
+    def __aiter__(self) -> AsyncIterator[Told | Gap]:
+        return self._iterate()
+
+    async def close(self) -> None:
+        """End every iteration, also one that waits right now. The link is the caller's and stays open."""
+        self._stop.set()
+
+    async def _iterate(self) -> AsyncIterator[Told | Gap]:
+        """What was read and not taken stays here, so a second iteration goes on where the first was left."""
+        while not self._stop.is_set():
+            if not self._items:
+                await self._read_patiently()
+            while self._items and not self._stop.is_set():
+                yield self._items.popleft()
+
+    async def _read_patiently(self) -> None:
+        """One read. After trouble, a pause; trouble with one queue of several is no reason to stop the others."""
+        try:
+            error = await self._until_stopped(self._read())
+        except ServerError as trouble:
+            error = trouble
+        if error is None:
+            self._failures = 0
+        elif not self._stop.is_set():
+            self._failures += 1
+            if self._failures == 1:
+                log.warning("events: %s; going on", error)
+            await rest(self._clock, patience_with(error).after(self._failures), self._stop)
+
+    async def _read(self) -> ServerError | None:
+        """Read on and keep what came; answers what stood in the way of a queue, if anything did."""
+        await self.start()
+        commands, single = Commands(await self._link.features()), self._waits_in_one_call()
+        flow = events.read_after(
+            commands,
+            list(self._positions.values()),
+            count=self._options.count,
+            block_ms=self._options.block_ms if single else None,
+        )
+        hauls = await self._link.run(flow)
+        self._take(hauls)
+        if not self._items and not (single and self._options.block_ms):
+            await rest(self._clock, self._options.poll_ms / 1000, self._stop)
+        return next((haul.error for haul in hauls if haul.error), None)
+
+    def _take(self, hauls: Sequence[Haul]) -> None:
+        self._positions |= {haul.position.keys.queue: haul.position for haul in hauls}
+        for haul in hauls:
+            self._items.extend(haul.items)
+
+    def _waits_in_one_call(self) -> bool:
+        return self._link.address.kind != "cluster" or len(self._positions) == 1
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, ServerError | None]) -> ServerError | None:
+        """The work's outcome, unless told to stop: then it is given up, whatever it waits for."""
+        task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for future in (task, stopped):
+                future.cancel()
+            await asyncio.gather(task, stopped, return_exceptions=True)
+
+
+class QueueEvents:
+    """One queue's events as an async iterator, from now on or after an event that was seen before.
+
+        async with QueueEvents("emails") as events:
+            async for event in events:
+                print(event.name, event.job_id, event.fields)
+
+    Entering the context fixes where "now" is; without it that happens at the first event asked for. Iterating ends
+    with `close()`. Events that were lost before they could be read are told to `on_gap`, by default a warning in the
+    log; `with_gaps()` puts them among the events instead. credential_provider, data_dir, link: as for a `Queue`.
+    """
+
+    def __init__(
+        self,
+        queue_name: str,
+        *,
+        redis_url: str = "redis://127.0.0.1:6379",
+        tls: bool = False,
+        last_event_id: str = events.NEWEST,
+        block_ms: int = _DEFAULTS.block_ms,
+        count: int = _DEFAULTS.count,
+        on_gap: Callable[[Gap], None] | None = None,
+        credential_provider: Credentials | None = None,
+        data_dir: Path | None = None,
+        link: AsyncLink | None = None,
+    ) -> None:
+        self._name = queue_name
+        self._is_ours = link is None
+        self._link = link or AsyncLink.open(
+            secured(redis_url) if tls else redis_url,
+            read_only=True,
+            data_dir=data_dir,
+            credentials=credential_provider,
+        )
+        options = TailOptions(block_ms=block_ms, count=count)
+        self._tail = Tail(self._link, [queue_name], last_event_id=last_event_id, options=options)
+        self._on_gap = on_gap or _warn
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._name
+
+    def __aiter__(self) -> AsyncIterator[QueueEvent]:
+        return self._iterate()
+
+    async def with_gaps(self) -> AsyncIterator[QueueEvent | Gap]:
+        """The events, and among them what was lost between them."""
+        async for told in self._tail:
+            yield told if isinstance(told, Gap) else QueueEvent.of(told)
+
+    async def _iterate(self) -> AsyncIterator[QueueEvent]:
+        async for event in self.with_gaps():
+            if isinstance(event, Gap):
+                self._on_gap(event)
+            else:
+                yield event
+
+    async def close(self) -> None:
+        """End iteration and close the connections."""
+        await self._tail.close()
+        if self._is_ours:
+            await self._link.close()
+
+    async def __aenter__(self) -> Self:
+        await self._tail.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    """What the event says beyond kind, job and name. The first of a name counts; odd bytes are replaced."""
+    known = {name: getattr(event, name) for name in (*_NUMBERS, "reason")}
+    fields = {name: value for name, value in known.items() if value is not None}
+    for raw, value in event.extra:
+        name = raw.decode("utf-8", "replace")
+        fields.setdefault(name, _value(name, value.decode("utf-8", "replace")))
+    return fields
+
+
+def _value(name: str, text: str) -> int | str:
+    """A number as the reference reads one, so also where we would not write it that way."""
+    if name in _NUMBERS:
+        with suppress(ValueError):
+            return int(text)
+    return text
+
+
+def _warn(gap: Gap) -> None:
+    lost = "some" if gap.lost_estimate is None else gap.lost_estimate
+    log.warning(
+        "%s: events between %s and %s were lost (%s; %s)", gap.queue, gap.from_id, gap.to_id, lost, gap.why
+    )

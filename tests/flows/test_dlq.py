@@ -1,0 +1,112 @@
+"""Dead letters without a server: how they are paged through, chosen and revived."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chasqui import dlq
+from chasqui.dlq import DeadJob, Replayed
+from chasqui.server.commands import Commands
+from chasqui.server.features import Features
+from chasqui.wire import dead_entry, envelope
+from chasqui.wire.dead_entry import DeadEntry
+from chasqui.wire.envelope import Envelope, Payload
+from chasqui.wire.keys import Keys
+from tests.flows.play import play, play_through
+
+KEYS = Keys("mail")
+COMMANDS = Commands(Features(True, True, True, "redis", "8.6.3"))
+Row = tuple[bytes, list[bytes]]
+
+
+def letter(number: int, d: bytes | None = None, name: str = "", reason: str = "unrecoverable") -> Row:
+    content = envelope.encode(Envelope(f"id-{number}", Payload("bin", b"\x01"), 1, 4)) if d is None else d
+    return b"%d-0" % number, dead_entry.encode(DeadEntry(content, "9-9", reason, name=name))
+
+
+def letters(first: int, last: int) -> list[Row]:
+    return [letter(number) for number in range(first, last + 1)]
+
+
+def test_peeking_takes_a_round_trip_per_hundred_letters() -> None:
+    found, batches = play_through(dlq.peek(COMMANDS, KEYS, 150), [[letters(1, 100)], [letters(101, 150)]])
+    assert [job.dead_id for job in found] == [f"{number}-0" for number in range(1, 151)]
+    assert [call.words for [call] in batches] == [
+        ("XRANGE", KEYS.dlq, "-", "+", "COUNT", 100),
+        ("XRANGE", KEYS.dlq, "(100-0", "+", "COUNT", 50),
+    ]
+
+
+def test_nothing_is_asked_for_nothing() -> None:
+    assert play(dlq.peek(COMMANDS, KEYS, 0), []) == ([], 0)
+    assert play(dlq.replay(COMMANDS, KEYS, 0), []) == (Replayed(), 0)
+
+
+def test_replaying_is_two_round_trips_and_starts_jobs_anew() -> None:
+    rows = [letter(1, name="mail"), letter(2)]
+    done, [_, [call]] = play_through(dlq.replay(COMMANDS, KEYS, 10, cap=7), [[rows], [[b"5-0", b"5-1"]]])
+    assert done == Replayed(moved=2)
+    assert (call.script, call.words[5]) == ("replay_dead", 7)
+    dead_ids, bodies, names = call.words[6::3], call.words[7::3], call.words[8::3]
+    assert dead_ids == ("1-0", "2-0")
+    assert names == (b"mail", b"")
+    assert [envelope.decode(_bytes(d)).attempt for d in bodies] == [0, 0]
+
+
+def test_what_cannot_be_read_stays_without_using_up_the_limit() -> None:
+    rows = [letter(1, d=b"\xc1"), letter(2, d=b""), letter(3), letter(4, d=b"\xc1"), letter(5)]
+    done, [_, [call]] = play_through(dlq.replay(COMMANDS, KEYS, 1), [[rows], [[b"5-0"]]])
+    assert call.words[6::3] == ("3-0",)
+    assert done == Replayed(moved=1, unreadable=2)
+
+
+def test_pages_are_turned_until_the_limit_is_reached() -> None:
+    garbage = [letter(number, d=b"\xc1") for number in range(1, 101)]
+    done, batches = play_through(
+        dlq.replay(COMMANDS, KEYS, 2), [[garbage], [letters(101, 150)], [[b"5-0", b"5-1"]]]
+    )
+    assert done == Replayed(moved=2, unreadable=100)
+    assert batches[1][0].words[2] == "(100-0"
+
+
+def test_letters_that_others_took_are_made_up_for() -> None:
+    done, batches = play_through(
+        dlq.replay(COMMANDS, KEYS, 2),
+        [[letters(1, 100)], [[b"gone", b"5-0"]], [letters(3, 102)], [[b"5-1"]]],
+    )
+    assert done == Replayed(moved=2)
+    assert batches[2][0].words[2] == "(2-0"
+    assert batches[3][0].words[6] == "3-0"
+
+
+def test_a_full_stream_ends_it() -> None:
+    done, rounds = play(
+        dlq.replay(COMMANDS, KEYS, 500, cap=1), [[letters(1, 100)], [[b"5-0", *[b"full"] * 99]]]
+    )
+    assert (done, rounds) == (Replayed(moved=1, full=True), 2)
+
+
+def test_only_what_is_wanted_is_replayed() -> None:
+    rows = [letter(1, reason="malformed"), letter(2), letter(3, reason="malformed")]
+
+    def unrecoverable(job: DeadJob) -> bool:
+        return job.letter.reason == "unrecoverable"
+
+    flow = dlq.replay(COMMANDS, KEYS, 10, wanted=unrecoverable)
+    done, [_, [call]] = play_through(flow, [[rows], [[b"5-0"]]])
+    assert done == Replayed(moved=1)
+    assert call.words[6::3] == ("2-0",)
+
+
+@pytest.mark.parametrize("payload", [b"\x93\x01\x02\x03", b"\xa5hello", b"\x81\x01\x02", b"\xc4\x01\x01"])
+def test_a_payload_keeps_its_form(payload: bytes) -> None:
+    d = b"\x95\xa1x" + payload + b"\x01\x07\xc0"
+    _, [_, [call]] = play_through(dlq.replay(COMMANDS, KEYS, 1), [[[letter(1, d=d)]], [[b"5-0"]]])
+    assert call.words[7] == b"\x94\xa1x" + payload + b"\x01\x00"
+
+
+def _bytes(word: Any) -> bytes:
+    assert isinstance(word, bytes)
+    return word

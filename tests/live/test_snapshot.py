@@ -1,0 +1,228 @@
+"""Snapshots and discovery on real servers: every state, hostile names, wrong types, and not one byte of payload."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from chasqui import discovery, snapshot
+from chasqui.discovery import Discovered
+from chasqui.server.call import Call, Word
+from chasqui.server.commands import Commands
+from chasqui.server.link import AsyncLink, Link
+from chasqui.snapshot import Snapshot, Unseen, WrongKey
+from chasqui.wire.keys import Keys
+from tests.clusters import cluster
+from tests.links import batch, say
+from tests.servers import Server
+
+MIB = 1 << 20
+HOSTILE = [
+    "",
+    " ",
+    "a}b",
+    "{tag}",
+    "a\nb",
+    "\x1b]52;c;ZXZpbA==\x07",
+    "[/nope]",
+    "*?[]\\",
+    "über 🏃",
+    "x}:result:y",
+    "ends}:stream",
+    "\udcff\udcfe bytes",
+    "n\x00ul",
+]
+
+
+@dataclass(slots=True)
+class Desk:
+    """A link that may write, for setting scenes, and one that may not, for looking."""
+
+    link: Link
+    viewer: Link
+    commands: Commands
+    keys: Keys
+
+    def say(self, *words: Word) -> Any:
+        return self.link.run(say(*words))
+
+    def add(self, *data: bytes) -> None:
+        self.link.run(batch(*(self.commands.add_anyway(self.keys, ["d", one]) for one in data)))
+
+    def seen(self) -> Snapshot:
+        return self.viewer.run(snapshot.one(self.commands, self.keys))
+
+
+@pytest.fixture
+def desk(server: Server, queue: str) -> Iterator[Desk]:
+    with Link.open(server.url) as link, Link.open(server.url, read_only=True) as viewer:
+        yield Desk(link, viewer, Commands(viewer.features()), Keys(queue))
+
+
+def test_a_queue_with_everything_in_it(desk: Desk) -> None:
+    keys = desk.keys
+    now_ms = int(desk.say("TIME")[0]) * 1000
+    desk.add(b"1", b"2", b"3", b"4", b"5")
+    desk.say("XGROUP", "CREATE", keys.stream, "default", "0")
+    desk.say("XREADGROUP", "GROUP", "default", "ada", "COUNT", 2, "STREAMS", keys.stream, ">")
+    desk.say("XGROUP", "CREATECONSUMER", keys.stream, "default", "bob")
+    desk.say("XADD", keys.dlq, "*", "d", "x")
+    desk.say("ZADD", keys.delayed, now_ms - 60_000, "overdue", now_ms + 60_000, "later")
+    desk.say("ZADD", keys.repeat, now_ms - 5000, "a", now_ms + 60_000, "b", now_ms + 70_000, "c")
+    desk.say("XADD", keys.events, "*", "e", "drained")
+    desk.say("SET", keys.promoter_lock, "c-7", "EX", 5)
+    desk.say("SET", keys.scheduler_lock, "stuck")
+    seen = desk.seen()
+    assert (seen.queue, seen.kind) == (keys.queue, "chasquimq")
+    assert abs(seen.server_time_ms - now_ms) < 10_000
+    assert (seen.stream_depth, seen.waiting, seen.pending, seen.consumers) == (5, 3, 2, 2)
+    assert (seen.dlq_depth, seen.events_depth) == (1, 1)
+    assert (seen.delayed_depth, seen.delayed_due) == (2, 1)
+    assert 60_000 <= seen.oldest_delayed_lag_ms < 80_000
+    assert 0 <= seen.oldest_waiting_ms < 10_000
+    assert (seen.repeatable_count, seen.repeatable_overdue, seen.next_repeat_ms) == (3, 1, now_ms - 5000)
+    assert seen.promoter_lock
+    assert seen.promoter_lock.holder == "c-7"
+    assert 0 < (seen.promoter_lock.ttl_ms or 0) <= 5000
+    assert seen.scheduler_lock == snapshot.LockHolder("stuck", None)
+    [group] = seen.groups
+    assert (group.name, group.pending, group.waiting, group.lag) == ("default", 2, 3, 3)
+    assert group.oldest_pending_id == seen.stream.first_id
+    assert group.longest_idle_ms < 10_000
+    assert (seen.stream.added, seen.wrong, seen.exists) == (5, (), True)
+
+
+def test_a_queue_that_is_not_there_is_empty_and_is_not_made_by_looking(desk: Desk) -> None:
+    seen = desk.seen()
+    assert not seen.exists
+    assert (seen.stream_depth, seen.waiting, seen.groups, seen.oldest_waiting_ms) == (0, 0, (), 0)
+    assert desk.say("EXISTS", desk.keys.stream) == 0
+
+
+def test_what_waits_is_counted_right_after_a_deletion_and_after_a_trim(desk: Desk) -> None:
+    stream = desk.keys.stream
+    desk.say("XGROUP", "CREATE", stream, "default", "0", "MKSTREAM")
+    entries = [desk.say("XADD", stream, "*", "d", n) for n in range(10)]
+    desk.say("XREADGROUP", "GROUP", "default", "ada", "COUNT", 2, "STREAMS", stream, ">")
+    desk.say("XDEL", stream, entries[5])
+    assert (desk.seen().groups[0].lag, desk.seen().waiting) == (None, 7)
+    desk.say("XTRIM", stream, "MAXLEN", 3)
+    assert desk.seen().waiting == 3
+
+
+def test_not_one_byte_of_payload_is_sent(desk: Desk) -> None:
+    keys = desk.keys
+    big = b"x" * MIB
+    desk.add(big)
+    desk.say("XGROUP", "CREATE", keys.stream, "default", "0")
+    desk.say("XREADGROUP", "GROUP", "default", "ada", "COUNT", 1, "STREAMS", keys.stream, ">")
+    desk.add(big)
+    desk.say("XADD", keys.dlq, "*", "d", big)
+    desk.say("XADD", keys.events, "*", "reason", big)
+    desk.say("ZADD", keys.delayed, 1, big)
+    desk.seen()
+    before = desk.viewer.bytes_in
+    seen = desk.seen()
+    assert (seen.pending, seen.waiting, seen.dlq_depth, seen.delayed_depth) == (1, 1, 1, 1)
+    assert desk.viewer.bytes_in - before < 1000
+
+
+def test_a_hundred_queues_are_one_round_trip(desk: Desk) -> None:
+    queues = [Keys(f"{desk.keys.queue}-{number}") for number in range(100)]
+    desk.link.run(batch(*(Call(("XADD", keys.stream, "*", "d", "x")) for keys in queues)))
+    desk.seen()
+    before = desk.viewer.round_trips
+    found = desk.viewer.run(snapshot.many(desk.commands, queues))
+    assert desk.viewer.round_trips - before == 1
+    assert [one.queue for one in found] == [keys.queue for keys in queues]
+    assert all(isinstance(one, Snapshot) and one.waiting == 1 for one in found)
+
+
+@pytest.mark.parametrize(
+    "part", ["stream", "dlq", "delayed", "repeat", "events", "promoter_lock", "scheduler_lock"]
+)
+def test_a_key_of_another_type_is_told_and_the_rest_is_seen(desk: Desk, part: str) -> None:
+    key, expected = getattr(desk.keys, part), "string" if "lock" in part else "zset"
+    expected = "stream" if part in {"stream", "dlq", "events"} else expected
+    desk.say("HSET", key, "no", "such type")
+    other = desk.keys.dlq if part == "stream" else desk.keys.stream
+    desk.say("XADD", other, "*", "d", "x")
+    seen = desk.seen()
+    assert seen.wrong == (WrongKey(key, "hash", expected),)
+    assert seen.exists
+    assert seen.stream_depth + seen.dlq_depth == 1
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_of_any_kind_are_found_and_looked_at(desk: Desk, name: str) -> None:
+    hostile = Keys(f"{desk.keys.queue}{name}")
+    desk.link.run(batch(Call(("XADD", hostile.stream, "*", "d", "x"), keys=(hostile.stream,))))
+    assert hostile.queue in discovery.discover(desk.viewer).queues
+    assert desk.viewer.run(snapshot.one(desk.commands, hostile)).waiting == 1
+
+
+def test_a_queue_is_found_by_any_key_that_holds_jobs_and_by_nothing_else(desk: Desk) -> None:
+    names = [Keys(f"{desk.keys.queue}-{number}") for number in range(7)]
+    for key in (names[0].stream, names[1].dlq, names[2].events):
+        desk.say("XADD", key, "*", "d", "x")
+    for key in (names[3].delayed, names[4].repeat):
+        desk.say("ZADD", key, 1, "x")
+    desk.say("SET", names[5].result("x}:stream"), "a result")
+    desk.say("SET", names[6].promoter_lock, "somebody")
+    found = discovery.discover(desk.viewer)
+    assert found.complete
+    ours = [name for name in found.queues if name.startswith(desk.keys.queue)]
+    assert ours == [keys.queue for keys in names[:5]]
+
+
+def test_looking_for_queues_tells_how_it_gets_on_and_stops_when_told(desk: Desk) -> None:
+    prefix = desk.keys.queue
+    for start in range(0, 20_000, 5000):
+        desk.link.run(batch(*(Call(("SET", f"{prefix}-{n}", "")) for n in range(start, start + 5000))))
+    heard: list[Discovered] = []
+    found = discovery.discover(desk.viewer, progress=heard.append)
+    assert found == heard[-1]
+    assert len(heard) >= 4
+    assert [one.looked for one in heard] == sorted(one.looked for one in heard)
+    bounded = discovery.discover(desk.viewer, most_keys=5000)
+    assert not bounded.complete
+    assert bounded.looked < bounded.total
+
+
+def test_a_viewer_sees_what_he_may_and_is_told_what_he_may_not(desk: Desk) -> None:
+    mine, other, user = (
+        Keys(desk.keys.queue),
+        Keys(f"{desk.keys.queue}-secret"),
+        f"viewer-{uuid.uuid4().hex[:8]}",
+    )
+    reads = "+ping +time +type +get +pttl +zcard +zcount +zrange +xinfo +xpending +xrange +evalsha_ro +script|load"
+    key_rule = f"%R~{{chasqui:{mine.queue}}}:*"
+    desk.say("ACL", "SETUSER", user, "on", ">pw", "-@all", *reads.split(), "+command|docs", "+info", key_rule)
+    desk.say("XADD", mine.stream, "*", "d", "x")
+    host = str(desk.link.address).removeprefix("unix://")
+    with Link.open(f"unix://{user}:pw@{host}", read_only=True) as viewer:
+        found = viewer.run(snapshot.many(Commands(viewer.features()), [other, mine]))
+    assert isinstance(found[0], Unseen)
+    assert "the user needs" in (found[0].error.hint or "")
+    assert isinstance(found[1], Snapshot)
+    assert found[1].waiting == 1
+
+
+async def test_in_a_cluster_it_is_one_round_trip_per_node_and_queues_are_found_on_all() -> None:
+    with cluster("valkey-9.1") as nodes:
+        queues = [*(Keys(f"q{number}") for number in range(30)), Keys("\udcff")]
+        async with AsyncLink.open(nodes.url) as link:
+            commands = Commands(await link.features())
+            await link.run(
+                batch(*(Call(("XADD", keys.stream, "*", "d", "x"), keys=(keys.stream,)) for keys in queues))
+            )
+            await link.run(snapshot.many(commands, queues))
+            before = link.round_trips
+            found = await link.run(snapshot.many(commands, queues))
+            assert link.round_trips - before == 3
+            assert all(isinstance(one, Snapshot) and one.waiting == 1 for one in found)
+            assert (await discovery.discover_async(link)).queues == tuple(sorted(k.queue for k in queues))
