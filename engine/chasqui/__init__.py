@@ -10,14 +10,28 @@ if TYPE_CHECKING:
     from msgpack import Timestamp as Timestamp
 
     from chasqui.clock import SystemClock as SystemClock
+    from chasqui.errors import ArgumentError as ArgumentError
+    from chasqui.errors import ChasquiError as ChasquiError
+    from chasqui.errors import ConfigError as ConfigError
+    from chasqui.errors import NotSupportedError as NotSupportedError
+    from chasqui.errors import QueueFull as QueueFull
+    from chasqui.errors import ServerError as ServerError
+    from chasqui.errors import Unconfirmed as Unconfirmed
+    from chasqui.errors import Unreachable as Unreachable
+    from chasqui.errors import UnrecoverableError as UnrecoverableError
     from chasqui.jobs import Sighting as Sighting
     from chasqui.jobs import delayed as delayed
     from chasqui.jobs import waiting as waiting
     from chasqui.options import Producer as ProducerOptions
-    from chasqui.producer import Added as Added
-    from chasqui.producer import NewJob as NewJob
-    from chasqui.producer import add as add
-    from chasqui.producer import add_later as add_later
+    from chasqui.queue import Queue as Queue
+    from chasqui.queue_events import QueueEvent as QueueEvent
+    from chasqui.queue_events import QueueEvents as QueueEvents
+    from chasqui.records import BackoffSpec as BackoffSpec
+    from chasqui.records import Job as Job
+    from chasqui.records import MissedFiresPolicy as MissedFiresPolicy
+    from chasqui.records import RepeatableMeta as RepeatableMeta
+    from chasqui.records import RepeatPattern as RepeatPattern
+    from chasqui.records import SyncJob as SyncJob
     from chasqui.server.address import Address as Address
     from chasqui.server.address import Tls as Tls
     from chasqui.server.address import parse as parse_address
@@ -35,6 +49,7 @@ if TYPE_CHECKING:
     from chasqui.server.secret import Secret as Secret
     from chasqui.server.secret import read_password_file as read_password_file
     from chasqui.server.secret import redact as redact
+    from chasqui.sync_queue import SyncQueue as SyncQueue
     from chasqui.wire.delayed_member import DelayedMember as DelayedMember
     from chasqui.wire.delayed_member import decode as decode_delayed_member
     from chasqui.wire.envelope import Envelope as Envelope
@@ -48,13 +63,18 @@ if TYPE_CHECKING:
     from chasqui.wire.result_value import decode as decode_result
     from chasqui.wire.retry_override import Backoff as Backoff
     from chasqui.wire.retry_override import RetryOverride as RetryOverride
+    from chasqui.worker import Worker as Worker
+    from chasqui.worker import serve as serve
 
 __all__ = [
-    "Added",
     "Address",
+    "ArgumentError",
     "AsyncLink",
     "Backoff",
+    "BackoffSpec",
+    "ChasquiError",
     "Commands",
+    "ConfigError",
     "DelayedMember",
     "EmbeddedServer",
     "EmbeddedStatus",
@@ -62,23 +82,36 @@ __all__ = [
     "ExtType",
     "Features",
     "Flow",
+    "Job",
     "Keys",
     "Link",
-    "NewJob",
+    "MissedFiresPolicy",
+    "NotSupportedError",
     "Pairs",
     "Payload",
     "ProducerOptions",
+    "Queue",
+    "QueueEvent",
+    "QueueEvents",
+    "QueueFull",
+    "RepeatPattern",
     "RepeatSpec",
+    "RepeatableMeta",
     "RetryOverride",
     "Secret",
+    "ServerError",
     "ServerReport",
     "Sighting",
+    "SyncJob",
+    "SyncQueue",
     "SystemClock",
     "Timestamp",
     "Tls",
+    "Unconfirmed",
     "Undecodable",
-    "add",
-    "add_later",
+    "Unreachable",
+    "UnrecoverableError",
+    "Worker",
     "decode_delayed_member",
     "decode_envelope",
     "decode_repeat_spec",
@@ -89,16 +122,20 @@ __all__ = [
     "parse_address",
     "read_password_file",
     "redact",
+    "serve",
     "server_report",
     "waiting",
 ]
 
 _HOMES = {
-    "Added": "producer",
     "Address": "server.address",
+    "ArgumentError": "errors",
     "AsyncLink": "server.link",
     "Backoff": "wire.retry_override",
+    "BackoffSpec": "records",
+    "ChasquiError": "errors",
     "Commands": "server.commands",
+    "ConfigError": "errors",
     "DelayedMember": "wire.delayed_member",
     "EmbeddedServer": "server.embedded",
     "EmbeddedStatus": "server.embedded",
@@ -106,23 +143,36 @@ _HOMES = {
     "ExtType": "wire.packed",
     "Features": "server.features",
     "Flow": "server.call",
+    "Job": "records",
     "Keys": "wire.keys",
     "Link": "server.link",
-    "NewJob": "producer",
+    "MissedFiresPolicy": "records",
+    "NotSupportedError": "errors",
     "Pairs": "wire.packed",
     "Payload": "wire.payload",
     "ProducerOptions": "options:Producer",
+    "Queue": "queue",
+    "QueueEvent": "queue_events",
+    "QueueEvents": "queue_events",
+    "QueueFull": "errors",
+    "RepeatPattern": "records",
     "RepeatSpec": "wire.repeat_spec",
+    "RepeatableMeta": "records",
     "RetryOverride": "wire.retry_override",
     "Secret": "server.secret",
+    "ServerError": "errors",
     "ServerReport": "server.report",
     "Sighting": "jobs",
+    "SyncJob": "records",
+    "SyncQueue": "sync_queue",
     "SystemClock": "clock",
     "Timestamp": "wire.packed",
     "Tls": "server.address",
+    "Unconfirmed": "errors",
     "Undecodable": "wire.packed",
-    "add": "producer",
-    "add_later": "producer",
+    "Unreachable": "errors",
+    "UnrecoverableError": "errors",
+    "Worker": "worker",
     "decode_delayed_member": "wire.delayed_member:decode",
     "decode_envelope": "wire.envelope:decode",
     "decode_repeat_spec": "wire.repeat_spec:decode",
@@ -133,6 +183,7 @@ _HOMES = {
     "parse_address": "server.address:parse",
     "read_password_file": "server.secret",
     "redact": "server.secret",
+    "serve": "worker",
     "server_report": "server.report:report",
     "waiting": "jobs",
 }

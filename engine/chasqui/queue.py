@@ -1,0 +1,247 @@
+"""The door for producers that await: named, called and answering as in the reference package.
+
+`sync_queue.py` is its twin that blocks, alike in every method and argument; what both ask stands in `doors.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from weakref import WeakKeyDictionary
+
+from chasqui import arguments
+from chasqui.doors import DEFAULT_URL, Doors, Request
+from chasqui.records import Job
+from chasqui.server.address import secured
+from chasqui.server.commands import Commands
+from chasqui.server.link import AsyncLink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import timedelta
+    from pathlib import Path
+    from types import TracebackType
+
+    from chasqui.arguments import BackoffLike, DelayMs, MissedFiresLike, RepeatLike, Wanted
+    from chasqui.clock import Clock
+    from chasqui.doors import OnFull, Order, Prefix
+    from chasqui.records import RepeatableMeta
+    from chasqui.server.call import Flow
+    from chasqui.server.pools import Credentials
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Queue(Doors):
+    """A queue to add jobs to, and to ask about them. Opening one connects to nothing yet.
+
+    max_stream_len: how many jobs may wait (0: any number); at that many, `on_full` refuses more with `QueueFull` or
+    lets the queue grow. Nothing is ever trimmed. max_delay_secs: the longest delay (0: any). credential_provider:
+    asked for user and password before each login. data_dir: where `embedded://` servers live. strict_unique: whether
+    `add_unique` heeds ids used by anyone, or only by this object. delayed_prefix: "u8" for fleets that follow the
+    public wire page. link: an open link to use instead of a new one; it is not closed with the queue.
+
+    Tasks may share one; in each event loop it has connections of its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        redis_url: str = DEFAULT_URL,
+        tls: bool = False,
+        max_stream_len: int | None = None,
+        max_delay_secs: int | None = None,
+        credential_provider: Credentials | None = None,
+        data_dir: Path | None = None,
+        on_full: OnFull = "refuse",
+        strict_unique: bool = True,
+        delayed_prefix: Prefix = "u32le",
+        link: AsyncLink | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            max_stream_len=max_stream_len,
+            max_delay_secs=max_delay_secs,
+            on_full=on_full,
+            strict_unique=strict_unique,
+            delayed_prefix=delayed_prefix,
+            clock=clock,
+        )
+        url = secured(redis_url) if tls else redis_url
+        self._open = partial(AsyncLink.open, url, data_dir=data_dir, credentials=credential_provider)
+        self._given = link
+        self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncLink] = WeakKeyDictionary()
+
+    async def add(
+        self,
+        name: str,
+        data: Any,
+        *,
+        delay_ms: DelayMs | None = None,
+        delay: timedelta | None = None,
+        attempts: int | None = None,
+        backoff: BackoffLike | None = None,
+        job_id: str | None = None,
+        repeat: RepeatLike | None = None,
+        missed_fires: MissedFiresLike | None = None,
+    ) -> Job:
+        """Add a job: for now, for later, or again and again.
+
+        delay_ms: ms from now, counted by the server, or the moment it is due. job_id: adding the same id again with
+        this object within the server's memory adds nothing. repeat: the job returned is then the schedule.
+        """
+        if repeat is not None:
+            return await self.upsert_repeatable_job(
+                name,
+                data,
+                repeat=repeat,
+                attempts=attempts,
+                backoff=backoff,
+                job_id=job_id,
+                missed_fires=missed_fires,
+            )
+        arguments.check_no_policy(missed_fires)
+        job = arguments.wanted(
+            name, data, delay_ms=delay_ms, delay=delay, attempts=attempts, backoff=backoff, job_id=job_id
+        )
+        return (await self._added([job]))[0]
+
+    async def add_unique(
+        self,
+        name: str,
+        data: Any,
+        *,
+        job_id: str,
+        delay_ms: DelayMs | None = None,
+        delay: timedelta | None = None,
+        attempts: int | None = None,
+        backoff: BackoffLike | None = None,
+        repeat: RepeatLike | None = None,
+    ) -> Job:
+        """Add a job unless its id was used by anyone within the last hour (and its delay); `created` tells."""
+        arguments.check_id(job_id, "add_unique")
+        if repeat is not None:
+            return await self.upsert_repeatable_job(name, data, repeat=repeat)
+        job = arguments.wanted(
+            name, data, delay_ms=delay_ms, delay=delay, attempts=attempts, backoff=backoff, job_id=job_id
+        )
+        return (await self._added([job.made_unique() if self._strict_unique else job]))[0]
+
+    async def add_bulk(self, jobs: Iterable[Mapping[str, Any]]) -> list[Job]:
+        """Add many jobs, in order: mappings with `name`, `data` and whatever else `add` takes.
+
+        All of them are looked at before one is sent. If the connection breaks on the way, `Unconfirmed` tells which
+        are added, and finishes the rest without adding any twice.
+        """
+        return await self._finished(self._bulk_order(Job, jobs))
+
+    async def cancel_delayed(self, job_id: str) -> bool:
+        """Remove a job that was delayed with an id; False when there is none, or it is due already."""
+        return await self._run(self._cancel, job_id)
+
+    async def peek_dlq(self, limit: int = 20) -> list[dict[str, Any]]:
+        """The oldest dead letters: dlq_id, source_id, reason, detail, payload and name of each."""
+        return await self._run(self._peek, limit)
+
+    async def replay_dlq(self, limit: int = 100) -> int:
+        """Put up to so many dead letters back to work, oldest first; answers how many.
+
+        Letters that hold no readable job stay, and do not use up the limit. With no room at all: `QueueFull`.
+        """
+        return await self._run(self._replay, limit)
+
+    async def upsert_repeatable_job(
+        self,
+        name: str,
+        data: Any,
+        *,
+        repeat: RepeatLike,
+        limit: int | None = None,
+        start_after_ms: int | None = None,
+        end_before_ms: int | None = None,
+        attempts: int | None = None,
+        backoff: BackoffLike | None = None,
+        job_id: str | None = None,
+        missed_fires: MissedFiresLike | None = None,
+    ) -> Job:
+        """Store a schedule, or replace the one of the same name and pattern; the job's id is the schedule's key.
+
+        attempts, backoff and job_id are taken for likeness with `add` and not stored: released schedulers would drop
+        a schedule that holds them.
+        """
+        del attempts, backoff, job_id
+        spec = arguments.spec_of(
+            name,
+            data,
+            repeat,
+            missed_fires,
+            limit=limit,
+            start_after_ms=start_after_ms,
+            end_before_ms=end_before_ms,
+        )
+        return await self._kept(Request(spec, data))
+
+    async def get_repeatable_jobs(self, limit: int = 100) -> list[RepeatableMeta]:
+        """The schedules, in the order they fire next."""
+        return await self._run(self._listing, limit)
+
+    async def remove_repeatable_by_key(self, key: str) -> bool:
+        """Remove a schedule; False when there was none."""
+        return await self._run(self._removal, key)
+
+    async def get_job_result(self, job_id: str) -> Any:
+        """What the job returned; None when it is not done, returned None, or its result has expired."""
+        return (await self._run(self._results, [job_id]))[0]
+
+    async def get_job_result_bulk(self, job_ids: Sequence[str]) -> list[Any]:
+        """What each job returned, in one round trip."""
+        return await self._run(self._results, list(job_ids))
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        self._closed = True
+        link = self._links.pop(asyncio.get_running_loop(), None)
+        if link:
+            await link.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _added(self, jobs: Sequence[Wanted]) -> list[Job]:
+        return await self._finished(self._order(Job, jobs))
+
+    async def _finished(self, order: Order[Job]) -> list[Job]:
+        if order.jobs:
+            shipment = await self._run(self._ship, order)
+            self._receipt(order, shipment, partial(self._finished, order))
+        added = list(order.jobs[:])
+        for place, request in order.requests:
+            added.insert(place, await self._kept(request))
+        return added
+
+    async def _kept(self, request: Request) -> Job:
+        return self._stored(Job, request, await self._run(self._store, request))
+
+    async def _run(
+        self, ask: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs
+    ) -> T:
+        link = self._link()
+        return await link.run(ask(Commands(await link.features()), *args, **named))
+
+    def _link(self) -> AsyncLink:
+        """The one that was given, or one for this event loop: connections cannot leave theirs."""
+        if self._given:
+            return self._given
+        loop = asyncio.get_running_loop()
+        if loop not in self._links:
+            self._links[loop] = self._open()
+        return self._links[loop]

@@ -1,0 +1,157 @@
+"""Jobs on their way to the server, in pieces, and what is known about each: written, refused, or no answer.
+
+What is in a piece is made by `producer.py`. Here it is sent, in as few round trips as may be, and sent again after a
+lost reply: every piece is known to the server by an id or a marker, so that coming twice is coming once.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from chasqui.errors import ServerError, Unreachable
+from chasqui.server.call import Call, Train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from chasqui.server.call import Flow, Reply
+
+log = logging.getLogger("chasqui.producer")
+
+RUNS_AT_ONCE = 20
+IDS_AT_ONCE = 100
+"""A server remembers this many ids of one producer: of more at once it could not tell which it has seen."""
+REMEMBERED = 1000
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What one producer remembers between calls: how many jobs it saw waiting, and where its last named jobs went."""
+
+    producer_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    depth: int | None = None
+    entries: dict[str, bytes] = field(default_factory=dict)
+
+    def is_new(self, job_id: str, entry_id: bytes) -> bool:
+        """Whether the server made this entry just now, or told of the one it made when it first met the id."""
+        known = self.entries.pop(job_id, None)
+        self.entries[job_id] = entry_id
+        if len(self.entries) > REMEMBERED:
+            self.entries.pop(next(iter(self.entries)), None)
+        return known != entry_id
+
+    def learn(self, depth: Reply) -> None:
+        """Take note of the depth. A user who may only write cannot ask for it: then the queue grows."""
+        if not isinstance(depth, ServerError):
+            self.depth = depth
+        elif depth.code == "NOPERM":
+            log.warning("the cap cannot be kept: %s", depth)
+        else:
+            raise depth
+
+    def glimpse(self, depth: Reply) -> None:
+        """Take note of the depth when the jobs are written already: trouble with it is no trouble of theirs."""
+        self.depth = None if isinstance(depth, ServerError) else depth
+
+
+@dataclass(slots=True)
+class Piece:
+    """Part of a shipment: the jobs at these places, in one call.
+
+    written: True when the server said so, False when it said no or was not asked, None when its answer was lost.
+    created: False when the answer was that this id had been used before.
+    """
+
+    places: Sequence[int]
+    make: Callable[[], Call]
+    is_new: Callable[[Reply], bool] | None = None
+    written: bool | None = False
+    created: bool = True
+
+    def take(self, reply: Reply) -> ServerError | None:
+        """Note down the server's answer. What it calls a repetition after a lost answer was most likely ours."""
+        if isinstance(reply, ServerError):
+            return reply
+        self.created = self.is_new is None or self.is_new(reply) or self.written is None
+        self.written = True
+        return None
+
+
+@dataclass(slots=True)
+class Shipment:
+    """The jobs of one call, by their places in it.
+
+    look: what asks for the depth along the way. problem: why not all of it was written.
+    """
+
+    pieces: list[Piece]
+    ledger: Ledger
+    look: Call | None = None
+    problem: ServerError | None = None
+
+    @property
+    def written(self) -> list[bool | None]:
+        """What is known about each job."""
+        known = {place: piece.written for piece in self.pieces for place in piece.places}
+        return [known[place] for place in range(len(known))]
+
+    @property
+    def repeated(self) -> set[int]:
+        """The places of jobs whose ids had been used before, so that nothing was added for them."""
+        return {place for piece in self.pieces if not piece.created for place in piece.places}
+
+
+def send(shipment: Shipment) -> Flow[Shipment]:
+    """Send what is not known to be written; at the first trouble the rest stays behind."""
+    shipment.problem = None
+    for load in _loads([piece for piece in shipment.pieces if not piece.written]):
+        shipment.problem = yield from _deliver(load, shipment)
+        if shipment.problem:
+            break
+    return shipment
+
+
+def _loads(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """What goes into one round trip each: not too long, and not more ids than the server remembers."""
+    load: list[Piece] = []
+    named = 0
+    for piece in pieces:
+        if len(load) - named >= RUNS_AT_ONCE or named >= IDS_AT_ONCE:
+            yield load
+            load, named = [], 0
+        load.append(piece)
+        named += len(piece.places) == 1
+    if load:
+        yield load
+
+
+def _deliver(load: Sequence[Piece], shipment: Shipment) -> Flow[ServerError | None]:
+    look = () if shipment.look is None else (shipment.look,)
+    calls = (replace(call, tolerant=True) for call in chain((piece.make() for piece in load), look))
+    answer = yield from _insist(Train(calls, len(load) + len(look)), load)
+    if isinstance(answer, ServerError):
+        return answer
+    refusals = [piece.take(reply) for piece, reply in zip(load, answer, strict=False)]
+    problem = next((refusal for refusal in refusals if refusal), None)
+    if look and problem is None:
+        shipment.ledger.glimpse(answer[-1])
+    return problem
+
+
+def _insist(train: Train, load: Sequence[Piece]) -> Flow[list[Reply] | ServerError]:
+    """The replies, or why there are none: a lost reply is asked for once more before that."""
+    try:
+        return (yield train)
+    except ServerError as problem:
+        if not isinstance(problem, Unreachable) or not problem.sent:
+            return problem
+    for piece in load:
+        piece.written = None
+    try:
+        return (yield train)
+    except ServerError as problem:
+        return problem
