@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -96,17 +95,3 @@ def test_every_exported_name_resolves() -> None:
     assert chasqui.__all__ == dir(chasqui)
     for name in chasqui.__all__:
         assert getattr(chasqui, name) is not None
-
-
-def test_the_two_links_have_the_same_public_methods_and_signatures() -> None:
-    def public(kind: type) -> dict[str, str]:
-        members = inspect.getmembers(kind, lambda member: callable(member) or isinstance(member, property))
-        return {
-            name: str(inspect.signature(member)).replace("AsyncLink", "Link")
-            if callable(member)
-            else "property"
-            for name, member in members
-            if not name.startswith("_")
-        }
-
-    assert public(chasqui.Link) == public(chasqui.AsyncLink)

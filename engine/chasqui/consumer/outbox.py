@@ -1,0 +1,210 @@
+"""What leaves all the time: events, and acknowledgements of jobs that went well. Everything since the last flush goes
+in one write, and while two writes are unanswered the rest waits and grows.
+
+An acknowledgement that is not answered becomes a verdict, which asks who owns the entry; a lost event is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from chasqui.consumer.verdicts import Settle, waited
+from chasqui.loops import Loop, Turn
+from chasqui.server import scripts
+from chasqui.server.faults import ErrorReply
+from chasqui.server.parcel import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from chasqui.clock import Clock
+    from chasqui.consumer.holdings import Holdings
+    from chasqui.consumer.verdicts import Office, Verdicts
+    from chasqui.errors import ServerError
+    from chasqui.loops import LoopState
+    from chasqui.server.call import Reply
+    from chasqui.server.link import AsyncLink
+    from chasqui.server.stream_line import StreamLine
+
+log = logging.getLogger("chasqui.worker")
+
+IN_FLIGHT = 2
+MOST_EVENTS = 10_000
+"""When so many wait for a connection they are dropped, and counted."""
+ENOUGH = 128
+"""With so many acknowledgements waiting the server should get to work while we go on."""
+
+
+class Outbox:
+    """One line to the server for events and acknowledgements."""
+
+    def __init__(
+        self,
+        link: AsyncLink,
+        office: Office,
+        holdings: Holdings,
+        verdicts: Verdicts,
+        clock: Clock,
+        flushed: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._office = office
+        self._holdings = holdings
+        self._verdicts = verdicts
+        self._flushed = flushed
+        self._line: StreamLine | None = None
+        self._events: list[bytes] = []
+        self._replies = 0
+        self._settled: list[bytes] = []
+        self._flights: list[list[bytes]] = []
+        self._rung = False
+        self._trouble = asyncio.Event()
+        self._problem: ServerError | None = None
+        self._asyncio = asyncio.get_running_loop()
+        self._loop = Loop("outbox", clock)
+
+    @property
+    def state(self) -> LoopState:
+        """How it is."""
+        return self._loop.state
+
+    @property
+    def open(self) -> int:
+        """What has not left, or is not answered yet."""
+        return len(self._flights) + len(self._settled) + (len(self._events) if self._line else 0)
+
+    def tell(self, packed: bytes, events: int = 1) -> None:
+        """Send events with the next write."""
+        self._events.append(packed)
+        self._replies += events
+        if not self._rung:
+            self._ring()
+
+    def settle(self, entry_id: bytes, packed: bytes = b"", events: int = 0) -> None:
+        """Acknowledge an entry that is ours beyond doubt, after these events and every one told before."""
+        if events:
+            self._events.append(packed)
+            self._replies += events
+        self._settled.append(entry_id)
+        if not self._rung:
+            self._ring()
+        elif len(self._settled) == ENOUGH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what there is, unless two writes are under way already."""
+        line = self._line
+        if line and (self._events or self._settled) and len(self._flights) < IN_FLIGHT:
+            parts, self._events = self._events, []
+            settled, self._settled = self._settled, []
+            replies, self._replies = self._replies, 0
+            if settled:
+                office = self._office
+                call = office.commands.settle(office.keys, office.group, settled)
+                parts.append(pack([call.words]))
+                replies += 1
+            self._flights.append(settled)
+            line.send(b"".join(parts), replies, self._answered)
+
+    def ring(self) -> None:
+        """See to it that `flushed` is called soon."""
+        if not self._rung:
+            self._ring()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Keep the line open until told to stop."""
+        try:
+            await self._loop.run(self.turn, stop)
+        finally:
+            if self._line:
+                await self._line.close()
+
+    async def turn(self) -> Turn:
+        """Open the line if there is none, then look after it for a while."""
+        if self._line is None:
+            line = await self._link.line_to(self._office.keys.stream, asked_anew=self._problem is not None)
+            line.lost = self._lost
+            self._line, self._problem = line, None
+            self._trouble.clear()
+            self._load_script()
+            self.flush()
+            return Turn()
+        await waited(self._trouble)
+        if self._line:
+            self._line.check()
+            self._line.probe()
+        if self._problem:
+            raise self._problem
+        return Turn()
+
+    def stop(self) -> None:
+        """Wake the loop so that it notices."""
+        self._trouble.set()
+
+    def _ring(self) -> None:
+        self._rung = True
+        self._asyncio.call_soon(self._heard)
+
+    def _heard(self) -> None:
+        self._rung = False
+        self.flush()
+        if not self._line:
+            self._do_without()
+        self._flushed()
+
+    def _answered(self, replies: list[Reply]) -> None:
+        settled = self._flights.pop(0)
+        if settled:
+            self._acknowledged(settled, replies[-1])
+        if ErrorReply in map(type, replies):
+            self._refused([reply for reply in replies if isinstance(reply, ErrorReply)])
+        self.flush()
+
+    def _acknowledged(self, settled: list[bytes], reply: Reply) -> None:
+        if isinstance(reply, ErrorReply):
+            self._load_script()
+            self._insist(settled)
+            return
+        self._holdings.let_go(settled)
+        if -1 in reply:
+            self._loop.count("settled by others", list(reply).count(-1))
+
+    def _load_script(self) -> None:
+        """Where settling is a script it must be known before it is called by its digest."""
+        office = self._office
+        name = office.commands.settle(office.keys, office.group, []).script
+        if name and self._line:
+            self._line.send(pack([("SCRIPT", "LOAD", scripts.text(name))]), 1, lambda _: None)
+
+    def _refused(self, errors: Sequence[ErrorReply]) -> None:
+        """Events are not worth a stop, but a node that is no longer the one is."""
+        office = self._office
+        call = office.commands.settle(office.keys, office.group, [b"0-0"])
+        self._loop.count("refused", len(errors))
+        for error in {str(error): error for error in errors}.values():
+            if self._line:
+                log.debug("outbox: %s", self._line.meaning(error, call))
+
+    def _lost(self, error: ServerError) -> None:
+        self._problem, line, self._line = error, self._line, None
+        flights, self._flights = self._flights, []
+        for settled in flights:
+            self._insist(settled)
+        self._do_without()
+        self._trouble.set()
+        if line:
+            self._closing = asyncio.ensure_future(line.close())
+
+    def _do_without(self) -> None:
+        """Without a line acknowledgements go the slow way, and only so many events wait."""
+        settled, self._settled = self._settled, []
+        self._insist(settled)
+        if len(self._events) > MOST_EVENTS:
+            self._loop.count("events dropped", self._replies)
+            self._events, self._replies = [], 0
+
+    def _insist(self, settled: Sequence[bytes]) -> None:
+        for entry_id in settled:
+            self._verdicts.add(Settle(entry_id, "", None))

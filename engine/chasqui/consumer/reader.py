@@ -1,0 +1,271 @@
+"""Asks for entries: as many as will be needed soon, the next ones while those before are worked on.
+
+What an entry holds is not looked at here, and nothing is settled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+from chasqui.consumer.verdicts import Recount, waited
+from chasqui.errors import ServerError
+from chasqui.loops import Loop, Turn
+from chasqui.server.commands import PendingEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from chasqui.clock import Clock
+    from chasqui.consumer.holdings import Batch, Holdings, Row
+    from chasqui.consumer.outcomes import Outcomes
+    from chasqui.consumer.suspects import Suspects
+    from chasqui.consumer.verdicts import Office, Verdicts
+    from chasqui.loops import LoopState
+    from chasqui.options import Worker
+    from chasqui.server.call import Flow, Reply
+    from chasqui.server.commands.entries import Read
+    from chasqui.server.link import AsyncLink
+    from chasqui.server.stream_line import StreamLine
+
+IN_FLIGHT = 2
+MOST_AT_ONCE = 256
+MOST_AHEAD = 1024
+MEASURE_S = 0.01
+ENOUGH = 64
+BESIDES_S = 0.00001
+SAMPLE = 4
+PAGE = 1000
+
+
+class Reader:
+    """One line to the server that carries nothing but reads. `arrived` is given new entries, suspects go apart."""
+
+    def __init__(
+        self,
+        link: AsyncLink,
+        office: Office,
+        holdings: Holdings,
+        suspects: Suspects,
+        verdicts: Verdicts,
+        options: Worker,
+        clock: Clock,
+        arrived: Callable[[Sequence[Row], Batch], None],
+        dried_up: Callable[[], None],
+        outcomes: Outcomes,
+    ) -> None:
+        self._link = link
+        self._office = office
+        self._holdings = holdings
+        self._suspects = suspects
+        self._verdicts = verdicts
+        self._options = options
+        self._clock = clock
+        self._arrived = arrived
+        self._dried_up = dried_up
+        self._pace = Pace(options, clock, outcomes)
+        self._claiming, self._plain = self._ways()
+        self._line: StreamLine | None = None
+        self._in_flight = 0
+        self._promised = 0
+        self._flowing = False
+        self._stopping = False
+        self._trouble = asyncio.Event()
+        self._problem: ServerError | None = None
+        self._began = clock.mono()
+        self._loop = Loop("reader", clock, heal=self._heal)
+        self.drained_due = False
+        self.is_dry = False
+
+    @property
+    def state(self) -> LoopState:
+        """How it is."""
+        return self._loop.state
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Read until told to stop."""
+        try:
+            await self._loop.run(self.turn, stop)
+        finally:
+            await self._hang_up()
+
+    def stop(self) -> None:
+        """Ask for no more."""
+        self._stopping = True
+        self._trouble.set()
+
+    async def turn(self) -> Turn:
+        """Open the line if there is none, then look after it for a while."""
+        if self._line is None:
+            await self._open()
+            self.refill()
+            return Turn()
+        await waited(self._trouble)
+        if self._line:
+            self._line.check()
+        if self._problem:
+            await self._hang_up()
+            raise self._problem
+        return Turn()
+
+    def refill(self) -> None:
+        """Ask for what there is room for. Called whenever there may be more room."""
+        while self._line and self._in_flight < IN_FLIGHT and not self._stopping:
+            limit = self._pace.limit()
+            room = limit - self._holdings.load - self._promised
+            if room <= 0 or (self._in_flight and (not self._flowing or room < limit // 4)):
+                return
+            half = -(-room // 2) if self._flowing and not self._in_flight and limit > 8 else room
+            self._ask(self._line, min(half, self._options.read_count or MOST_AT_ONCE))
+
+    def _ask(self, line: StreamLine, count: int) -> None:
+        read = next(self._claiming) if self._suspects.has_room else self._plain
+        asked = self._clock.mono()
+        self._in_flight += 1
+        self._promised += count
+        self.is_dry = False
+
+        def told(reply: Reply) -> None:
+            if line is self._line:
+                self._in_flight -= 1
+                self._promised -= count
+                self._answered(read, reply, asked)
+
+        line.call(read.call(count), told)
+
+    def _answered(self, read: Read, reply: Reply, asked: float) -> None:
+        if isinstance(reply, ServerError):
+            self._fail(reply)
+        elif rows := read.rows(reply):
+            self._take(rows, asked)
+            self.refill()
+        else:
+            self.drained_due = self.drained_due or self._flowing
+            self._flowing = False
+            self.is_dry = True
+            if (
+                not self._options.burst
+            ):  # there no read waits, and the next one has time until a job has ended
+                self.refill()
+            self._dried_up()
+
+    def _take(self, rows: Sequence[Row], asked: float) -> None:
+        self._flowing = True
+        self.is_dry = self.drained_due = False
+        suspects = [row for row in rows if row[3]] if len(rows[0]) > 2 else []
+        if suspects:
+            rows = [row for row in rows if not row[3]]
+            self._take_again([row for row in suspects if row[0] in self._holdings.held])
+            suspects = [row for row in suspects if row[0] not in self._holdings.held]
+        if suspects:
+            self._suspects.arrived(suspects, self._holdings.take(suspects, asked))
+        if rows:
+            self._pace.weigh(rows)
+            self._arrived(rows, self._holdings.take(rows, asked))
+
+    def _take_again(self, rows: Sequence[Row]) -> None:
+        """Our own lease had lapsed and nobody else came: we hold these already, and go on. No delivery counts."""
+        if rows:
+            self._loop.count("lapsed", len(rows))
+            self._holdings.lost.difference_update([row[0] for row in rows])
+            self._verdicts.add(Recount({row[0]: row[3] for row in rows}))
+
+    async def _open(self) -> None:
+        again = self._problem is not None
+        if again:  # before there is a line: when the server refuses, the next turn must begin here again
+            await self.give_back_strays()
+        line = await self._link.line_to(self._office.keys.stream, asked_anew=again)
+        line.lost = self._fail
+        self._line, self._problem = line, None
+        self._in_flight = self._promised = 0
+        self._trouble.clear()
+
+    async def give_back_strays(self) -> None:
+        """Entries that were delivered to us but never arrived go to others, and this delivery does not count."""
+        since_ms = int((self._clock.mono() - self._began) * 1000)
+        await self._link.run(_strays_given_back(self._office, self._holdings, since_ms))
+
+    def _fail(self, error: ServerError) -> None:
+        self._problem = self._problem or error
+        self._trouble.set()
+
+    async def _hang_up(self) -> None:
+        line, self._line = self._line, None
+        self._in_flight = self._promised = 0
+        if line:
+            await line.close()
+
+    async def _heal(self) -> None:
+        office = self._office
+        await self._link.run(office.commands.ensure_group(office.keys, office.group))
+
+    def _ways(self) -> tuple[Any, Read]:
+        """How to ask. No wait is longer than a third of a lease: it would eat up what is surely ours."""
+        office, options = self._office, self._options
+        block_ms = (
+            None if options.burst else max(1, min(options.read_block_ms, options.claim_min_idle_ms // 3))
+        )
+        who = (office.keys, office.group, office.consumer)
+        claiming = office.commands.reads_in_turn(
+            *who, claim_idle_ms=options.claim_min_idle_ms, block_ms=block_ms
+        )
+        return cycle(claiming), office.commands.read_new(*who, block_ms=block_ms)
+
+
+class Pace:
+    """How many entries to hold: as many as there are slots, and what will be done within `prefetch_ms`.
+
+    That is reckoned from how fast jobs went through lately, or from how long they took if that promises more: a slow
+    server should not make us ask for less. What a job costs besides its handler is `BESIDES_S`.
+    """
+
+    def __init__(self, options: Worker, clock: Clock, outcomes: Outcomes) -> None:
+        self._options = options
+        self._mono = clock.mono
+        self._outcomes = outcomes
+        self._measured, self._done, self._busy_s = clock.mono(), 0, 0.0
+        self._ahead = 0
+        self._bytes = 0.0
+
+    def limit(self) -> int:
+        """How many may be held right now."""
+        now, done = self._mono(), self._outcomes.done - self._done
+        passed = now - self._measured
+        if done and (passed >= MEASURE_S or done >= ENOUGH):
+            took_s = (self._outcomes.busy_s - self._busy_s) / done
+            rate = max(done / passed, 1 / (took_s + BESIDES_S))
+            self._ahead = min(MOST_AHEAD, int(rate * self._options.prefetch_ms / 1000))
+            self._measured, self._done, self._busy_s = now, self._outcomes.done, self._outcomes.busy_s
+        limit = self._options.concurrency + self._ahead
+        return (
+            limit if not self._bytes else min(limit, max(1, int(self._options.prefetch_bytes / self._bytes)))
+        )
+
+    def weigh(self, rows: Sequence[Row]) -> None:
+        """Remember about how large entries are."""
+        sample = rows[:SAMPLE]
+        size = sum(sum(map(len, row[1])) for row in sample) / len(sample)
+        self._bytes += (size - self._bytes) / 4 if self._bytes else size
+
+
+def _strays_given_back(office: Office, holdings: Holdings, since_ms: int) -> Flow[None]:
+    """What was pending before we began belongs to an earlier life under the same name: that one may have crashed."""
+    after = None
+    while True:
+        [rows] = yield [
+            office.commands.pending_page(
+                office.keys, office.group, PAGE, after=after, consumer=office.consumer
+            )
+        ]
+        pending = PendingEntry.list_of(rows)
+        strays = {
+            entry.entry_id: entry.deliveries - 1
+            for entry in pending
+            if entry.entry_id not in holdings.held and entry.idle_ms < since_ms
+        }
+        if strays:
+            yield [office.commands.hand_back(office.keys, office.group, office.consumer, strays)]
+        if len(pending) < PAGE:
+            return
+        after = pending[-1].entry_id

@@ -1,0 +1,174 @@
+"""Handlers that are coroutines, run by as many resident tasks as there may be handlers at once.
+
+No task is made for a job: a slot calls the handler itself, and a handler that never waits costs a few calls. Every
+job gets a context of its own, so what it sets is gone when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import Context, copy_context
+from types import coroutine
+from typing import TYPE_CHECKING, Any
+
+from chasqui.consumer.arrivals import Misfit, Run, delivered_before
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable, Coroutine, Generator
+
+    from chasqui.clock import Clock
+    from chasqui.consumer.arrivals import Door
+    from chasqui.consumer.holdings import Batch, Holdings, Row
+    from chasqui.consumer.outcomes import Outcomes
+    from chasqui.consumer.suspects import Delivered, Suspects
+
+log = logging.getLogger("chasqui.worker")
+
+BREATH = 128
+"""After so many jobs that never waited everything else gets its turn: reads, acknowledgements, other tasks."""
+
+
+class Slots:
+    """At most `concurrency` runs at a time. `wake` is called when there is work."""
+
+    def __init__(
+        self,
+        handler: Callable[[Any], Coroutine[Any, Any, Any]],
+        concurrency: int,
+        buffer: deque[Delivered],
+        door: Door,
+        holdings: Holdings,
+        outcomes: Outcomes,
+        suspects: Suspects,
+        clock: Clock,
+    ) -> None:
+        self._handler = handler
+        self._concurrency = concurrency
+        self._buffer = buffer
+        self._door = door
+        self._lost = holdings.lost
+        self._outcomes = outcomes
+        self._suspects = suspects
+        self._mono = clock.mono
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle: list[asyncio.Future[None]] = []
+        self._leaving = False
+        self._loop = asyncio.get_running_loop()
+
+    def wake(self) -> None:
+        """Let one more slot work, if there is one. It wakes the next one should its handler have to wait."""
+        while self._idle:
+            nap = self._idle.pop()
+            if not nap.done():
+                nap.set_result(None)
+                return
+        if len(self._tasks) < self._concurrency and not self._leaving:
+            task = self._loop.create_task(self._serve(), name=f"chasqui slot {len(self._tasks)}")
+            self._tasks.add(task)
+            task.add_done_callback(self._left)
+
+    async def abandon(self, seconds: float) -> None:
+        """Call off whatever runs, and give it some time to tidy up."""
+        self._leaving = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds)
+
+    async def _serve(self) -> None:
+        buffer, lost, mono = self._buffer, self._lost, self._mono
+        handler, opened, outcomes = self._handler, self._door.opened, self._outcomes
+        while True:
+            while buffer:
+                row, batch = buffer.popleft()
+                try:
+                    job, started = opened(row[1]), mono()
+                    if job is None or started >= batch.sure_until or lost or (len(row) > 2 and row[3]):
+                        job, started = await self._looked_at(row, batch), mono()
+                    if job is not None:
+                        context = copy_context()
+                        try:
+                            work = handler(job)
+                            waits_for = context.run(work.send, None)
+                        except StopIteration as end:
+                            outcomes.completed(row, batch, job, started, end.value)
+                        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
+                            self._failed(Run(row, batch, job, started), error)
+                        else:
+                            await self._see_through(Run(row, batch, job, started), work, waits_for, context)
+                except Exception as bug:  # noqa: BLE001 - the top of a loop: one entry must not cost a slot
+                    outcomes.botched(row, bug)
+                if not outcomes.done % BREATH:
+                    await self._clock.sleep(0)
+            await self._sleep()
+
+    async def _looked_at(self, row: Row, batch: Batch) -> Any:
+        """The job in an entry that is not the usual case; None when there is none to run, and that is seen to.
+
+        Whether it is still ours says our own clock, or the server for one that came before.
+        """
+        job = self._door.admit(row)
+        if type(job) is Misfit:
+            self._outcomes.reject(job)
+        elif delivered_before(row):
+            return job if await self._suspects.confirmed(row, job) else None
+        elif self._outcomes.is_ours(row, batch):
+            return job
+        else:
+            self._outcomes.hand_back(row)
+        return None
+
+    async def _see_through(self, run: Run, work: Any, waits_for: Any, context: Context) -> None:
+        """The handler has to wait: let others work meanwhile."""
+        run = self._outcomes.active(run)
+        if self._buffer:
+            self.wake()
+        try:
+            result = await _driven(work, waits_for, context)
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
+            self._failed(run, error)
+        else:
+            self._outcomes.completed(run.row, run.batch, run.job, run.started, result, told=True)
+
+    def _failed(self, run: Run, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self._outcomes.interrupted(run)
+            raise error
+        task = asyncio.current_task()
+        called_off = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
+        if called_off and self._leaving:
+            self._outcomes.interrupted(run)
+        else:
+            self._outcomes.failed(run, error)
+        if called_off:
+            raise error  # whoever cancelled this task wants it to end; another takes its place when needed
+
+    async def _sleep(self) -> None:
+        nap = self._loop.create_future()
+        self._idle.append(nap)
+        await nap
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a slot ended by a bug", exc_info=error)
+        if self._buffer:
+            self.wake()
+
+
+@coroutine
+def _driven(work: Any, waits_for: Any, context: Context) -> Generator[Any, Any, Any]:
+    """The rest of a coroutine that was started by hand, every step of it in its own context."""
+    try:
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # noqa: BLE001 - it is thrown at the handler, not at us
+                waits_for = context.run(work.throw, error)
+            else:
+                waits_for = context.run(work.send, sent)
+    except StopIteration as end:
+        return end.value

@@ -1,0 +1,303 @@
+"""The worker as users meet it: one queue, one handler, and with it the promoter and the scheduler every worker brings.
+
+Names, arguments and defaults are those of the reference; what is ours comes after them, by keyword only. What
+happens to a job is in `consumer/`; signals are installed only by `serve`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from chasqui.clock import SystemClock
+from chasqui.consumer import Consumer
+from chasqui.errors import ConfigError
+from chasqui.options import Promoter as PromoterOptions
+from chasqui.options import Retry
+from chasqui.options import Scheduler as SchedulerOptions
+from chasqui.options import Worker as Options
+from chasqui.promoter import Promoter
+from chasqui.records import Job
+from chasqui.scheduler import Scheduler
+from chasqui.server.address import secured
+from chasqui.server.commands import Commands
+from chasqui.server.link import AsyncLink
+from chasqui.wire.keys import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from chasqui.clock import Clock
+    from chasqui.loops import LoopState
+    from chasqui.server.pools import Credentials
+    from chasqui.server.secret import Secret
+
+log = logging.getLogger("chasqui.worker")
+
+SHORTEST_LEASE_MS = 50
+"""A job that can be claimed sooner would be gone before it is started."""
+
+_DEFAULTS = Options()
+_RETRY = Retry()
+_TICK_MS = SchedulerOptions().tick_ms
+
+
+class Worker:
+    """Runs a handler for every job of one queue.
+
+    The handler is a coroutine function, or a plain function, which is run in a thread. It gets a `Job`; what it
+    returns is the job's result, what it raises is its failure.
+
+    Ours: crash_limit: after so many starts that no worker survived the job is buried as `crashed`. heartbeat_ms: how
+    often running jobs' leases are renewed; a third of `claim_min_idle_ms` by default. shutdown_timeout: seconds that
+    `close` gives running handlers before they are called off and their jobs handed back. burst: end as soon as there
+    is nothing to read. data_dir: where `embedded://` servers live. link: an open link to be used instead of one of
+    our own; it is not closed.
+    """
+
+    def __init__(
+        self,
+        queue_name: str,
+        handler: Callable[[Job], Awaitable[Any]] | Callable[[Job], Any],
+        *,
+        redis_url: str | Secret = "redis://127.0.0.1:6379",
+        tls: bool = False,
+        concurrency: int = _DEFAULTS.concurrency,
+        max_attempts: int = _RETRY.max_attempts,
+        group: str = _DEFAULTS.group,
+        consumer_id: str | None = None,
+        read_block_ms: int | None = None,
+        read_count: int | None = None,
+        claim_min_idle_ms: int | None = None,
+        max_payload_bytes: int | None = None,
+        dlq_max_stream_len: int | None = None,
+        events_enabled: bool = True,
+        delayed_enabled: bool = True,
+        run_scheduler: bool = True,
+        scheduler_tick_ms: int | None = None,
+        store_results: bool = False,
+        result_ttl_ms: int | None = None,
+        credential_provider: Credentials | None = None,
+        crash_limit: int = _RETRY.crash_limit,
+        heartbeat_ms: int | None = None,
+        shutdown_timeout: float = _DEFAULTS.shutdown_timeout_s,
+        burst: bool = False,
+        data_dir: Path | None = None,
+        link: AsyncLink | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        counts = {
+            "concurrency": concurrency,
+            "max_attempts": max_attempts,
+            "read_block_ms": read_block_ms,
+            "read_count": read_count,
+            "claim_min_idle_ms": claim_min_idle_ms,
+            "max_payload_bytes": max_payload_bytes,
+            "dlq_max_stream_len": dlq_max_stream_len,
+            "scheduler_tick_ms": scheduler_tick_ms,
+            "crash_limit": crash_limit,
+        }
+        _check_counts(counts)
+        self._queue_name = queue_name
+        self._handler = handler
+        self._url = secured(redis_url) if tls else redis_url
+        self._credentials = credential_provider
+        self._data_dir = data_dir
+        self._given_link = link
+        self._clock = clock or SystemClock()
+        self._id = consumer_id or f"c-{uuid.uuid4()}"
+        self._delayed, self._schedules = delayed_enabled, run_scheduler
+        self._tick_ms = scheduler_tick_ms or _TICK_MS
+        self._retry = Retry(max_attempts=max_attempts, crash_limit=max(1, crash_limit))
+        self._options = _with(
+            replace(
+                _DEFAULTS,
+                concurrency=max(1, concurrency),
+                group=group,
+                events=events_enabled,
+                store_results=store_results,
+                shutdown_timeout_s=shutdown_timeout,
+                burst=burst,
+            ),
+            read_block_ms=read_block_ms,
+            read_count=None if read_count is None else max(1, read_count),
+            claim_min_idle_ms=None
+            if claim_min_idle_ms is None
+            else max(SHORTEST_LEASE_MS, claim_min_idle_ms),
+            heartbeat_ms=heartbeat_ms,
+            max_payload_bytes=max_payload_bytes,
+            dlq_cap=dlq_max_stream_len,
+            result_ttl_ms=result_ttl_ms,
+        )
+        if self._options.result_ttl_ms <= 0:
+            raise ConfigError(f"result_ttl_ms must be positive; got {self._options.result_ttl_ms}")
+        self._stop: asyncio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._consumer: Consumer | None = None
+        self._leaders: list[Promoter | Scheduler] = []
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._queue_name
+
+    @property
+    def consumer_id(self) -> str:
+        """Its name in the group."""
+        return self._id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` is under way."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def done(self) -> int:
+        """How many runs have come to an end so far."""
+        return self._consumer.done if self._consumer else 0
+
+    @property
+    def loops(self) -> list[LoopState]:
+        """How each of its loops is: running, leading, standing by, failing and why. Empty before it runs."""
+        parts = self._consumer.states if self._consumer else []
+        return [*parts, *(leader.state for leader in self._leaders)]
+
+    async def run(self) -> None:
+        """Work until `close` is called, and return when what was under way has ended. Calling it again waits too.
+
+        A server that cannot be reached at the start is an error; later on it is waited for.
+        """
+        if self._task is None:
+            if self._closed:
+                return
+            self._stop = asyncio.Event()
+            self._task = asyncio.ensure_future(self._work(self._stop))
+            try:
+                await self._task
+            finally:
+                self._task = None
+        else:
+            await asyncio.shield(self._task)
+
+    async def close(self) -> None:
+        """Take no more jobs. It returns at once; `run` returns when what is under way has ended."""
+        self._closed = True
+        if self._stop:
+            self._stop.set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._queue_name!r} {self._id}>"
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        link = self._given_link or AsyncLink.open(
+            self._url,
+            timeout=self._options.silence_s,
+            data_dir=self._data_dir,
+            clock=self._clock,
+            credentials=self._credentials,
+        )
+        try:
+            await self._work_over(link, stop)
+        finally:
+            if link is not self._given_link:
+                await link.close()
+
+    async def _work_over(self, link: AsyncLink, stop: asyncio.Event) -> None:
+        features = await link.features()
+        if features.missing:
+            words = ", ".join(features.missing)
+            log.info("%s %s has no %s: scripts stand in", features.kind, features.version, words)
+        commands = Commands(features)
+        keys = Keys(self._queue_name)
+        self._consumer = Consumer(
+            link,
+            commands,
+            keys,
+            self._handler,
+            consumer_id=self._id,
+            make_job=Job,
+            open_link=link.blocking,
+            options=self._options,
+            retry=self._retry,
+            clock=self._clock,
+        )
+        self._leaders = self._leading(link, keys)
+        # What lives by now lives as long as the worker: the collector need not look at it again and again.
+        gc.freeze()
+        leading = [asyncio.create_task(leader.run(stop)) for leader in self._leaders]
+        try:
+            await self._consumer.run(stop)
+        finally:
+            stop.set()
+            await asyncio.gather(*leading)
+
+    def _leading(self, link: AsyncLink, keys: Keys) -> list[Promoter | Scheduler]:
+        leaders: list[Promoter | Scheduler] = []
+        if self._delayed:
+            options = PromoterOptions(events_cap=self._options.events_cap)
+            events = self._options.events
+            leaders.append(
+                Promoter(link, keys, holder=self._id, options=options, clock=self._clock, events=events)
+            )
+        if self._schedules:
+            leaders.append(
+                Scheduler(link, keys, options=SchedulerOptions(tick_ms=self._tick_ms), clock=self._clock)
+            )
+        return leaders
+
+
+async def serve(worker: Worker) -> None:
+    """Run a worker until the process is asked to end: at the first SIGTERM or SIGINT it closes, at the second the
+    process ends at once.
+    """
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+
+    def asked(number: signal.Signals) -> None:
+        for one in signals:
+            loop.remove_signal_handler(one)
+            signal.signal(one, signal.SIG_DFL)
+        log.info("%s: closing; once more to leave at once", number.name)
+        closing.append(asyncio.ensure_future(worker.close()))
+
+    closing: list[asyncio.Future[None]] = []
+    for number in signals:
+        loop.add_signal_handler(number, asked, number)
+    try:
+        await worker.run()
+    finally:
+        if not closing:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+
+def _check_counts(counts: dict[str, int | None]) -> None:
+    for name, value in counts.items():
+        if value is not None and value < 0:
+            raise ConfigError(f"{name} must be non-negative; got {value}")
+
+
+def _with(options: Options, **given: Any) -> Options:
+    """The options, with what was given; None leaves the default."""
+    return replace(options, **{name: value for name, value in given.items() if value is not None})
