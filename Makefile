@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format servers docs bench clean
+.PHONY: help demo test interop faults soak lint format servers docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,16 @@ demo: $(READY) ## A short tour on a private server: producer, worker, retries, d
 	$(BIN)/chasqui demo
 
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow' --ignore tests/interop
+
+interop: $(READY) servers ## Both engines on one queue: ours and the released chasquimq 1.3.0, in every direction.
+	$(BIN)/python -m pytest tests/interop
+
+faults: $(READY) servers ## Inject every fault, the slow ones too, and print what held and how fast it healed.
+	$(BIN)/python -m pytest tests/faults
+
+soak: $(READY) servers ## 200,000 jobs, workers killed all the time, every id accounted for.
+	$(BIN)/python -m benchmarks.soak
 
 lint: $(READY) ## Check style, types, and that imports point downwards.
 	$(BIN)/ruff check .

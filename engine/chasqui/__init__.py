@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chasqui.errors import Unconfirmed as Unconfirmed
     from chasqui.errors import Unreachable as Unreachable
     from chasqui.errors import UnrecoverableError as UnrecoverableError
+    from chasqui.fleet import run_fleet as run_fleet
     from chasqui.jobs import Sighting as Sighting
     from chasqui.jobs import delayed as delayed
     from chasqui.jobs import waiting as waiting
@@ -122,6 +123,7 @@ __all__ = [
     "parse_address",
     "read_password_file",
     "redact",
+    "run_fleet",
     "serve",
     "server_report",
     "waiting",
@@ -183,6 +185,7 @@ _HOMES = {
     "parse_address": "server.address:parse",
     "read_password_file": "server.secret",
     "redact": "server.secret",
+    "run_fleet": "fleet",
     "serve": "worker",
     "server_report": "server.report:report",
     "waiting": "jobs",

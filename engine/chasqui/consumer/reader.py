@@ -37,6 +37,8 @@ ENOUGH = 64
 BESIDES_S = 0.00001
 SAMPLE = 4
 PAGE = 1000
+NOT_CLAIMING_MS = 200
+"""The longest wait of a read that claims nothing: there are suspects enough now, but not for long."""
 
 
 class Reader:
@@ -210,7 +212,8 @@ class Reader:
         claiming = office.commands.reads_in_turn(
             *who, claim_idle_ms=options.claim_min_idle_ms, block_ms=block_ms
         )
-        return cycle(claiming), office.commands.read_new(*who, block_ms=block_ms)
+        plain_ms = None if block_ms is None else min(block_ms, NOT_CLAIMING_MS)
+        return cycle(claiming), office.commands.read_new(*who, block_ms=plain_ms)
 
 
 class Pace:
