@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import select
 import ssl
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from chasqui.errors import AuthRefused, ConfigError, ServerError, Unreachable
 from chasqui.server.address import Address, Tls, parse
+from chasqui.server.link import Link
 from chasqui.server.pools import tls_context
 from tests.certificates import Certificates, make_certificates
 from tests.links import Opener, both, say
@@ -59,6 +61,25 @@ async def test_a_server_of_a_named_authority_is_trusted(tls_server: Server, open
         large = b"x" * 3_000_000
         await link.run(say("SET", "large", large))
         assert await link.run(say("GET", "large")) == large
+
+
+def test_tickets_after_the_handshake_do_not_make_a_new_connection_look_used(tls_server: Server) -> None:
+    with Link.open(at(tls_server, Tls(ca=own(tls_server).ca))) as link:
+        connection: Any = link._setup.pool(link.address.nodes[0]).make_connection()
+        connection.connect()
+        assert select.select([connection._sock], [], [], 5)[0], "the server has sent its tickets"
+        assert connection.can_read() is False
+        connection.send_command("PING")
+        assert select.select([connection._sock], [], [], 5)[0], "a reply that nobody takes"
+        assert connection.can_read() is True
+        connection.disconnect()
+
+
+def test_a_connection_that_the_server_closed_is_not_used_again(tls_server: Server) -> None:
+    with Link.open(at(tls_server, Tls(ca=own(tls_server).ca))) as link:
+        assert link.run(say("PING")) == b"PONG"
+        tls_server.ask("CLIENT", "KILL", "TYPE", "normal")
+        assert link.run(say("PING")) == b"PONG"
 
 
 @both

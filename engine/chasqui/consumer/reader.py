@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chasqui.consumer.verdicts import Recount, waited
 from chasqui.errors import ServerError
@@ -67,7 +67,8 @@ class Reader:
         self._arrived = arrived
         self._dried_up = dried_up
         self._pace = Pace(options, clock, outcomes)
-        self._claiming, self._plain = self._ways()
+        self._reads, self._plain = self._ways()
+        self._claiming = cycle(self._reads)
         self._line: StreamLine | None = None
         self._in_flight = 0
         self._promised = 0
@@ -155,6 +156,9 @@ class Reader:
     def _take(self, rows: Sequence[Row], asked: float) -> None:
         self._flowing = True
         self.is_dry = self.drained_due = False
+        if len(rows[0]) > 2 and rows[0][2]:
+            # Abandoned ones: there may be more, so claim again before waiting for new ones.
+            self._claiming = cycle(self._reads)
         suspects = [row for row in rows if row[3]] if len(rows[0]) > 2 else []
         if suspects:
             rows = [row for row in rows if not row[3]]
@@ -202,7 +206,7 @@ class Reader:
         office = self._office
         await self._link.run(office.commands.ensure_group(office.keys, office.group))
 
-    def _ways(self) -> tuple[Any, Read]:
+    def _ways(self) -> tuple[tuple[Read, ...], Read]:
         """How to ask. No wait is longer than a third of a lease: it would eat up what is surely ours."""
         office, options = self._office, self._options
         block_ms = (
@@ -213,7 +217,7 @@ class Reader:
             *who, claim_idle_ms=options.claim_min_idle_ms, block_ms=block_ms
         )
         plain_ms = None if block_ms is None else min(block_ms, NOT_CLAIMING_MS)
-        return cycle(claiming), office.commands.read_new(*who, block_ms=plain_ms)
+        return claiming, office.commands.read_new(*who, block_ms=plain_ms)
 
 
 class Pace:

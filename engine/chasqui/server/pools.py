@@ -144,6 +144,24 @@ class TlsConnection(synchronous.Connection):
             plain.close()
             raise
 
+    def can_read(self, timeout: float = 0) -> bool:
+        """Whether something waits that nobody asked for, or the end of it all: then the pool takes a new connection.
+
+        The bytes on the socket do not tell: a TLS 1.3 server sends tickets after the handshake, and a connection
+        would look used before it was. So TLS itself is asked; what it finds is lost, but with it the connection.
+        """
+        wire: Any = self._sock
+        if wire is None:
+            return bool(super().can_read(timeout))
+        wire.settimeout(0)
+        try:
+            wire.recv(1)
+        except ssl.SSLWantReadError:
+            return False
+        finally:
+            wire.settimeout(self.socket_timeout)
+        return True
+
 
 class AsyncTlsConnection(asynchronous.Connection):
     """The same for the event loop."""

@@ -1,0 +1,121 @@
+"""A worker over TLS, in a cluster whose slots move, and under sentinels that change the master."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui.errors import ServerError
+from chasqui.server.address import Tls, parse
+from chasqui.server.cluster import slot_of
+from chasqui.server.commands import Commands
+from chasqui.server.link import AsyncLink, Link
+from chasqui.wire.keys import Keys
+from chasqui.worker import Worker
+from tests.clusters import Guarded, TestCluster, cluster, guarded
+from tests.live.bench import Bench
+from tests.live.workshop import CLOCK, Workshop, until
+from tests.servers import spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chasqui.records import Job
+    from tests.conftest import Servers
+    from tests.server_binaries import Kind
+
+
+def shop_at(link: Link, url: str, queue: str) -> Workshop:
+    return Workshop(Bench(url, link, Commands(link.features()), queue), url)
+
+
+async def test_a_worker_talks_tls(servers: Servers, queue: str) -> None:
+    servers.get("redis-8.6")
+    with spawn("redis-8.6", tls=True) as server:
+        assert server.certificates
+        address = parse(server.url, tls=Tls(ca=server.certificates.ca))
+        with Link.open(address) as link:
+            shop = shop_at(link, server.url, queue)
+            for number in range(500):
+                shop.add(f"job-{number}", "x" * 2000)
+            seen: list[str] = []
+
+            async def handler(job: Job) -> None:
+                seen.append(job.id)
+
+            async with AsyncLink.open(address) as own:
+                await Worker(queue, handler, link=own, burst=True).run()
+            assert len(set(seen)) == len(seen) == 500
+            assert shop.is_empty()
+
+
+@pytest.fixture(scope="module", params=["redis-8.6", "valkey-9.1"])
+def trio(request: pytest.FixtureRequest, servers: Servers) -> Iterator[TestCluster]:
+    kind: Kind = request.param
+    servers.get(kind)
+    with cluster(kind) as made:
+        yield made
+
+
+async def test_a_worker_follows_its_slot_to_another_node(trio: TestCluster, queue: str) -> None:
+    seen: list[str] = []
+
+    async def handler(job: Job) -> None:
+        seen.append(job.id)
+
+    stream = Keys(queue).stream
+    slot, home = slot_of(stream), trio.owner(stream)
+    target = trio.others(home)[0]
+    with Link.open(trio.url) as link:
+        shop = shop_at(link, trio.url, queue)
+        async with shop.at_work(handler, shutdown_timeout=1):
+            shop.add("before")
+            await until(lambda: seen == ["before"] and shop.is_empty(), "it works")
+            for key in home.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
+                home.tell("DEL", key)
+            for member in (target, *trio.others(target)):
+                member.tell("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+            shop.add("after")
+            await until(lambda: seen == ["before", "after"], "it works where the slot is now")
+            await until(shop.is_empty, "and settles there")
+        for key in target.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
+            target.tell("DEL", key)
+        for member in (home, *trio.others(home)):
+            member.tell("CLUSTER", "SETSLOT", slot, "NODE", home.id)
+
+
+@pytest.fixture
+def guards(servers: Servers) -> Iterator[Guarded]:
+    servers.get("valkey-9.1")
+    with guarded("valkey-9.1") as deployment:
+        yield deployment
+
+
+async def test_a_worker_goes_on_with_the_next_master(guards: Guarded, queue: str) -> None:
+    seen: list[str] = []
+
+    async def handler(job: Job) -> None:
+        seen.append(job.id)
+
+    with Link.open(guards.url) as link:
+        shop = shop_at(link, guards.url, queue)
+        async with shop.at_work(handler, shutdown_timeout=1):
+            shop.add("before")
+            await until(lambda: seen == ["before"], "it works")
+            guards.master.kill()
+            await asyncio.to_thread(_add_to_the_next, shop, "after")
+            await until(lambda: "after" in seen, "the job is run there")
+
+
+def _add_to_the_next(shop: Workshop, job_id: str) -> None:
+    """Try until there is a master that takes it."""
+    for _ in range(400):
+        try:
+            shop.add(job_id)
+        except ServerError:
+            CLOCK.pause(0.05)
+        else:
+            return
+    raise AssertionError("there is no next master")
