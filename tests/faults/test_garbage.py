@@ -1,0 +1,255 @@
+"""Bytes that are no jobs, keys that are of the wrong type, specs that are none: kept, told, and nobody else's trouble."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import pytest
+
+from chasqui import RepeatPattern, SyncQueue
+from chasqui.errors import ChasquiError
+from tests.engines import CLOCK, await_that
+from tests.faults.conftest import add, everywhere
+from tests.ledger import dead, dead_ids, left
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from chasqui.wire.keys import Keys
+    from tests.live.bench import Bench
+    from tests.stage import Stage
+
+SOON = {"kind": "fixed", "delay_ms": 50, "jitter_ms": 0}
+
+NO_JOBS = [
+    b"",
+    b"abc",
+    b"\x00\x00\x00\x00",
+    b"\xff\xff\xff\x00too long a name",
+    b"\x02\x00\x00\x00\xff\xfenot an envelope",
+    b"just some text, rather long, that nobody ever packed",
+]
+
+
+@everywhere
+def test_fault_25_garbage_in_the_delayed_set_is_kept_apart_and_holds_nobody_up(
+    stage: Stage, door: SyncQueue, recovered: Callable[[float], None]
+) -> None:
+    keys = stage.bench.keys
+    for place, member in enumerate(NO_JOBS):
+        stage.bench.say("ZADD", keys.delayed, ("-inf", "0", "1", "2.5", "-7", "1e3")[place], member)
+    stage.bench.say("ZADD", keys.delayed, "+inf", b"never due")
+    with pytest.raises(ChasquiError, match="float"):
+        stage.bench.say("ZADD", keys.delayed, "nan", b"x")
+    with stage.worker() as worker:
+        ids = add(door, count=5, delay_ms=100)
+        took = await_that(lambda: stage.ledger.completed(ids), "the jobs run on time")
+        await_that(lambda: len(dead(stage.bench)) == len(NO_JOBS), "the garbage is kept")
+        odd = msgpack.packb(["odd", b"\x80", 1, 0])
+        stage.bench.say("ZADD", keys.delayed, "0", b"\x02\x00\x00\x00\xff\xfe" + odd)
+        await_that(lambda: stage.ledger.completed(["odd"]), "a name that is no text does not stop a job")
+        await_that(lambda: left(stage.bench) == {"stream": 0, "pending": 0, "delayed": 1}, "all is settled")
+        assert worker.alive
+    assert sorted(letter.d for letter in dead(stage.bench)) == sorted(NO_JOBS)
+    assert {letter.reason for letter in dead(stage.bench)} == {"malformed"}
+    assert took <= 1
+    recovered(took)
+
+
+WRONG: dict[str, tuple[Callable[[Keys], str], set[str]]] = {
+    "stream": (lambda keys: keys.stream, {"plain", "delayed", "failing", "hopeless", "ticks"}),
+    "dlq": (lambda keys: keys.dlq, {"hopeless"}),
+    "delayed": (lambda keys: keys.delayed, {"delayed", "failing"}),
+    "repeat": (lambda keys: keys.repeat, {"ticks"}),
+    "repeat:spec": (lambda keys: keys.repeat_spec("tick::every:200"), {"ticks"}),
+    "events": (lambda keys: keys.events, set()),
+    "result": (lambda keys: keys.result("job-1"), set()),
+    "dlid": (lambda keys: keys.delayed_marker("job-1"), set()),
+    "didx": (lambda keys: keys.delayed_index("job-1"), set()),
+    "promoter:lock": (lambda keys: keys.promoter_lock, {"delayed", "failing"}),
+    "scheduler:lock": (lambda keys: keys.scheduler_lock, {"ticks"}),
+}
+
+
+FEATURES = {"plain", "delayed", "failing", "hopeless", "ticks"}
+
+
+class Trials:
+    """One job for each feature, and the fires of a schedule; what could be added is told."""
+
+    def __init__(self, stage: Stage, door: SyncQueue) -> None:
+        self._stage, self._door = stage, door
+        self.added: dict[str, list[str]] = {}
+        self.refused: set[str] = set()
+        self._ticks = self._ticked()
+
+    def _ticked(self) -> int:
+        return sum(run.name == "tick" for run in self._stage.ledger.runs())
+
+    def add(self, feature: str, *deeds: list[Any], **options: Any) -> None:
+        try:
+            self.added.setdefault(feature, []).extend(add(self._door, *deeds, **options))
+        except ChasquiError:
+            self.refused.add(feature)
+
+    def add_all(self) -> None:
+        self._ticks = self._ticked()
+        self.add("plain", ["give", 1])
+        self.add("delayed", delay_ms=100)
+        self.add("failing", ["fail_until", 1], attempts=3, backoff=SOON)
+        self.add("hopeless", ["be_hopeless"])
+
+    def await_all(self, features: set[str], what: str) -> None:
+        for feature in sorted(features):
+            await_that(partial(self.done, feature), f"{feature} {what}", 10)
+
+    def done(self, feature: str) -> bool:
+        if feature == "ticks":
+            return self._ticked() > self._ticks
+        if feature == "hopeless":
+            return set(self.added.get(feature, [])) <= set(dead_ids(self._stage.bench))
+        return self._stage.ledger.completed(self.added.get(feature, []))
+
+
+@contextmanager
+def wrong_type(bench: Bench, name: str) -> Iterator[None]:
+    """For a while the key holds something else; then it is what it was."""
+    aside = f"{name}:aside"
+    bench.say("COPY", name, aside)
+    bench.say("DEL", name)
+    bench.say("LPUSH", name, "not at all what belongs here")
+    yield
+    if not bench.say("COPY", aside, name, "REPLACE"):
+        bench.say("DEL", name)
+    bench.say("DEL", aside)
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_fault_26_a_key_of_the_wrong_type_pauses_one_feature_until_it_is_right_again(
+    stage: Stage, door: SyncQueue, key: str, recovered: Callable[[float], None]
+) -> None:
+    name, pauses = WRONG[key][0](stage.bench.keys), WRONG[key][1]
+    door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
+    trials = Trials(stage, door)
+    with stage.worker(store_results=True) as worker:
+        trials.add_all()
+        trials.await_all(FEATURES, "works to begin with")
+        with wrong_type(stage.bench, name):
+            trials.add_all()
+            trials.await_all(FEATURES - pauses, f"goes on without {key}")
+            CLOCK.pause(1.5)
+            assert worker.alive
+        start = CLOCK.mono()
+        trials.add_all()
+        trials.await_all(FEATURES, "is back")
+        took = CLOCK.mono() - start
+        assert trials.refused <= pauses
+        door.remove_repeatable_by_key("tick::every:200")
+        hopeless = trials.added.pop("hopeless")
+        others = [job for jobs in trials.added.values() for job in jobs]
+        stage.await_end([*others, *hopeless])
+    ticks = {run.id for run in stage.ledger.runs() if run.name == "tick"}
+    stage.settle([*others, *hopeless, *ticks], dead=hopeless)
+    assert took <= 5
+    recovered(took)
+
+
+@pytest.mark.parametrize("key", ["result", "dlid", "didx"])
+def test_fault_26_a_wrong_type_at_a_key_of_one_job_costs_that_job_nothing(
+    stage: Stage, door: SyncQueue, key: str
+) -> None:
+    name = WRONG[key][0](stage.bench.keys)
+    stage.bench.say("LPUSH", name, "not at all what belongs here")
+    with stage.worker(store_results=True):
+        try:
+            created = door.add("job", {"do": [["give", 5]]}, job_id="job-1", delay_ms=100).created
+        except ChasquiError:
+            created = False
+        if created:
+            stage.await_end(["job-1"])
+            stage.settle(["job-1"])
+        else:
+            stage.bench.say("DEL", name)
+            assert door.add("job", {"do": [["give", 5]]}, job_id="job-1", delay_ms=100).created
+            stage.await_end(["job-1"])
+            stage.settle(["job-1"])
+        assert door.get_job_result("job-1") == 5
+
+
+def _deep(levels: int) -> bytes:
+    return b"\x91" * levels + b"\xc0"
+
+
+NOW = 1_790_000_000_000
+UNFIT: dict[str, tuple[list[bytes], str]] = {
+    "no d": ([b"x", b"1", b"n", b"name", b"y", b"\xff"], "malformed"),
+    "nothing packed": ([b"d", b"\xc1\xc1", b"n", b"name", b"z", b"3"], "decode_failed"),
+    "empty": ([b"d", b"", b"n", b"name"], "decode_failed"),
+    "cut off": ([b"d", msgpack.packb(["id", b"\x80", NOW, 0])[:-3], b"n", b"name"], "decode_failed"),
+    "bad payload": ([b"d", msgpack.packb(["id", b"\xc1", NOW, 0]), b"n", b"name"], "decode_failed"),
+    "deep payload": (
+        [b"d", msgpack.packb(["id", _deep(100_000), NOW, 0]), b"n", b"name"],
+        "decode_failed",
+    ),
+    "oversize": (
+        [b"d", msgpack.packb(["id", msgpack.packb("x" * 1_100_000), NOW, 0]), b"n", b"name", b"w", b"4"],
+        "oversize_payload",
+    ),
+    "huge header": ([b"d", b"\xdd\xff\xff\xff\xff", b"n", b"name"], "decode_failed"),
+}
+
+
+@everywhere
+def test_fault_27_entries_that_cannot_be_jobs_are_buried_once_with_every_field(
+    stage: Stage, door: SyncQueue
+) -> None:
+    entries = {
+        what: stage.bench.say("XADD", stage.bench.keys.stream, "*", *fields)
+        for what, (fields, _) in UNFIT.items()
+    }
+    ids = add(door, count=5)
+    with stage.worker() as worker:
+        await_that(lambda: len(dead(stage.bench)) == len(UNFIT), "all are buried")
+        stage.await_end(ids)
+        assert worker.alive
+    stage.settle(ids)
+    letters = {letter.source_id.encode(): letter for letter in dead(stage.bench)}
+    for what, (fields, reason) in UNFIT.items():
+        letter = letters[entries[what]]
+        assert letter.reason == reason, what
+        assert letter.name == "name", what
+        pairs = dict(zip(fields[::2], fields[1::2], strict=True))
+        assert letter.d == pairs.pop(b"d", b""), what
+        pairs.pop(b"n")
+        assert dict(letter.original) == pairs, what
+
+
+@everywhere
+def test_fault_28_bad_specs_are_kept_and_told_and_the_others_fire(stage: Stage, door: SyncQueue) -> None:
+    bench, keys = stage.bench, stage.bench.keys
+    bad = {
+        "garbage": b"\xc1",
+        "empty": b"",
+        "no-array": msgpack.packb({"a": 1}),
+        "no-cron": msgpack.packb(
+            ["no-cron", "n", {"Cron": ["not a time", None]}, b"\xc4\x01\x01", None, None, None, 0]
+        ),
+        "no-pattern": msgpack.packb(["no-pattern", "n", {"Moon": [1]}, b"\xc4\x01\x01", None, None, None, 0]),
+    }
+    for key, data in bad.items():
+        bench.say("HSET", keys.repeat_spec(key), "spec", data)
+        bench.say("ZADD", keys.repeat, "1", key)
+    for number in range(300):  # more than one batch of them
+        bench.say("ZADD", keys.repeat, "2", f"without a hash {number}")
+    bench.say("ZADD", keys.repeat, "3", b"\xff\xfe")
+    door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
+    with stage.worker() as worker:
+        await_that(lambda: len(stage.ledger.runs()) >= 3, "the good one fires")
+        await_that(lambda: "garbage" in worker.said(), "the bad ones are told")
+    assert {run.name for run in stage.ledger.runs()} == {"tick"}
+    assert bench.say("ZCARD", keys.repeat) == len(bad) + 302
+    for key, data in bad.items():
+        assert bench.say("HGET", keys.repeat_spec(key), "spec") == data

@@ -1,0 +1,89 @@
+"""Handlers that take long, hog the processor, or end strangely, while nobody dies: every job still runs once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.engines import await_that
+from tests.faults.conftest import LEASE_S, add, everywhere
+from tests.ledger import dead, dead_ids
+
+if TYPE_CHECKING:
+    from chasqui import SyncQueue
+    from tests.stage import Stage
+
+SHORT_LEASE: dict[str, Any] = {"claim_min_idle_ms": 400, "heartbeat_ms": 100}
+
+
+@everywhere
+def test_fault_04_a_healthy_handler_of_ten_leases_is_started_once(stage: Stage, door: SyncQueue) -> None:
+    ids = add(door, ["sleep", 4.0], count=3)
+    with stage.worker(**SHORT_LEASE), stage.worker(**SHORT_LEASE):
+        stage.await_end(ids)
+    stage.settle(ids)
+    assert set(stage.ledger.starts().values()) == {1}
+
+
+@pytest.mark.parametrize("deed", ["block", "spin"])
+@pytest.mark.parametrize("plain", [False, True], ids=["coroutine", "function"])
+def test_fault_05_a_handler_that_blocks_for_three_leases_is_started_once(
+    stage: Stage, door: SyncQueue, deed: str, plain: bool
+) -> None:
+    ids = add(door, [deed, 3 * LEASE_S])
+    with stage.worker(plain=plain) as blocked, stage.worker(plain=plain) as other:
+        stage.await_end(ids)
+        said = blocked.said() + other.said()
+    stage.settle(ids)
+    assert set(stage.ledger.starts().values()) == {1}
+    if not plain:
+        assert "WARNING" in said, "nobody was told that a handler blocks the loop"
+
+
+@everywhere
+def test_fault_06_jobs_that_wait_longer_than_the_lease_behind_slow_ones_start_once(
+    stage: Stage, door: SyncQueue
+) -> None:
+    # the quick ones make a worker believe that it can fetch many in advance
+    ids = add(door, count=300) + add(door, ["sleep", 0.1], count=60)
+    with stage.worker(concurrency=1, **SHORT_LEASE), stage.worker(concurrency=1, **SHORT_LEASE):
+        stage.await_end(ids)
+    stage.settle(ids)
+    assert set(stage.ledger.starts().values()) == {1}
+
+
+@everywhere
+@pytest.mark.parametrize("store_results", [False, True], ids=["results off", "results on"])
+def test_fault_34_a_result_that_cannot_be_stored_is_not_a_reason_to_run_again(
+    stage: Stage, door: SyncQueue, store_results: bool
+) -> None:
+    ids = add(door, ["give_what_cannot_be_stored"], count=3)
+    with stage.worker(store_results=store_results):
+        more = add(door, count=3)
+        await_that(lambda: stage.ledger.completed(more), "the worker lives")
+        stage.await_end([*ids, *more])
+    assert set(stage.ledger.starts().values()) == {1}
+    letters = dead(stage.bench)
+    assert {letter.reason for letter in letters} <= {"unrecoverable"}
+    stage.settle([*ids, *more], dead=list(dead_ids(stage.bench)))
+    assert all("object" in (letter.detail or "") for letter in letters), "the reason is clear"
+
+
+@pytest.mark.parametrize(
+    ("deed", "told"),
+    [("leave", "SystemExit"), ("cancel_oneself", "CancelledError"), ("recurse", "recursion")],
+)
+def test_fault_34_a_handler_that_ends_strangely_has_failed_and_its_worker_lives(
+    stage: Stage, door: SyncQueue, deed: str, told: str
+) -> None:
+    ids = add(door, [deed], attempts=2, backoff=20)
+    with stage.worker() as worker:
+        more = add(door, count=3)
+        stage.await_end([*ids, *more])
+        assert worker.alive
+    stage.settle([*ids, *more], dead=ids)
+    assert [run.attempt for run in stage.ledger.runs(ids[0])] == [0, 1]
+    [letter] = dead(stage.bench)
+    assert letter.reason == "retries_exhausted"
+    assert told.lower() in (letter.detail or "").lower(), letter.detail

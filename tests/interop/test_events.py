@@ -1,0 +1,120 @@
+"""Events that one engine writes and the other reads; and that both write the same for the same lives of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.engines import Engine, await_that
+from tests.ledger import left
+
+if TYPE_CHECKING:
+    from tests.engines import EventReader
+    from tests.interop.conftest import Cast
+    from tests.stage import Stage
+
+SOON = {"kind": "fixed", "delay_ms": 20, "jitter_ms": 0}
+LIVES: list[dict[str, Any]] = [
+    {"name": "fine", "data": {}, "job_id": "fine"},
+    {"name": "", "data": {}, "job_id": "nameless"},
+    {"name": "later", "data": {}, "job_id": "later", "delay_ms": 60},
+    {
+        "name": "stubborn",
+        "data": {"do": [["fail_until", 2]]},
+        "job_id": "stubborn",
+        "attempts": 5,
+        "backoff": SOON,
+    },
+    {
+        "name": "futile",
+        "data": {"do": [["fail_until", 9]]},
+        "job_id": "futile",
+        "attempts": 2,
+        "backoff": SOON,
+    },
+    {"name": "hopeless", "data": {"do": [["be_hopeless"]]}, "job_id": "hopeless"},
+    {"name": "never", "data": {}, "job_id": "never", "attempts": 0},
+]
+TOLD: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+    "fine": [("active", "fine", {"attempt": 1}), ("completed", "fine", {"attempt": 1})],
+    "nameless": [("active", "", {"attempt": 1}), ("completed", "", {"attempt": 1})],
+    "later": [
+        ("waiting", "", {}),
+        ("active", "later", {"attempt": 1}),
+        ("completed", "later", {"attempt": 1}),
+    ],
+    "stubborn": [
+        ("active", "stubborn", {"attempt": 1}),
+        ("failed", "stubborn", {"attempt": 1, "reason": "not before attempt 2"}),
+        ("retry-scheduled", "stubborn", {"attempt": 2, "backoff_ms": 20}),
+        ("waiting", "", {}),
+        ("active", "stubborn", {"attempt": 2}),
+        ("failed", "stubborn", {"attempt": 2, "reason": "not before attempt 2"}),
+        ("retry-scheduled", "stubborn", {"attempt": 3, "backoff_ms": 20}),
+        ("waiting", "", {}),
+        ("active", "stubborn", {"attempt": 3}),
+        ("completed", "stubborn", {"attempt": 3}),
+    ],
+    "futile": [
+        ("active", "futile", {"attempt": 1}),
+        ("failed", "futile", {"attempt": 1, "reason": "not before attempt 9"}),
+        ("retry-scheduled", "futile", {"attempt": 2, "backoff_ms": 20}),
+        ("waiting", "", {}),
+        ("active", "futile", {"attempt": 2}),
+        ("failed", "futile", {"attempt": 2, "reason": "not before attempt 9"}),
+        ("dlq", "futile", {"attempt": 2, "reason": "retries_exhausted"}),
+    ],
+    "hopeless": [
+        ("active", "hopeless", {"attempt": 1}),
+        ("failed", "hopeless", {"attempt": 1, "reason": "there is no hope"}),
+        ("dlq", "hopeless", {"attempt": 1, "reason": "unrecoverable"}),
+    ],
+    "never": [("dlq", "never", {"attempt": 0, "reason": "retries_exhausted"})],
+}
+MEASURED = {"ts", "duration_us"}
+
+
+def _lives(reader: EventReader) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
+    """Each job's events in order, without what is measured. `waiting` may come late, so it goes where it belongs."""
+    lives: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
+    for name, job_id, job_name, fields in reader.read():
+        if job_id is None:
+            continue
+        life = lives.setdefault(job_id, [])
+        told = (name, job_name, {key: value for key, value in fields.items() if key not in MEASURED})
+        if name == "waiting" and life and life[-1][0] in {"active", "completed", "failed"}:
+            life.insert(next(i for i in range(len(life) - 1, -1, -1) if life[i][0] == "active"), told)
+        else:
+            life.append(told)
+    return lives
+
+
+def test_the_lives_of_jobs_are_told_by_one_engine_and_read_by_the_other(stage: Stage, cast: Cast) -> None:
+    with stage.queue(cast.second) as queue, stage.events(cast.second) as reader:
+        with stage.worker(cast.first):
+            queue.add_bulk(LIVES)
+            await_that(lambda: _lives(reader).keys() == TOLD.keys(), "every job is heard of")
+            await_that(
+                lambda: (
+                    sum(map(len, _lives(reader).values())) >= sum(map(len, TOLD.values()))
+                    and not any(left(stage.bench).values())
+                ),
+                "every life is told",
+            )
+            await_that(lambda: any(event[0] == "drained" for event in reader.read()), "it was drained")
+        lives = _lives(reader)
+    for job_id, told in TOLD.items():
+        assert lives[job_id] == told
+    measured = [fields for name, _, _, fields in reader.read() if name in {"completed", "failed"}]
+    assert all(fields["duration_us"] >= 0 and fields["ts"] > 1_700_000_000_000 for fields in measured)
+
+
+def test_both_engines_read_the_same_events(stage: Stage, ours: Engine, released: Engine) -> None:
+    with stage.events(ours) as by_ours, stage.events(released) as by_released, stage.queue(ours) as queue:
+        with stage.worker(ours), stage.worker(released):
+            queue.add_bulk([{"name": f"n{i % 3}", "data": {"i": i}} for i in range(1000)])
+            await_that(lambda: len(stage.ledger.completions()) == 1000, "all are done")
+            await_that(lambda: not any(left(stage.bench).values()), "nothing is left")
+        length = stage.bench.say("XLEN", stage.bench.keys.events)
+        await_that(lambda: len(by_ours.read()) == len(by_released.read()) == length, "both have read all")
+    assert by_ours.events == by_released.events
+    assert len({run.pid for run in stage.ledger.runs()}) == 2, "one engine did all the work"

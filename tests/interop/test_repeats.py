@@ -1,0 +1,89 @@
+"""Schedules written by either engine and fired by both: each window once, whoever leads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from tests.engines import CLOCK, Engine, await_that
+from tests.interop.test_fleet import fleet
+
+if TYPE_CHECKING:
+    from tests.interop.conftest import Cast
+    from tests.stage import Stage
+
+ALL = {"kind": "fire-all", "max_catchup": 100}
+PATTERNS: dict[str, dict[str, Any]] = {
+    "every": {"kind": "every", "interval_ms": 500},
+    "cron": {"kind": "cron", "expression": "* * * * * *", "tz": "Europe/Berlin"},
+}
+STEP_MS = {"every": 500, "cron": 1000}
+
+
+def test_a_mixed_fleet_fires_every_window_exactly_once(stage: Stage, ours: Engine, released: Engine) -> None:
+    bench = stage.bench
+    with ExitStack() as stack:
+        keys: dict[str, str] = {}
+        for engine in (ours, released):
+            queue = stack.enter_context(stage.queue(engine))
+            for kind, pattern in PATTERNS.items():
+                name = f"{engine.package} {kind}"
+                keys[name] = queue.add(name, {"by": name}, repeat=pattern, missed_fires=ALL)["id"]
+        first_ms = {name: _next_ms(stage, key) for name, key in keys.items()}
+        workers = fleet(stack, stage, [ours, released], concurrency=5)
+        for turn in range(4):
+            CLOCK.pause(0.8)
+            workers.replace(turn % 2, gently=True)
+        CLOCK.pause(0.5)
+        workers.replace(0)  # and one leader dies without handing over: its lock outlives it by five seconds
+        workers.replace(1)
+        await_that(
+            lambda: all(count >= 14 for count in _fired(stage, keys).values()), "they go on firing", 20
+        )
+        for _, process in workers.members:
+            process.stop()
+    with stage.worker(ours, run_scheduler=False):
+        await_that(lambda: bench.say("XLEN", bench.keys.stream) == 0, "what was fired has run")
+    runs = Counter(run.name for run in stage.ledger.runs())
+    fired = _fired(stage, keys)
+    for name, key in keys.items():
+        windows = (_next_ms(stage, key) - first_ms[name]) / STEP_MS[name.split()[1]]
+        assert runs[name] == fired[name] == windows, name
+    assert all(count == 1 for count in stage.ledger.starts().values())
+    assert {run.data for run in stage.ledger.runs()} == {repr({"by": name}) for name in keys}
+
+
+def _next_ms(stage: Stage, key: str) -> int:
+    return int(float(stage.bench.say("ZSCORE", stage.bench.keys.repeat, key)))
+
+
+def _fired(stage: Stage, keys: dict[str, str]) -> dict[str, int]:
+    hashes = {name: stage.bench.keys.repeat_spec(key) for name, key in keys.items()}
+    return {name: int(stage.bench.say("HGET", at, "fired") or 0) for name, at in hashes.items()}
+
+
+def test_a_limit_set_by_one_engine_is_kept_by_the_other(stage: Stage, cast: Cast) -> None:
+    with stage.queue(cast.first) as queue, stage.worker(cast.second):
+        often = {"kind": "every", "interval_ms": 300}
+        queue.upsert_repeatable_job("thrice", {"i": 1}, repeat=often, limit=3)
+        await_that(lambda: len(stage.ledger.completions()) == 3, "three fires")
+        await_that(lambda: queue.get_repeatable_jobs() == [], "the spec is gone")
+        CLOCK.pause(0.7)
+    assert [run.name for run in stage.ledger.runs()] == ["thrice"] * 3
+
+
+def test_both_engines_list_the_same_schedules_and_remove_each_others(stage: Stage, cast: Cast) -> None:
+    with stage.queue(cast.first) as first, stage.queue(cast.second) as second:
+        first.add("hourly", {"a": 1}, repeat={"kind": "cron", "expression": "0 * * * *", "tz": "Asia/Tokyo"})
+        first.add("often", {"b": 2}, repeat={"kind": "every", "interval_ms": 60_000}, missed_fires=ALL)
+        second.add(
+            "daily", {}, repeat={"kind": "cron", "expression": "@daily"}, missed_fires={"kind": "fire-once"}
+        )
+        metas = second.get_repeatable_jobs()
+        assert first.get_repeatable_jobs() == metas
+        assert {meta["job_name"] for meta in metas} == {"hourly", "often", "daily"}
+        keys = [meta["key"] for meta in metas]
+        assert [second.remove_repeatable_by_key(key) for key in keys] == [True] * 3
+        assert first.get_repeatable_jobs() == second.get_repeatable_jobs() == []
+        assert [first.remove_repeatable_by_key(key) for key in keys] == [False] * 3
