@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
-from tests.engines import PATIENCE_S, Engine
+from tests.engines import PATIENCE_S, Engine, await_that
 from tests.ledger import Ledger, await_end, settle_accounts
 from tests.live.bench import Bench
 
@@ -57,6 +57,15 @@ class Stage:
         return engine.events(
             self.queue_name, self.server.url, self.directory / "events", last_event_id="0", block_ms=100
         )
+
+    def await_consumers(self, count: int) -> None:
+        """Wait until so many workers read from the queue."""
+        await_that(lambda: self._consumers() == count, f"{count} consumers are there")
+
+    def _consumers(self) -> int:
+        if not self.bench.say("EXISTS", self.bench.keys.stream):
+            return 0
+        return len(self.bench.say("XINFO", "CONSUMERS", self.bench.keys.stream, "default"))
 
     def await_end(self, added: Collection[str], seconds: float = PATIENCE_S) -> float:
         """Wait until each job is done or dead and nothing is left; answers how long that took."""

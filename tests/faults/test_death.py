@@ -136,7 +136,7 @@ def test_fault_08_a_worker_told_to_go_finishes_what_runs_and_hands_on_what_does_
     with stage.worker(concurrency=1, claim_min_idle_ms=30_000) as leaving:
         await_that(lambda: stage.ledger.runs(running), "the long one has begun")
         with stage.worker(concurrency=1, claim_min_idle_ms=30_000):
-            await_that(lambda: len(_consumers(stage)) == 2, "another is there")
+            stage.await_consumers(2)
             leaving.signal(number)
             took = await_that(lambda: stage.ledger.completed(waiting), "the others took the rest")
             gate.touch()
@@ -148,11 +148,6 @@ def test_fault_08_a_worker_told_to_go_finishes_what_runs_and_hands_on_what_does_
     assert [run.pid for run in stage.ledger.runs(running)] == [leaving.pid]
     assert took <= 1
     recovered(took)
-
-
-def _consumers(stage: Stage) -> list[object]:
-    rows: list[object] = stage.bench.say("XINFO", "CONSUMERS", stage.bench.keys.stream, "default")
-    return rows
 
 
 def test_fault_08_a_second_signal_does_not_wait_for_anybody(stage: Stage, door: SyncQueue) -> None:

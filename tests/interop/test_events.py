@@ -110,8 +110,10 @@ def test_the_lives_of_jobs_are_told_by_one_engine_and_read_by_the_other(stage: S
 
 def test_both_engines_read_the_same_events(stage: Stage, ours: Engine, released: Engine) -> None:
     with stage.events(ours) as by_ours, stage.events(released) as by_released, stage.queue(ours) as queue:
-        with stage.worker(ours), stage.worker(released):
-            queue.add_bulk([{"name": f"n{i % 3}", "data": {"i": i}} for i in range(1000)])
+        with stage.worker(ours, concurrency=10), stage.worker(released, concurrency=10):
+            stage.await_consumers(2)
+            data = {"do": [["sleep", 0.005]]}
+            queue.add_bulk([{"name": f"n{i % 3}", "data": data} for i in range(1000)])
             await_that(lambda: len(stage.ledger.completions()) == 1000, "all are done")
             await_that(lambda: not any(left(stage.bench).values()), "nothing is left")
         length = stage.bench.say("XLEN", stage.bench.keys.events)

@@ -72,11 +72,10 @@ def test_every_sort_of_job_that_one_engine_adds_runs_in_the_other_as_meant(stage
 
 def test_a_job_that_keeps_failing_counts_its_attempts_across_both_engines(stage: Stage, cast: Cast) -> None:
     with stage.worker(cast.first, concurrency=4), stage.worker(cast.second, concurrency=4):
+        stage.await_consumers(2)
         with stage.queue(cast.first) as queue:
-            jobs = [
-                {"name": "stubborn", "data": {"do": [["fail_until", 6]]}, "attempts": 9, "backoff": SOON}
-                for _ in range(60)
-            ]
+            data = {"do": [["sleep", 0.01], ["fail_until", 6]]}
+            jobs = [{"name": "stubborn", "data": data, "attempts": 9, "backoff": SOON}] * 60
             ids = [job["id"] for job in queue.add_bulk(jobs)]
         stage.await_end(ids)
     stage.settle(ids)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from tests.engines import CLOCK, Engine, await_that
-from tests.interop.test_fleet import fleet
+from tests.interop.test_fleet import LEASE_MS, fleet
 
 if TYPE_CHECKING:
     from tests.interop.conftest import Cast
@@ -43,14 +43,15 @@ def test_a_mixed_fleet_fires_every_window_exactly_once(stage: Stage, ours: Engin
         )
         for _, process in workers.members:
             process.stop()
-    with stage.worker(ours, run_scheduler=False):
+    with stage.worker(ours, run_scheduler=False, claim_min_idle_ms=LEASE_MS):
         await_that(lambda: bench.say("XLEN", bench.keys.stream) == 0, "what was fired has run")
-    runs = Counter(run.name for run in stage.ledger.runs())
+    # a job that ran when its worker was killed runs again: what counts is how many jobs there were
+    runs = Counter({run.id: run.name for run in stage.ledger.runs()}.values())
     fired = _fired(stage, keys)
     for name, key in keys.items():
         windows = (_next_ms(stage, key) - first_ms[name]) / STEP_MS[name.split()[1]]
         assert runs[name] == fired[name] == windows, name
-    assert all(count == 1 for count in stage.ledger.starts().values())
+    assert sum(stage.ledger.starts().values()) - len(stage.ledger.starts()) <= 2 * 5
     assert {run.data for run in stage.ledger.runs()} == {repr({"by": name}) for name in keys}
 
 
