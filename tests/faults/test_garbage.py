@@ -114,17 +114,24 @@ class Trials:
         return self._stage.ledger.completed(self.added.get(feature, []))
 
 
+SPOIL = """
+    redis.call('COPY', KEYS[1], KEYS[2])
+    redis.call('DEL', KEYS[1])
+    return redis.call('LPUSH', KEYS[1], 'not at all what belongs here')
+"""
+MEND = """
+    if redis.call('COPY', KEYS[2], KEYS[1], 'REPLACE') == 0 then redis.call('DEL', KEYS[1]) end
+    return redis.call('DEL', KEYS[2])
+"""
+
+
 @contextmanager
 def wrong_type(bench: Bench, name: str) -> Iterator[None]:
-    """For a while the key holds something else; then it is what it was."""
+    """For a while the key holds something else; then it is what it was. Nobody gets a word in between."""
     aside = f"{name}:aside"
-    bench.say("COPY", name, aside)
-    bench.say("DEL", name)
-    bench.say("LPUSH", name, "not at all what belongs here")
+    bench.say("EVAL", SPOIL, 2, name, aside)
     yield
-    if not bench.say("COPY", aside, name, "REPLACE"):
-        bench.say("DEL", name)
-    bench.say("DEL", aside)
+    bench.say("EVAL", MEND, 2, name, aside)
 
 
 @pytest.mark.parametrize("key", WRONG)
