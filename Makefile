@@ -20,7 +20,8 @@ demo: $(READY) ## A short tour on a private server: producer, worker, retries, d
 	$(BIN)/chasqui demo
 
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow' --ignore tests/interop
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults
+	$(BIN)/python -m pytest tests/faults -m 'not slow'
 
 interop: $(READY) servers ## Both engines on one queue: ours and the released chasquimq 1.3.0, in every direction.
 	$(BIN)/python -m pytest tests/interop
