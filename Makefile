@@ -48,7 +48,8 @@ servers: $(READY) ## Obtain the test servers: Redis 8.6, Redis 7.0, Valkey 9.1. 
 docs: $(READY) ## Renew what is generated: completions/, docs/cli.md, docs/lua.md.
 	$(BIN)/python -m chasqui_cli.generated
 
-bench: $(READY) ## Measure, as ratios: start-up and codecs.
+bench: $(READY) servers ## Measure, as ratios: beside the released engine and a raw loop; start-up; codecs.
+	$(BIN)/python -m benchmarks.table
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/codec.py
 
