@@ -1,4 +1,4 @@
-"""One server and the processes that compete on it. What is compared, and how it is shown, is `table.py`'s business."""
+"""One server and the processes that compete on it. What is compared, and how it is shown, is `rounds.py`'s business."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import reference_engine
-from tests.server_binaries import Kind, obtain
+from tests.server_binaries import obtain
 from tests.servers import Server, spawn
 
 ROOT = Path(__file__).parents[1]
@@ -120,10 +120,10 @@ class Arena:
 
 
 @contextmanager
-def arena(kind: Kind) -> Iterator[Arena]:
-    """A fresh server on loopback TCP, without persistence."""
-    obtain(kind)
-    with spawn(kind, tcp=True) as server:
+def arena() -> Iterator[Arena]:
+    """A fresh server on loopback TCP, without persistence; the one kind on which all contenders run."""
+    obtain("redis-8.6")
+    with spawn("redis-8.6", tcp=True) as server:
         yield Arena(server)
 
 
