@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from chasqui.errors import ChasquiError
 
 VERBS = {
+    "inspect": "How queues stand right now: one snapshot, one round trip.",
     "decode": "Show what bytes from Redis mean: envelope, delayed member, repeat spec, result.",
     "server": "Look at the server behind a URL; start and stop the embedded one.",
     "demo": "A short tour on a private throw-away server: jobs that succeed, fail, retry, wait and repeat.",

@@ -9,20 +9,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Record = dict[str, Any]
+Align = Literal["left", "right"]
+Kind = Literal["plain", "moment", "span", "count", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its title and where its value is found. `wide` ones show only with `-o wide`."""
+    """One column: its title and where its value is found. `wide` ones show only with `-o wide`.
+
+    kind: how people read the value: a moment (epoch ms), a span (ms), a count, a number of bytes. Formats that
+    programs read keep the number.
+    """
 
     title: str
     value: Callable[[Record], Any]
-    align: Literal["left", "right"] = "left"
+    align: Align = "left"
     wide: bool = False
+    kind: Kind = "plain"
 
 
-def column(title: str, *path: str, align: Literal["left", "right"] = "left", wide: bool = False) -> Column:
-    """A column that looks its value up along a path of keys (by default, its own title)."""
+def column(
+    title: str, *path: str, align: Align | None = None, wide: bool = False, kind: Kind = "plain"
+) -> Column:
+    """A column that looks its value up along a path of keys (by default, its own title). Numbers stand on the right."""
     steps = path or (title,)
 
     def value(record: Record) -> Any:
@@ -31,4 +40,4 @@ def column(title: str, *path: str, align: Literal["left", "right"] = "left", wid
             found = found.get(step) if isinstance(found, dict) else None
         return found
 
-    return Column(title, value, align, wide)
+    return Column(title, value, align or ("left" if kind in ("plain", "moment") else "right"), wide, kind)

@@ -1,8 +1,8 @@
 """What a verb is given to work with: the shared options, declared once, and a desk made of them.
 
     @app.command()
-    @at_desk()
-    def status(desk: Desk, name: …) -> None: …
+    @at_desk(shape=QUEUE, many=True)
+    def inspect(desk: Desk, queues: …) -> None: …
 
 The decorator adds the shared options to the verb's own and hands it a `Desk`.
 """
@@ -11,75 +11,47 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from chasqui_cli.output import Color, Format, emit, emit_one
-from chasqui_cli.settings import Given, Settings, data_directory, resolve
+from chasqui_cli import options
+from chasqui_cli.changes import Change, agreed
+from chasqui_cli.choosing import Choice
+from chasqui_cli.output import Color, Format, Look, emit, emit_one, print_line
+from chasqui_cli.settings import Given, Settings, cache_directory, data_directory, resolve, state_directory
 from chasqui_cli.streams import talk
+from chasqui_cli.times import TimeStyle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
-    from chasqui import Address, Link, Secret, Tls
+    from chasqui import Address, AsyncLink, Link, Secret, Tls
+    from chasqui_cli.changes import Plan
     from chasqui_cli.columns import Column, Record
-
-
-def _look_options(
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to write the data.")] = Format.TABLE,
-    color: Annotated[Color, typer.Option("--color", help="Colour the table.")] = Color.AUTO,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Data only: no remarks on stderr.")] = False,
-) -> None: ...
-
-
-def _reach_options(
-    redis_url: Annotated[
-        str | None,
-        typer.Option(
-            "--redis-url",
-            "-u",
-            metavar="URL",
-            help="redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// embedded://",
-        ),
-    ] = None,
-    url_file: Annotated[
-        Path | None, typer.Option(help="Read the URL from a private file.", metavar="FILE")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(help="A context of the configuration file.", metavar="NAME")
-    ] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help="Read the password from a private file.", metavar="FILE")
-    ] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Let no write command leave this process.")
-    ] = False,
-    tls_ca: Annotated[Path | None, typer.Option(help="CA certificates to trust.", metavar="FILE")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="Client certificate.", metavar="FILE")] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(help="Key of the client certificate.", metavar="FILE")
-    ] = None,
-    tls_server_name: Annotated[
-        str | None, typer.Option(help="Name to expect in the server's certificate.", metavar="NAME")
-    ] = None,
-    tls_insecure: Annotated[
-        bool, typer.Option("--tls-insecure", help="Do not verify the server. Warns.")
-    ] = False,
-) -> None: ...
+    from chasqui_cli.journal import Journal, Pen
+    from chasqui_cli.names import NameCache
+    from chasqui_cli.session import Session
+    from chasqui_cli.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """One command's surroundings: how to write, and, for verbs that reach out, where to."""
+    """One command's surroundings: how to write, where to reach, what to choose, and whether to change."""
 
-    output: Format
-    color: Color
-    quiet: bool
-    given: Given
+    output: Format = Format.TABLE
+    time: TimeStyle | None = None
+    color: Color = Color.AUTO
+    quiet: bool = False
+    given: Given = field(default_factory=Given)
+    choice: Choice = field(default_factory=Choice)
+    change: Change = field(default_factory=Change)
+    show_secrets: bool = False
 
     def settings(self) -> Settings:
         """Flag, environment, context and default, settled."""
@@ -102,21 +74,111 @@ class Desk:
         from chasqui import Link
 
         address = address or self.address()
-        place = data_directory() if address.kind == "embedded" else None
-        return Link.open(address, read_only=self.settings().read_only, data_dir=place)
+        return Link.open(address, read_only=self.settings().read_only, data_dir=_place(address))
 
-    def emit(self, records: Sequence[Record], columns: Sequence[Column]) -> None:
-        """Write a list of records as `-o` asks."""
-        emit(records, columns, self.output, self.color)
+    def async_link(self) -> AsyncLink:
+        """The same for verbs that await."""
+        from chasqui import AsyncLink
 
-    def emit_one(self, record: Record) -> None:
+        address = self.address()
+        return AsyncLink.open(address, read_only=self.settings().read_only, data_dir=_place(address))
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A link and the engine's asks over it, closed afterwards."""
+        from chasqui_cli.session import Session
+
+        with self.link() as link:
+            yield Session(link)
+
+    def name_cache(self) -> NameCache:
+        """Names found before on this server."""
+        from chasqui_cli.names import NameCache
+
+        return NameCache(cache_directory(), self.settings().url)
+
+    def emit(
+        self, records: Iterable[Record], columns: Sequence[Column], *, now_ms: int | None = None
+    ) -> None:
+        """Write records as `-o` asks. now_ms: the server's time, for ages."""
+        emit(records, columns, self.look(now_ms))
+
+    def emit_one(self, record: Record, columns: Sequence[Column] = (), *, now_ms: int | None = None) -> None:
         """Write one record as `-o` asks."""
-        emit_one(record, self.output, self.color)
+        emit_one(record, self.look(now_ms), columns)
+
+    def look(self, now_ms: int | None = None) -> Look:
+        """How data shall look."""
+        return Look(self.output, self.color, self.time, now_ms)
 
     def say(self, text: str) -> None:
         """A remark on stderr, unless `--quiet`."""
         if not self.quiet:
             talk(text)
+
+    def progress(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+        """A bar on stderr for long work, where somebody watches."""
+        from chasqui_cli.progress import progress
+
+        return progress(title, total, quiet=self.quiet)
+
+    def shown(self, data: Any) -> Any:
+        """What a job carries, with secrets covered unless they were asked for."""
+        from chasqui_cli.redaction import redacted
+
+        return data if self.show_secrets else redacted(data)
+
+    def agrees(self, plan: Plan, *, now_ms: int | None = None) -> bool:
+        """Show the plan; whether to carry it out. False when there is nothing to do, or it is a dry run.
+
+        Without consent `Refused` is raised.
+        """
+        if not plan.records:
+            self.say(f"nothing to do: no {plan.noun} of {plan.queue} matched")
+            return False
+        settings = self.settings()
+        if settings.read_only and not self.change.dry_run:
+            from chasqui.errors import Refused
+
+            raise Refused(
+                f"this connection is read-only: it does not {plan.verb}",
+                hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
+            )
+        if not self.quiet or not self.change.yes:
+            plan.show(self.look(now_ms))
+        if self.change.dry_run:
+            self.say("dry run: nothing was changed")
+            return False
+        agreed(plan, self.change, protected=settings.protected)
+        return True
+
+    def journal(self) -> Journal:
+        """Where changes are written down."""
+        from chasqui_cli.journal import Journal
+
+        return Journal(state_directory() / "journal")
+
+    @contextmanager
+    def written_down(self, verb: str, queue: str) -> Iterator[Pen]:
+        """An operation in the journal: what is about to change goes to `keep` first, and how it went to `tell`."""
+        from chasqui import SystemClock, redact
+
+        settings = self.settings()
+        writing = self.journal().begin(
+            at_ms=SystemClock().now_ms(),
+            verb=verb,
+            queue=queue,
+            url=redact(settings.url),
+            context=settings.context,
+            note=self.change.note,
+            command=shlex.join(["chasqui", *(redact(word) for word in sys.argv[1:])]),
+        )
+        with writing as pen:
+            yield pen
+        if pen.kept:
+            self.say(
+                f"written down as {pen.operation.op}; take it back with: chasqui undo {pen.operation.op}"
+            )
 
     def _warn(self, settings: Settings) -> None:
         from chasqui import redact
@@ -127,6 +189,11 @@ class Desk:
             )
         if settings.tls_insecure:
             self.say("warning: --tls-insecure: the server's identity is not verified")
+
+
+def _place(address: Address) -> Path | None:
+    """Where the server lives, if it is an embedded one."""
+    return data_directory() if address.kind == "embedded" else None
 
 
 def _password(settings: Settings) -> Secret | None:
@@ -155,27 +222,59 @@ def _tls(settings: Settings) -> Tls | None:
 Verb = Callable[..., None]
 
 
-def at_desk(output: Format = Format.TABLE) -> Callable[[Verb], Verb]:
-    """Give a verb the shared options: how to write, and how to reach a server."""
-    return lambda verb: _with_options(verb, output, _look_options, _reach_options)
+def at_desk(
+    output: Format = Format.TABLE,
+    *,
+    shape: Shape | None = None,
+    many: bool = True,
+    chooses: bool = False,
+    by_reason: bool = False,
+    payloads: bool = False,
+    changes: bool = False,
+) -> Callable[[Verb], Verb]:
+    """Give a verb the shared options: how to write, and how to reach a server.
+
+    shape: what `--schema` tells, of one record or of `many`. chooses: `--where` and its like; by_reason: and `--reason`
+    for why a job died. payloads: `--show-secrets`. changes: `--dry-run`, `--yes` and what belongs to them.
+    """
+    groups: list[options.Verb] = [options.look, options.reach]
+    if chooses:
+        groups.append(options.choice_by_reason if by_reason else options.choice)
+    if payloads:
+        groups.append(options.payload)
+    if changes:
+        groups.append(options.change_beside_reason if by_reason else options.change)
+    return lambda verb: _with_options(verb, output, shape, many, groups)
 
 
-def offline(output: Format = Format.TABLE) -> Callable[[Verb], Verb]:
+def offline(
+    output: Format = Format.TABLE, *, shape: Shape | None = None, many: bool = True
+) -> Callable[[Verb], Verb]:
     """Give a verb that needs no server the options on how to write."""
-    return lambda verb: _with_options(verb, output, _look_options)
+    return lambda verb: _with_options(verb, output, shape, many, [options.look])
 
 
-def _with_options(verb: Verb, output: Format, *groups: Verb) -> Verb:
-    own = [p for p in _parameters(verb) if p.name != "desk"]
+def _with_options(
+    verb: Verb, output: Format, shape: Shape | None, many: bool, groups: Sequence[options.Verb]
+) -> Verb:
+    own = [p for p in options.parameters(verb) if p.name != "desk"]
+    taken = {p.name for p in own}
     shared = [
-        p.replace(default=output) if p.name == "output" else p for group in groups for p in _parameters(group)
+        p.replace(default=output) if p.name == "output" else p
+        for group in groups
+        for p in options.parameters(group)
+        if p.name not in taken and (p.name != "schema" or shape is not None)
     ]
-    look = set(_names(_look_options))
 
     def at_work(**values: Any) -> None:
-        options = {p.name: values.pop(p.name) for p in shared}
-        given = Given(**{name: value for name, value in options.items() if name not in look})
-        verb(Desk(**{name: options[name] for name in look}, given=given), **values)
+        given = {p.name: values.pop(p.name) for p in shared}
+        if given.pop("schema", False):
+            from chasqui_cli.shapes import json_schema
+            from chasqui_cli.tagged import json_text
+
+            print_line(json_text(json_schema(shape, many=many), indent=2))
+            return
+        verb(_desk(given), **values)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
     at_work.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect documents it
@@ -184,9 +283,11 @@ def _with_options(verb: Verb, output: Format, *groups: Verb) -> Verb:
     return at_work
 
 
-def _parameters(function: Verb) -> list[inspect.Parameter]:
-    return list(inspect.signature(function, eval_str=True).parameters.values())
+def _desk(given: dict[str, Any]) -> Desk:
+    """The options, each in the value it belongs to."""
 
+    def of(kind: Any) -> Any:
+        return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})
 
-def _names(function: Verb) -> list[str]:
-    return [parameter.name for parameter in _parameters(function)]
+    own = {one.name: given[one.name] for one in fields(Desk) if one.name in given}
+    return Desk(**own, given=of(Given), choice=of(Choice), change=of(Change))

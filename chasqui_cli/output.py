@@ -9,11 +9,13 @@ from __future__ import annotations
 import csv
 import os
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.safe import safe
 from chasqui_cli.tagged import json_text, tagged
+from chasqui_cli.times import TimeStyle, moment, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,10 +43,24 @@ class Color(StrEnum):
     NEVER = "never"
 
 
-def emit(
-    records: Sequence[Record], columns: Sequence[Column], how: Format, color: Color = Color.AUTO
-) -> None:
-    """Write a list of records. `name` prints the first column only."""
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the data shall look. `time` and `now_ms` are for moments in tables: in which style, counted from when."""
+
+    format: Format = Format.TABLE
+    color: Color = Color.AUTO
+    time: TimeStyle | None = None
+    now_ms: int | None = None
+
+    @property
+    def time_style(self) -> TimeStyle:
+        """As asked for; otherwise ages for someone who watches, dates for a file."""
+        return self.time or (TimeStyle.RELATIVE if sys.stdout.isatty() else TimeStyle.ISO)
+
+
+def emit(records: Iterable[Record], columns: Sequence[Column], look: Look) -> None:
+    """Write records. `name` prints the first column only; `jsonl`, `csv` and `name` write each one as it comes."""
+    how = look.format
     if how is Format.JSON:
         print_line(json_text(list(records), indent=2))
     elif how is Format.JSONL:
@@ -58,23 +74,40 @@ def emit(
         for record in records:
             print_line(cell(columns[0].value(record)))
     else:
-        _print_table(records, [c for c in columns if how is Format.WIDE or not c.wide], color)
+        _print_table(list(records), [c for c in columns if how is Format.WIDE or not c.wide], look)
 
 
-def emit_one(record: Record, how: Format, color: Color = Color.AUTO) -> None:
-    """Write one record: an object in JSON and YAML, one line per field in a table."""
-    if how is Format.JSON:
+def emit_one(record: Record, look: Look, columns: Sequence[Column] = ()) -> None:
+    """Write one record: an object in JSON and YAML, one line per field in a table.
+
+    columns: how people read its fields, where a plain cell will not do; a table shows these fields only.
+    """
+    if look.format is Format.JSON:
         print_line(json_text(record, indent=2))
-    elif how is Format.YAML:
+    elif look.format is Format.YAML:
         _print_yaml(record)
     else:
         from chasqui_cli.columns import column
 
-        fields = [{"field": name, "value": value} for name, value in record.items()]
-        if how in (Format.JSONL, Format.CSV, Format.NAME):
-            emit([record], [column(name) for name in record], how)
+        known = columns or [column(name) for name in record]
+        if look.format in (Format.JSONL, Format.CSV, Format.NAME):
+            emit([record], known, look)
         else:
-            emit(fields, [column("field"), column("value")], how, color)
+            shown = [c for c in known if look.format is Format.WIDE or not c.wide]
+            fields = [{"field": c.title, "value": drawn(c, record, look)} for c in shown]
+            emit(fields, [column("field"), column("value")], look)
+
+
+def drawn(column: Column, record: Record, look: Look) -> str:
+    """What stands in a table under a column."""
+    value = column.value(record)
+    if not isinstance(value, int) or isinstance(value, bool) or column.kind == "plain":
+        return cell(value)
+    if column.kind == "moment":
+        return moment(value, look.now_ms, look.time_style)
+    if look.time_style is TimeStyle.RAW:
+        return str(value)
+    return {"span": span, "count": _count, "bytes": _size}[column.kind](value)
 
 
 def cell(value: Any) -> str:
@@ -88,6 +121,20 @@ def cell(value: Any) -> str:
     if isinstance(value, dict | list | tuple | bytes):
         return safe(json_text(value))
     return str(value)
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _size(number: int) -> str:
+    """In the largest unit that leaves at least one whole."""
+    size = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024 or unit == "GiB":
+            return f"{number} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError
 
 
 def print_line(text: str) -> None:
@@ -126,10 +173,10 @@ def _csv_cell(value: Any) -> str:
     return "'" + text if isinstance(value, str) and text[:1] in tuple("=+-@") else text
 
 
-def _print_table(records: Sequence[Record], columns: Sequence[Column], color: Color) -> None:
-    rows = [[cell(c.value(record)) for c in columns] for record in records]
+def _print_table(records: Sequence[Record], columns: Sequence[Column], look: Look) -> None:
+    rows = [[drawn(c, record, look) for c in columns] for record in records]
     is_tty = sys.stdout.isatty()
-    colored = wants_color(color, is_tty)
+    colored = wants_color(look.color, is_tty)
     if not is_tty:
         return _print_plain(rows, columns, colored)
     from rich.console import Console

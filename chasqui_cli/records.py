@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
+
+from chasqui_cli.shapes import Maybe
 
 if TYPE_CHECKING:
     from chasqui import Backoff, DelayedMember, Envelope, Payload, RepeatSpec, RetryOverride
+    from chasqui.snapshot import Snapshot
     from chasqui_cli.columns import Record
 
 
@@ -105,3 +108,49 @@ def payload_record(payload: Payload) -> Record:
     if payload.form == "inline" and payload.octets is not None:
         record["spells"] = payload.delivered(len(payload.raw))
     return record
+
+
+_LOCK = Maybe({"holder": "str", "ttl_ms": "int?"})
+SNAPSHOT = {
+    "queue": "str",
+    "kind": "str",
+    "server_time_ms": "int",
+    "stream_depth": "int",
+    "waiting": "int",
+    "pending": "int",
+    "consumers": "int",
+    "dlq_depth": "int",
+    "delayed_depth": "int",
+    "delayed_due": "int",
+    "oldest_delayed_lag_ms": "int",
+    "oldest_waiting_ms": "int",
+    "repeatable_count": "int",
+    "repeatable_overdue": "int",
+    "events_depth": "int",
+    "promoter_lock": _LOCK,
+    "scheduler_lock": _LOCK,
+    "groups": [
+        {
+            "name": "str",
+            "consumers": "int",
+            "pending": "int",
+            "waiting": "int",
+            "lag": "int?",
+            "last_id": "str",
+            "oldest_waiting_id": "str?",
+            "oldest_pending_id": "str?",
+            "longest_idle_ms": "int",
+        }
+    ],
+    "next_delayed_ms": "int?",
+    "next_repeat_ms": "int?",
+    "longest_idle_ms": "int",
+    "wrong": [{"key": "str", "found": "str", "expected": "str"}],
+    "caps": {"stream": "int", "dlq": "int", "events": "int"},
+}
+
+
+def snapshot_record(snapshot: Snapshot) -> Record:
+    """A queue at one moment."""
+    told = asdict(snapshot)
+    return {name: told[name] for name in SNAPSHOT}

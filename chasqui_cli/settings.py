@@ -91,6 +91,25 @@ def data_directory() -> Path:
     return base / "chasqui" / "embedded"
 
 
+def state_directory() -> Path:
+    """Where the journal of changes is kept."""
+    from chasqui.errors import ConfigError
+
+    base = _base("XDG_STATE_HOME", ".local/state")
+    if base is None:
+        raise ConfigError(
+            "this user has no home directory, so changes cannot be written down",
+            hint="say where they may be: XDG_STATE_HOME",
+        )
+    return base / "chasqui"
+
+
+def cache_directory() -> Path | None:
+    """Where names that were found are kept. A user without a home keeps none."""
+    base = _base("XDG_CACHE_HOME", ".cache")
+    return base / "chasqui" if base else None
+
+
 def _base(variable: str, below_home: str) -> Path | None:
     """A relative path is ignored, as the XDG rules want: it would be another place in every directory."""
     given = Path(os.environ.get(variable, ""))
@@ -171,19 +190,23 @@ def _context(wanted: str | None) -> tuple[str | None, dict[str, Any]]:
     """The context asked for, or the current one, or none."""
     from chasqui.errors import ConfigError
 
-    path = config_file()
-    contents = _read_config(path) if path else {}
-    contexts = contents.get("contexts", {})
-    name = wanted or contents.get("current")
+    current, known = contexts()
+    name = wanted or current
     if name is None:
         return None, {}
-    if name not in contexts:
-        known = ", ".join(sorted(contexts)) or "none yet"
+    if name not in known:
         raise ConfigError(
-            f"there is no context {name!r} in {path}",
-            hint=f"contexts there: {known}; or give the server with --redis-url",
+            f"there is no context {name!r} in {config_file()}",
+            hint=f"contexts there: {', '.join(sorted(known)) or 'none yet'}; or give the server with --redis-url",
         )
-    return name, _checked(name, contexts[name])
+    return name, _checked(name, known[name])
+
+
+def contexts() -> tuple[str | None, dict[str, Any]]:
+    """The name of the current context, and every context there is, unchecked."""
+    path = config_file()
+    contents = _read_config(path) if path else {}
+    return contents.get("current"), contents.get("contexts", {})
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from chasqui.server.embedded import EmbeddedStatus as EmbeddedStatus
     from chasqui.server.embedded import default_directory as embedded_directory
     from chasqui.server.features import Features as Features
+    from chasqui.server.features import plain as plain_features
     from chasqui.server.link import AsyncLink as AsyncLink
     from chasqui.server.link import Link as Link
     from chasqui.server.report import ServerReport as ServerReport
@@ -121,6 +122,7 @@ __all__ = [
     "embedded_directory",
     "lua_reference",
     "parse_address",
+    "plain_features",
     "read_password_file",
     "redact",
     "run_fleet",
@@ -183,6 +185,7 @@ _HOMES = {
     "embedded_directory": "server.embedded:default_directory",
     "lua_reference": "server.scripts:reference",
     "parse_address": "server.address:parse",
+    "plain_features": "server.features:plain",
     "read_password_file": "server.secret",
     "redact": "server.secret",
     "run_fleet": "fleet",

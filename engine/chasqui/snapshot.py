@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from chasqui.errors import ServerError
 from chasqui.options import Caps
 from chasqui.server.commands.looks import Reach
-from chasqui.server.commands.values import whole_ms
+from chasqui.server.commands.values import time_ms, whole_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,6 +117,12 @@ class Unseen:
     def or_raise(self) -> Snapshot:
         """Whoever cannot do without the snapshot is told why there is none."""
         raise self.error
+
+
+def now(commands: Commands) -> Flow[int]:
+    """The server's time in ms."""
+    [clock] = yield [commands.server_time()]
+    return time_ms(clock)
 
 
 def one(commands: Commands, keys: Keys, *, caps: Caps | None = None) -> Flow[Snapshot]:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from chasqui_cli.columns import column
-from chasqui_cli.output import Color, Format, cell, emit, emit_one, wants_color
+from chasqui_cli.output import Color, Format, Look, cell, emit, emit_one, wants_color
 
 RECORDS = [
     {"queue": "emails", "waiting": 7, "lock": {"holder": "c-1"}, "note": None},
@@ -23,7 +23,7 @@ COLUMNS = [
 
 
 def written(how: Format, capsys: pytest.CaptureFixture[str]) -> str:
-    emit(RECORDS, COLUMNS, how)
+    emit(RECORDS, COLUMNS, Look(how))
     return capsys.readouterr().out
 
 
@@ -40,7 +40,7 @@ def test_wide_shows_the_wide_columns_too(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_coloured_table_shows_markup_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    emit(RECORDS, COLUMNS, Format.WIDE, Color.ALWAYS)
+    emit(RECORDS, COLUMNS, Look(Format.WIDE, Color.ALWAYS))
     assert "[red]x[/red]" in capsys.readouterr().out
 
 
@@ -48,11 +48,11 @@ def test_colour_on_a_pipe_is_in_the_heading_only_and_nothing_is_cut(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = [{"queue": "q" * 300, "waiting": 1, "lock": None, "note": None}]
-    emit(long, COLUMNS, Format.TABLE, Color.ALWAYS)
+    emit(long, COLUMNS, Look(Format.TABLE, Color.ALWAYS))
     by_flag = capsys.readouterr().out
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    emit(long, COLUMNS, Format.TABLE)
+    emit(long, COLUMNS, Look(Format.TABLE))
     assert capsys.readouterr().out == by_flag
     head, row = by_flag.splitlines()
     assert (head[:9], head[-10:]) == ("\x1b[1mQUEUE", "HOLDER\x1b[0m")
@@ -85,15 +85,15 @@ def test_name_is_the_first_column_alone(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_no_records_are_an_empty_array_and_a_lone_header(capsys: pytest.CaptureFixture[str]) -> None:
-    emit([], COLUMNS, Format.JSON)
-    emit([], COLUMNS, Format.TABLE)
+    emit([], COLUMNS, Look(Format.JSON))
+    emit([], COLUMNS, Look(Format.TABLE))
     assert capsys.readouterr().out == "[]\nQUEUE  WAITING  HOLDER\n"
 
 
 def test_one_record_is_an_object_or_a_line_per_field(capsys: pytest.CaptureFixture[str]) -> None:
-    emit_one({"a": 1, "b": True}, Format.JSON)
+    emit_one({"a": 1, "b": True}, Look(Format.JSON))
     assert json.loads(capsys.readouterr().out) == {"a": 1, "b": True}
-    emit_one({"a": 1, "b": True}, Format.TABLE)
+    emit_one({"a": 1, "b": True}, Look(Format.TABLE))
     assert capsys.readouterr().out == "FIELD  VALUE\na      1\nb      yes\n"
 
 

@@ -231,12 +231,11 @@ def test_the_environments_password_is_not_for_an_embedded_server(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from chasqui_cli.desk import Desk
-    from chasqui_cli.output import Color, Format
     from chasqui_cli.settings import Given
 
     monkeypatch.setenv("HOME", str(shell.home))
     monkeypatch.setenv("REDISCLI_AUTH", PASSWORD)
-    desk = Desk(Format.JSON, Color.NEVER, False, Given(redis_url="embedded://"))
+    desk = Desk(given=Given(redis_url="embedded://"))
     assert desk.address().login.password is None
 
 

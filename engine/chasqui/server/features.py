@@ -45,6 +45,11 @@ class Features:
         return [word for word, has in known.items() if not has]
 
 
+def plain() -> Features:
+    """For asks that are said alike to every server: nothing is believed to be there, and nothing was asked."""
+    return Features(idmp=False, ackdel=False, claim=False, kind="unknown", version="")
+
+
 def probe(*, read_only: bool = False) -> Flow[Features]:
     """One round trip. The three calls are tried on a key that does not exist, so nothing is ever written.
 

@@ -1,0 +1,109 @@
+"""Before anything is changed: a plan, shown to whoever is there, and their word for it.
+
+A verb makes the plan from the very records it will act on, so what was shown is what happens; `Desk.agrees` asks.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chasqui_cli.output import Look, drawn
+from chasqui_cli.safe import safe
+from chasqui_cli.streams import talk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui_cli.columns import Column, Record
+
+MANY = 100
+"""More than so many at once, and the queue's name has to be typed."""
+SAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the command line said about changing things."""
+
+    dry_run: bool = False
+    yes: bool = False
+    confirm: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is about to be done: `verb` (replay) to `records`, which are `noun` (dead letters) of `queue`.
+
+    chosen: the filter that found them, in words. effects: what follows, a sentence each; also what stands in the way
+    of none of it but should be known.
+    """
+
+    verb: str
+    queue: str
+    noun: str
+    records: Sequence[Record]
+    columns: Sequence[Column] = ()
+    chosen: str = ""
+    effects: Sequence[str] = field(default=())
+
+    @property
+    def headline(self) -> str:
+        """The plan in one line."""
+        return f"{self.verb} {len(self.records):,} {self.noun} of {self.queue}"
+
+    def show(self, look: Look) -> None:
+        """The preview, on stderr: how many, chosen how, five of them, and what follows."""
+        talk(self.headline)
+        if self.chosen:
+            talk(f"  chosen by: {self.chosen}")
+        for record in self.records[:SAMPLES] if self.columns else ():
+            shown = (drawn(one, record, look) for one in self.columns if not one.wide)
+            talk("  · " + "  ".join(safe(text, 80) for text in shown))
+        if self.columns and len(self.records) > SAMPLES:
+            talk(f"  … and {len(self.records) - SAMPLES:,} more")
+        for effect in self.effects:
+            talk(f"  {effect}")
+
+
+def agreed(plan: Plan, change: Change, *, protected: bool) -> None:
+    """Whoever runs the command says yes, or `Refused` is raised and nothing has happened."""
+    from chasqui.errors import Refused
+
+    if protected and change.confirm != plan.queue:
+        if change.yes or not _somebody_is_there():
+            raise Refused(
+                "this context is protected: the queue's name has to be typed",
+                hint=f"add --confirm {plan.queue}",
+            )
+        _typed(plan)
+    elif change.yes or change.confirm == plan.queue:
+        return
+    elif not _somebody_is_there():
+        raise Refused(
+            f"nobody is there to be asked whether to {plan.headline}",
+            hint="add --yes, or --dry-run to see what would be done",
+        )
+    elif len(plan.records) > MANY:
+        _typed(plan)
+    elif _asked("go on? [y/N] ").lower() not in ("y", "yes"):
+        raise Refused("declined", hint="nothing was changed")
+
+
+def _typed(plan: Plan) -> None:
+    from chasqui.errors import Refused
+
+    if _asked(f"type the queue's name to {safe(plan.verb)}: ") != plan.queue:
+        raise Refused("that is not the queue's name", hint="nothing was changed")
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _asked(question: str) -> str:
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()

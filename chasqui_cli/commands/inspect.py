@@ -1,0 +1,55 @@
+"""`chasqui inspect`: how queues stand right now, in one round trip, without reading a job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from chasqui_cli.columns import Column, column
+from chasqui_cli.completing import queue_names
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.records import SNAPSHOT, snapshot_record
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+COLUMNS: list[Column] = [
+    column("queue"),
+    column("waiting", kind="count"),
+    column("oldest", "oldest_waiting_ms", kind="span"),
+    column("pending", kind="count"),
+    column("consumers", kind="count"),
+    column("dlq", "dlq_depth", kind="count"),
+    column("delayed", "delayed_depth", kind="count"),
+    column("due", "delayed_due", kind="count"),
+    column("lag", "oldest_delayed_lag_ms", kind="span"),
+    column("cron", "repeatable_count", kind="count"),
+    column("overdue", "repeatable_overdue", kind="count"),
+    column("events", "events_depth", kind="count", wide=True),
+    column("promoter", "promoter_lock", "holder", wide=True),
+    column("scheduler", "scheduler_lock", "holder", wide=True),
+    column("idle", "longest_idle_ms", kind="span", wide=True),
+]
+
+
+@app.command()
+@at_desk(shape=SNAPSHOT)
+def inspect(
+    desk: Desk,
+    queues: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=queue_names),
+    ] = None,
+) -> None:
+    """How queues stand right now: depths, ages, dead letters, delays, schedules, leaders. One round trip."""
+    from chasqui import Keys, snapshot
+    from chasqui_cli.finding import found_queues
+
+    with desk.session() as session:
+        names = queues or found_queues(desk, session)
+        seen = [one.or_raise() for one in session.look(snapshot.many, [Keys(name) for name in names])]
+    missing = [one.queue for one in seen if queues and not one.exists]
+    for name in missing:
+        desk.say(f"warning: there is nothing of a queue named {name!r} on this server")
+    now_ms = seen[0].server_time_ms if seen else None
+    desk.emit([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)

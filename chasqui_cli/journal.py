@@ -1,0 +1,193 @@
+"""Who changed what, and the bytes to undo it: one file per operation, on disk before the change is made.
+
+A file is JSON lines: the operation, then what it is about to change, item by item, then how it ended. What an item
+means, and how it is put back, is for those who wrote it; here it is kept, found and marked.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import secrets
+import socket
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any
+
+from chasqui_cli.tagged import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One change: who made it, when, by which command line, to which queue of which server, and why."""
+
+    op: str
+    at_ms: int
+    user: str
+    host: str
+    verb: str
+    queue: str
+    url: str
+    context: str | None
+    note: str | None
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An operation as found: what it kept, and how it ended. `result` is None when it was cut off."""
+
+    operation: Operation
+    items: int
+    result: dict[str, Any] | None
+    undone: bool
+    path: Path = field(repr=False)
+
+
+class Pen:
+    """An operation being written down. `keep` returns when the items are on disk; only then may they be changed."""
+
+    def __init__(self, operation: Operation, file: IO[str]) -> None:
+        self.operation = operation
+        self._file = file
+        self.kept = 0
+        self.result: dict[str, Any] = {}
+
+    def keep(self, items: Sequence[Item]) -> None:
+        """Write down what is about to change. `kind` says how it is put back."""
+        for item in items:
+            _write(self._file, {"item": item})
+        self.kept += len(items)
+        _settle(self._file)
+
+    def tell(self, **result: Any) -> None:
+        """How it went, so far; written down at the end."""
+        self.result |= result
+
+
+class Journal:
+    """The journal in a directory that only its owner may read: it holds payloads."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def begin(
+        self,
+        *,
+        at_ms: int,
+        verb: str,
+        queue: str,
+        url: str,
+        context: str | None,
+        note: str | None,
+        command: str,
+    ) -> Writing:
+        """A new operation, to be used in a `with`."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        stamp = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y%m%d-%H%M%S")
+        op = f"{stamp}-{secrets.token_hex(2)}"
+        operation = Operation(
+            op, at_ms, _user(), socket.gethostname(), verb, queue, url, context, note, command
+        )
+        return Writing(operation, self._path(op))
+
+    def entries(self) -> list[Entry]:
+        """Every operation, oldest first; files that are none are passed over."""
+        found = (self._read(path) for path in sorted(self._directory.glob("*.jsonl")))
+        return [entry for entry in found if entry]
+
+    def entry(self, op: str) -> Entry:
+        """One operation; its id may be cut short as long as it is the only one that begins so."""
+        from chasqui.errors import NotFound
+
+        matching = [entry for entry in self.entries() if entry.operation.op.startswith(op)] if op else []
+        exact = [entry for entry in matching if entry.operation.op == op]
+        if len(exact or matching) == 1:
+            return (exact or matching)[0]
+        told = "several operations begin" if matching else "there is no operation that begins"
+        raise NotFound(f"{told} with {op!r}", hint="`chasqui log` lists them")
+
+    def items(self, entry: Entry) -> Iterator[Item]:
+        """What an operation kept, in order."""
+        for line in _lines(entry.path):
+            if "item" in line:
+                yield line["item"]
+
+    def mark_undone(self, entry: Entry, by: str) -> None:
+        """Write down that it was put back, and by which operation."""
+        with entry.path.open("a") as file:
+            _write(file, {"undone": by})
+            _settle(file)
+
+    def _path(self, op: str) -> Path:
+        return self._directory / f"{op}.jsonl"
+
+    def _read(self, path: Path) -> Entry | None:
+        operation: Operation | None = None
+        items, result, undone = 0, None, False
+        try:
+            for line in _lines(path):
+                if "operation" in line:
+                    operation = Operation(**line["operation"])
+                items += "item" in line
+                undone = undone or "undone" in line
+                result = line.get("result", result)
+        except (OSError, TypeError):
+            return None
+        return Entry(operation, items, result, undone, path) if operation else None
+
+
+class Writing:
+    """An operation in a `with`: begun on disk when entered, ended there when left, also by an error."""
+
+    def __init__(self, operation: Operation, path: Path) -> None:
+        self._operation = operation
+        self._path = path
+
+    def __enter__(self) -> Pen:
+        self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
+        self._pen = Pen(self._operation, self._file)
+        _write(self._file, {"operation": asdict(self._operation)})
+        _settle(self._file)
+        return self._pen
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        told = {"ended": "done"} if error is None else {"ended": "failed", "error": repr(error)}
+        _write(self._file, {"result": self._pen.result | told})
+        _settle(self._file)
+        self._file.close()
+
+
+def _lines(path: Path) -> Iterable[dict[str, Any]]:
+    """The lines that are whole: the last one may have been cut off by a power failure."""
+    with path.open() as file:
+        for text in file:
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(line, dict):
+                yield line
+
+
+def _write(file: IO[str], line: dict[str, Any]) -> None:
+    file.write(json_text(line) + "\n")
+
+
+def _settle(file: IO[str]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.getuid())

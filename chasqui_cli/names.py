@@ -1,0 +1,57 @@
+"""Queue names that were found before, kept on disk per server: completion needs them at once, and a search among a
+million keys need not be made twice.
+
+What is kept is a convenience: a file that cannot be read is as good as none, and one that cannot be written does no harm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What was found at `at_ms`, among so many keys."""
+
+    at_ms: int
+    keys: int
+    queues: tuple[str, ...]
+
+
+class NameCache:
+    """The names of one server's queues. `place`: where caches live, None for nowhere."""
+
+    def __init__(self, place: Path | None, url: str) -> None:
+        # The URL may hold a password; its digest tells servers apart and nothing else.
+        digest = hashlib.sha256(url.encode(errors="surrogateescape")).hexdigest()[:24]
+        self._path = place / "names" / f"{digest}.json" if place else None
+
+    def read(self) -> Names | None:
+        """What is kept, if anything is."""
+        if self._path is None:
+            return None
+        try:
+            kept = json.loads(self._path.read_text())
+            return Names(int(kept["at_ms"]), int(kept["keys"]), tuple(map(str, kept["queues"])))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, at_ms: int, keys: int, queues: Sequence[str]) -> None:
+        """Keep what was found. Written beside and moved into place, so that no reader sees half of it."""
+        if self._path is None:
+            return
+        beside = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            beside.write_text(json.dumps({"at_ms": at_ms, "keys": keys, "queues": list(queues)}))
+            beside.replace(self._path)
+        except OSError:
+            return

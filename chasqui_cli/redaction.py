@@ -1,0 +1,65 @@
+"""Values that look like secrets, covered: a payload on a screen or in a file is read by more people than the job was for.
+
+Keys decide, by the words in them; text that carries its own password (a URL, a bearer token) is covered too. Bytes
+that cannot be read are left alone: what they are is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+COVER = "«redacted»"
+
+_SECRET_WORDS = {
+    "password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "authorization", "auth", "apikey",
+    "credential", "credentials", "cookie", "card", "cardnumber", "creditcard", "cvv", "cvc", "pan", "iban", "ssn",
+    "pin", "otp", "privatekey", "accesskey", "secretkey", "signature", "jwt", "bearer",
+}  # fmt: skip
+_SECRET_PAIRS = {("api", "key"), ("private", "key"), ("access", "key"), ("secret", "key"), ("card", "number")}
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_IN_TEXT = (
+    (re.compile(r"([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^@\s/]+(@)", re.IGNORECASE), rf"\1{COVER}\2"),
+    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {COVER}"),
+)
+
+
+def redacted(value: Any) -> Any:
+    """The value with its secrets covered."""
+    if isinstance(value, dict):
+        return {key: _covered(key, item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item) for item in value]
+    return _text(value) if isinstance(value, str) else _pairs(value)
+
+
+def holds_secrets(value: Any) -> bool:
+    """Whether anything in it would be covered."""
+    return bool(redacted(value) != value)
+
+
+def _covered(key: Any, item: Any) -> Any:
+    return COVER if item not in (None, "", [], {}) and _is_secret(key) else redacted(item)
+
+
+def _is_secret(key: Any) -> bool:
+    if not isinstance(key, str):
+        return False
+    words = [word.lower() for word in _WORDS.findall(key)]
+    pairs = set(pairwise(words))
+    return not _SECRET_WORDS.isdisjoint([*words, "".join(words)]) or not _SECRET_PAIRS.isdisjoint(pairs)
+
+
+def _text(text: str) -> str:
+    for pattern, cover in _IN_TEXT:
+        text = pattern.sub(cover, text)
+    return text
+
+
+def _pairs(value: Any) -> Any:
+    """A map whose keys are no plain texts comes off the wire as pairs."""
+    pairs = getattr(value, "pairs", None)
+    return (
+        type(value)(tuple((key, _covered(key, item)) for key, item in pairs)) if pairs is not None else value
+    )

@@ -1,0 +1,44 @@
+"""A verb's connection: the link it was given, and the engine's asks run over it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chasqui import Commands, Flow, Link
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Session:
+    """Runs asks. `run` first finds out, once, what the server can do; `look` is for asks that need not know."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    @cached_property
+    def commands(self) -> Commands:
+        """How to say things to this server."""
+        from chasqui import Commands
+
+        return Commands(self.link.features())
+
+    def run(self, ask: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
+        """Ask, and return the answer."""
+        return self.link.run(ask(self.commands, *args, **named))
+
+    def look(self, ask: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
+        """Ask what is said alike to every server, without finding out first what this one can do."""
+        from chasqui import Commands, plain_features
+
+        return self.link.run(ask(Commands(plain_features()), *args, **named))
+
+    def now_ms(self) -> int:
+        """The server's time."""
+        from chasqui import snapshot
+
+        return self.look(snapshot.now)
