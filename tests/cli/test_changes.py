@@ -1,0 +1,85 @@
+"""Whoever changes things is asked, on a real terminal; where nobody is, nothing happens without a flag."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chasqui.errors import Refused
+from chasqui_cli.changes import Change, Plan, agreed
+from chasqui_cli.columns import column
+
+FEW = Plan(
+    "purge", "emails", "dead letters", [{"id": "a\x1b[2J"}], [column("id")], "--name x", ["gone for good"]
+)
+MANY = Plan("purge", "emails", "dead letters", [{"id": str(n)} for n in range(101)], [column("id")])
+
+Typed = Callable[[str], None]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
+    """Gives the process a terminal, and types on it. Each time anew: pytest takes the streams back between phases."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "r+b", buffering=0) as raw, io.TextIOWrapper(raw, write_through=True) as both:
+
+        def typed(text: str) -> None:
+            monkeypatch.setattr(sys, "stdin", both)
+            monkeypatch.setattr(sys, "stderr", both)
+            os.write(ours, text.encode())
+
+        yield typed
+    os.close(ours)
+
+
+def test_with_nobody_there_nothing_is_done_without_yes() -> None:
+    with pytest.raises(Refused) as refused:
+        agreed(FEW, Change(), protected=False)
+    assert "--yes" in (refused.value.hint or "")
+    agreed(FEW, Change(yes=True), protected=False)
+    agreed(MANY, Change(yes=True), protected=False)
+
+
+def test_few_want_a_yes_and_many_the_queues_name(terminal: Typed) -> None:
+    terminal("y\n")
+    agreed(FEW, Change(), protected=False)
+    terminal("\n")
+    with pytest.raises(Refused, match="declined"):
+        agreed(FEW, Change(), protected=False)
+    terminal("y\n")
+    with pytest.raises(Refused, match="not the queue's name"):
+        agreed(MANY, Change(), protected=False)
+    terminal("emails\n")
+    agreed(MANY, Change(), protected=False)
+
+
+def test_a_protected_context_wants_the_name_whatever_else_is_said(terminal: Typed) -> None:
+    with pytest.raises(Refused) as refused:
+        agreed(FEW, Change(yes=True), protected=True)
+    assert "--confirm emails" in (refused.value.hint or "")
+    agreed(FEW, Change(confirm="emails"), protected=True)
+    terminal("emails\n")
+    agreed(FEW, Change(), protected=True)
+
+
+def test_the_preview_tells_how_many_why_and_what_follows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from chasqui_cli.output import Look
+
+    FEW.show(Look())
+    told = capsys.readouterr().err
+    assert told.splitlines() == [
+        "purge 1 dead letters of emails",
+        "  chosen by: --name x",
+        "  · a\\x1b[2J",
+        "  gone for good",
+    ]
+    MANY.show(Look())
+    assert "… and 96 more" in capsys.readouterr().err

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from chasqui import Pairs
+from chasqui_cli.redaction import COVER, holds_secrets, redacted
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["password", "PASSWORD", "userPassword", "db_password", "api_key", "apiKey", "API-KEY", "access_token", "Authorization",
+     "card_number", "ssn", "client_secret", "X-Auth-Token", "privateKey", "cvv"],
+)  # fmt: skip
+def test_values_under_secret_names_are_covered_however_the_name_is_written(key: str) -> None:
+    assert redacted({key: "hunter2"}) == {key: COVER}
+    assert redacted({"deep": [{key: {"a": 1}}]}) == {"deep": [{key: COVER}]}
+
+
+@pytest.mark.parametrize("key", ["to", "author", "passenger", "cardinal", "keynote", "monkey"])
+def test_names_that_only_look_similar_are_not(key: str) -> None:
+    assert redacted({key: "x"}) == {key: "x"}
+
+
+def test_text_that_carries_its_own_secret_is_covered() -> None:
+    assert redacted("redis://u:hunter2@db:6379/0") == f"redis://u:{COVER}@db:6379/0"
+    assert redacted({"h": "Bearer abcdefgh.ijklmnop"}) == {"h": f"Bearer {COVER}"}
+    assert redacted("see https://example.com/a:b@c") == "see https://example.com/a:b@c"
+
+
+def test_nothing_else_changes() -> None:
+    whole = {"a": [1, None, True, b"\x00", 1.5], "b": {"c": "x"}, "empty": {"password": ""}}
+    assert redacted(whole) == whole
+    assert not holds_secrets(whole)
+    assert holds_secrets({"x": [{"token": "t"}]})
+
+
+def test_maps_with_odd_keys_are_covered_too() -> None:
+    covered = redacted(Pairs(((1, "x"), ("token", "t"))))
+    assert covered.pairs == ((1, "x"), ("token", COVER))
