@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Verdict = Literal["run", "retries_exhausted", "crashed"]
 
+BENEFIT = 2
+"""So many more starts has a job whose guilt is in doubt. By then chance explains nothing any more."""
+
 
 def run_number(attempt: int) -> int:
     """The run under way, from 1: told in active, completed and failed events, and in dlq after a failure."""
@@ -42,16 +45,26 @@ def is_last(attempt: int, most: int) -> bool:
     return run_number(attempt) >= most
 
 
-def on_arrival(attempt: int, delivered_before: int, most: int, crash_limit: int) -> Verdict:
+def on_arrival(attempt: int, starts: int, most: int, crash_limit: int) -> Verdict:
     """Whether a delivered job may run.
 
-    Failed runs are counted by the envelope, and only they use up attempts. `delivered_before` counts
-    deliveries of this same entry that ended without a verdict: crashes of a worker, not faults of the job. A
-    job that takes its worker down every time must still end, so these have a limit of their own.
+    Failed runs are counted by the envelope, and only they use up attempts. `starts` counts runs of this same entry
+    that ended without a verdict: crashes of a worker, not faults of the job. A job that takes its worker down every
+    time must still end, so these have a limit of their own.
     """
     if run_number(attempt) > most:
         return "retries_exhausted"
-    return "crashed" if delivered_before >= crash_limit else "run"
+    return "crashed" if starts >= crash_limit else "run"
+
+
+def is_in_doubt(starts: int, deaths: int, crash_limit: int) -> bool:
+    """Whether a job that is about to be buried as crashed may be a bystander after all.
+
+    `deaths`: how many workers died lately, with it or without. Where most of them died without it, something else
+    kills workers, and that may as well have struck while this job ran. The benefit of the doubt ends somewhere: a job
+    that kills among others that do would go on for ever.
+    """
+    return deaths > 2 * starts and starts < crash_limit + BENEFIT
 
 
 def reference_runs(attempt: int, delivered_before: int, most: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from chasqui.errors import ServerError
 from chasqui.server.call import Call
-from chasqui.server.commands import Commands, Delivery, Entry, Fire, Fired, Group, Lease, scored, time_ms
+from chasqui.server.commands import Commands, Entry, Fire, Fired, Group, Lease, scored, time_ms
 from chasqui.server.features import Features
 from chasqui.wire.keys import Keys
 from tests import golden
@@ -87,10 +87,9 @@ def test_storing_a_result_says_what_the_reference_says(
     golden.walk("result", check, record_property)
 
 
-def test_reading_says_what_the_reference_says() -> None:
-    flow = NATIVE.read_group(MAIL, "default", "c-1", count=64, claim_idle_ms=30_000, block_ms=5000)
-    _, [[call]] = play_through(flow, [[None]])
-    said = f"XREADGROUP GROUP default c-1 COUNT 64 BLOCK 5000 CLAIM 30000 STREAMS {STREAM} >"
+def test_reading_what_is_new_says_what_the_reference_says_but_claims_nothing() -> None:
+    call = NATIVE.read_new(MAIL, "default", "c-1", block_ms=5000).call(64)
+    said = f"XREADGROUP GROUP default c-1 COUNT 64 BLOCK 5000 STREAMS {STREAM} >"
     assert [str(word) for word in call.words] == said.split()
     assert (call.block_ms, call.keys) == (5000, (STREAM,))
 
@@ -105,7 +104,7 @@ def test_settling_says_what_the_reference_says() -> None:
     [
         (STAND_INS.add_entry(MAIL, "p", "job", ["d", b""]), "add_once"),
         (STAND_INS.settle(MAIL, "default", ["1-0"]), "ack_delete"),
-        (next(STAND_INS.read_group(MAIL, "default", "c", count=1, claim_idle_ms=1))[0], "read_ready"),
+        (STAND_INS.read_ready(MAIL, "default", "c", claim_idle_ms=1).call(1), "scan_ready"),
     ],
 )
 def test_a_server_without_the_new_words_gets_a_script(call: Call, script: str) -> None:
@@ -116,32 +115,26 @@ def test_a_server_without_the_new_words_gets_a_script(call: Call, script: str) -
 
 
 ROWS = [[b"1-0", [b"d", b"x"], 1500, 2], [b"2-0", [b"d", b"y"], 0, 0]]
-DELIVERIES = [Delivery(b"1-0", [b"d", b"x"], 1500, 2), Delivery(b"2-0", [b"d", b"y"])]
 
 
 @pytest.mark.parametrize(
     "reply", [[[STREAM.encode(), ROWS]], {STREAM.encode(): ROWS}], ids=["resp2", "resp3"]
 )
-def test_a_native_read_is_one_round_trip(reply: object) -> None:
-    flow = NATIVE.read_group(MAIL, "g", "c", count=9, claim_idle_ms=1000, block_ms=50)
-    assert play(flow, [[reply]]) == (DELIVERIES, 1)
+def test_new_entries_are_taken_out_of_either_protocols_reply(reply: object) -> None:
+    assert NATIVE.read_new(MAIL, "g", "c", block_ms=50).rows(reply) == ROWS
 
 
-def test_a_read_by_stand_in_is_one_round_trip_while_there_is_work() -> None:
-    flow = STAND_INS.read_group(MAIL, "g", "c", count=9, claim_idle_ms=1000, block_ms=50)
-    assert play(flow, [[ROWS]]) == (DELIVERIES, 1)
+def test_a_dry_read_has_no_entries() -> None:
+    assert NATIVE.read_new(MAIL, "g", "c", block_ms=50).rows(None) == []
+    assert NATIVE.read_ready(MAIL, "g", "c", claim_idle_ms=1000).rows([]) == []
 
 
-def test_a_read_by_stand_in_blocks_in_a_second_round_trip_when_there_is_none() -> None:
-    flow = STAND_INS.read_group(MAIL, "g", "c", count=9, claim_idle_ms=1000, block_ms=50)
-    value, batches = play_through(flow, [[[]], [[[STREAM.encode(), [[b"2-0", [b"d", b"y"]]]]]]])
-    assert value == [Delivery(b"2-0", [b"d", b"y"], idle_ms=0, delivered_before=0)]
-    assert [batch[0].block_ms for batch in batches] == [None, 50]
-
-
-def test_a_read_that_may_not_block_does_not() -> None:
-    flow = STAND_INS.read_group(MAIL, "g", "c", count=9, claim_idle_ms=1000)
-    assert play(flow, [[[]]]) == ([], 1)
+@pytest.mark.parametrize("commands", [NATIVE, STAND_INS], ids=["native", "stand-in"])
+def test_what_is_ready_is_one_script_that_waits_for_nothing(commands: Commands) -> None:
+    read = commands.read_ready(MAIL, "g", "c", claim_idle_ms=1000)
+    call = read.call(9)
+    assert (call.words[-4:], call.block_ms) == (("g", "c", 9, 1000), None)
+    assert read.rows(ROWS) == ROWS
 
 
 # Other flows and values

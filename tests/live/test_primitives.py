@@ -165,10 +165,9 @@ def test_a_group_is_made_from_the_first_entry_and_only_once(everywhere: Everywhe
     def story(b: Bench) -> Any:
         b.add(b"waiting since before")
         made = [b.run(b.commands.ensure_group(b.keys, GROUP)) for _ in range(2)]
-        read = b.run(b.commands.read_group(b.keys, GROUP, "ada", count=9, claim_idle_ms=1000))
-        return [made, [delivery.fields for delivery in read]]
+        return [made, read(b, "ada")]
 
-    assert everywhere(story).told == [[True, False], [["d", "waiting since before"]]]
+    assert everywhere(story).told == [[True, False], [["waiting since before", False, 0]]]
 
 
 def test_a_group_cannot_be_made_on_something_else(everywhere: Everywhere) -> None:
@@ -181,12 +180,11 @@ def test_a_group_cannot_be_made_on_something_else(everywhere: Everywhere) -> Non
     assert everywhere(story).left == {"stream": "no stream"}
 
 
-def read(b: Bench, consumer: str, count: int = 10, idle_ms: int = 60_000, block_ms: int | None = None) -> Any:
+def read(b: Bench, consumer: str, count: int = 10, idle_ms: int = 60_000) -> Any:
     """What a consumer is given; idle times are volatile, so only whether there was one is told."""
-    flow = b.commands.read_group(
-        b.keys, GROUP, consumer, count=count, claim_idle_ms=idle_ms, block_ms=block_ms
-    )
-    return [[d.fields[1], d.idle_ms >= idle_ms, d.delivered_before] for d in b.run(flow)]
+    reading = b.commands.read_ready(b.keys, GROUP, consumer, claim_idle_ms=idle_ms)
+    rows = reading.rows(b.do(reading.call(count)))
+    return [[fields[1], idle >= idle_ms, starts] for _, fields, idle, starts in rows]
 
 
 def test_reading_gives_abandoned_entries_with_their_history_and_then_new_ones(everywhere: Everywhere) -> None:
@@ -201,13 +199,13 @@ def test_reading_gives_abandoned_entries_with_their_history_and_then_new_ones(ev
     outcome = everywhere(story)
     assert outcome.told == [
         [["abandoned", True, 1], ["new", False, 0]],
-        [["abandoned", True, 2]],
+        [["abandoned", True, 1]],
         [],
     ]
     assert outcome.left["stream"]["groups"] == {
         GROUP: {
             "consumers": ["ada", "bob", "cyd"],
-            "pending": [[1, "cyd", 3], [2, "ada", 1], [3, "bob", 1]],
+            "pending": [[1, "cyd", 1], [2, "ada", 1], [3, "bob", 1]],
         }
     }
 
@@ -233,13 +231,24 @@ def test_reading_passes_over_deleted_entries_however_many_and_leaves_their_rows(
 
     outcome = everywhere(story)
     assert outcome.told == [[["149", True, 1]], 149]
-    assert outcome.left["stream"]["groups"][GROUP]["pending"] == [[1, "bob", 2]]
+    assert outcome.left["stream"]["groups"][GROUP]["pending"] == [[1, "bob", 1]]
 
 
-def test_reading_waits_no_longer_than_told_and_makes_the_consumer_known(everywhere: Everywhere) -> None:
+def test_what_was_handed_back_unstarted_counts_from_its_next_reading_on(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        [unstarted] = b.deliver(b"unstarted")
+        b.do(b.commands.hand_back(b.keys, GROUP, "ada", {unstarted: 0}))
+        first = read(b, "bob")
+        b.make_idle(unstarted, 70_000)
+        return [first, read(b, "cyd"), b.pending(unstarted)[3]]
+
+    assert everywhere(story).told == [[["unstarted", True, 0]], [["unstarted", True, 1]], 1]
+
+
+def test_a_dry_reading_makes_the_consumer_known(everywhere: Everywhere) -> None:
     def story(b: Bench) -> Any:
         b.run(b.commands.ensure_group(b.keys, GROUP))
-        return read(b, "ada", block_ms=20)
+        return read(b, "ada")
 
     outcome = everywhere(story)
     assert outcome.told == []

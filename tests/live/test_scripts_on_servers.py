@@ -49,8 +49,13 @@ def add_unique(b: Bench) -> Call:
 def read_ready(b: Bench) -> Call:
     b.make_idle(b.deliver(b"1")[0], 70_000)
     b.add(b"2")
-    [call] = next(STAND_INS.read_group(b.keys, GROUP, "bob", count=9, claim_idle_ms=60_000))
-    return call
+    return b.commands.read_ready(b.keys, GROUP, "bob", claim_idle_ms=60_000).call(9)
+
+
+def scan_ready(b: Bench) -> Call:
+    b.make_idle(b.deliver(b"1")[0], 70_000)
+    b.add(b"2")
+    return STAND_INS.read_ready(b.keys, GROUP, "bob", claim_idle_ms=60_000).call(9)
 
 
 def ack_delete(b: Bench) -> Call:
@@ -183,12 +188,16 @@ CASES = {
     "remove_repeat": Case(remove_repeat, ("repeat",)),
     "renew": Case(renew, ("stream",)),
     "replay_dead": Case(replay_dead, ("stream", "dlq")),
+    "scan_ready": Case(scan_ready, ("stream",)),
     "schedule_all": Case(schedule_all, ("delayed",)),
     "schedule_once": Case(schedule_once, ("delayed",)),
     "settle_mine": Case(settle_mine, ("stream",)),
     "take_lease": Case(take_lease, ("promoter_lock",)),
     "upsert_repeat": Case(upsert_repeat, ("repeat",)),
 }
+
+STANDS_IN = {"read_ready": "scan_ready"}
+"""What is said instead where a script needs a word that the server has not."""
 
 WRONG = [(name, key) for name, case in CASES.items() for key in case.depends_on]
 
@@ -201,7 +210,7 @@ def test_every_script_has_a_case() -> None:
 def test_running_a_script_twice_is_running_it_once(everywhere: Everywhere, name: str) -> None:
     def story(b: Bench) -> bool:
         call = CASES[name].build(b)
-        assert call.script == name
+        assert call.script in {name, STANDS_IN.get(name)}
         before = b.dump()
         b.do(call)
         once, marks = b.dump(), b.marks()

@@ -231,10 +231,36 @@ async def test_a_job_that_no_worker_survived_is_buried_as_crashed(shop: Workshop
     await shop.drain(do_nothing)
     [letter] = shop.dead()
     assert (letter.reason, letter.name, envelope.decode(letter.d).id) == ("crashed", "mail", "crashed")
-    assert letter.detail == "delivered 3 times, and no worker lived to tell what came of it"
+    assert letter.detail == "started 3 times, and no worker lived to tell what came of it"
     [dlq] = shop.events("crashed")
     assert (dlq.kind, dlq.attempt, dlq.reason) == ("dlq", 1, "crashed")
     assert shop.kinds("innocent") == ["active", "completed"]
+
+
+@pytest.mark.parametrize(("starts", "is_spared"), [(3, True), (4, True), (5, False)])
+async def test_a_job_has_the_benefit_of_the_doubt_while_workers_die_without_it(
+    shop: Workshop, starts: int, is_spared: bool
+) -> None:
+    suspect = shop.add("suspect")
+    await CLOCK.sleep(0.01)  # who died before the job was added is no witness
+    shop.abandon(suspect, deliveries=starts)
+    for number in range(20):
+        shop.bench.say("XGROUP", "CREATECONSUMER", shop.bench.keys.stream, GROUP, f"killed-{number}")
+    await CLOCK.sleep(0.1)  # a lease and more
+    await shop.drain(do_nothing, claim_min_idle_ms=50)
+    assert [letter.reason for letter in shop.dead()] == ([] if is_spared else ["crashed"])
+    assert shop.kinds("suspect") == (["active", "completed"] if is_spared else ["dlq"])
+
+
+async def test_workers_that_died_before_a_job_was_added_cast_no_doubt_on_its_guilt(shop: Workshop) -> None:
+    shop.bench.run(shop.bench.commands.ensure_group(shop.bench.keys, GROUP))
+    for number in range(20):
+        shop.bench.say("XGROUP", "CREATECONSUMER", shop.bench.keys.stream, GROUP, f"killed-{number}")
+    await CLOCK.sleep(0.1)
+    shop.abandon(shop.add("guilty"), deliveries=3)
+    await CLOCK.sleep(0.06)
+    await shop.drain(do_nothing, claim_min_idle_ms=50)
+    assert shop.kinds("guilty") == ["dlq"]
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "plain"])

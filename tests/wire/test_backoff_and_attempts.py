@@ -96,7 +96,7 @@ def test_a_job_may_say_how_often_it_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempt", "delivered_before", "most", "verdict"),
+    ("attempt", "starts", "most", "verdict"),
     [
         (0, 0, 1, "run"),
         (0, 0, 0, "retries_exhausted"),
@@ -109,9 +109,9 @@ def test_a_job_may_say_how_often_it_runs() -> None:
     ],
 )
 def test_at_the_door_failures_and_crashes_are_counted_apart(
-    attempt: int, delivered_before: int, most: int, verdict: str
+    attempt: int, starts: int, most: int, verdict: str
 ) -> None:
-    assert attempts.on_arrival(attempt, delivered_before, most, Retry().crash_limit) == verdict
+    assert attempts.on_arrival(attempt, starts, most, Retry().crash_limit) == verdict
 
 
 def test_a_job_that_kills_every_worker_ends_where_the_reference_lets_it_go_on() -> None:
@@ -135,3 +135,13 @@ def test_a_result_never_expires_early() -> None:
     assert [result_value.ttl_seconds(ms) for ms in (1, 1000, 1001, 3_600_000)] == [1, 1, 2, 3600]
     with pytest.raises(ArgumentError, match="result_ttl_ms must be positive; got 0"):
         result_value.ttl_seconds(0)
+
+
+@pytest.mark.parametrize(
+    ("starts", "deaths", "doubt"),
+    [(3, 3, False), (3, 6, False), (3, 7, True), (4, 9, True), (5, 1000, False)],
+)
+def test_guilt_is_in_doubt_while_most_workers_die_without_the_job_but_not_for_ever(
+    starts: int, deaths: int, doubt: bool
+) -> None:
+    assert attempts.is_in_doubt(starts, deaths, Retry().crash_limit) is doubt

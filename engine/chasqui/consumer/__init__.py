@@ -71,13 +71,22 @@ class Consumer:
         self._options = options
         self._clock = clock
         self._office = office = Office(commands, keys, options.group, consumer_id)
-        self._holdings = holdings = Holdings(options.claim_min_idle_ms / 1000)
+        lease_ms = options.claim_min_idle_ms
+        self._holdings = holdings = Holdings(lease_ms / 1000)
         self._buffer: deque[Delivered] = deque()
         self._teller = Teller(commands, keys, options.events_cap, clock)
         door = Door(make_job, retry, options.max_payload_bytes)
         self._verdicts = Verdicts(link, office, holdings, clock, self._group, self._tell, self._look)
         self._suspects = Suspects(
-            link, office, holdings, self._verdicts, clock, retry.crash_limit, self._start_suspect
+            link,
+            office,
+            holdings,
+            self._verdicts,
+            clock,
+            door,
+            retry.crash_limit,
+            lease_ms,
+            self._start_suspect,
         )
         self._outbox = Outbox(link, office, holdings, self._verdicts, clock, self._look)
         self._outcomes = outcomes = Outcomes(
@@ -97,7 +106,6 @@ class Consumer:
             office,
             holdings,
             self._suspects,
-            self._verdicts,
             options,
             clock,
             arrived=self._arrived,
@@ -109,9 +117,9 @@ class Consumer:
             office,
             clock,
             every_ms=options.housekeeping_ms,
-            dead_after_ms=max(options.dead_consumer_ms, options.claim_min_idle_ms),
+            dead_after_ms=max(options.dead_consumer_ms, 2 * lease_ms),  # a lease long the dead are evidence
         )
-        beat_ms = options.heartbeat_ms or max(1, options.claim_min_idle_ms // 3)
+        beat_ms = options.heartbeat_ms or max(1, lease_ms // 3)
         self._heartbeat = Heartbeat(
             open_link, office, holdings, clock, beat_ms / 1000, asyncio.get_running_loop()
         )

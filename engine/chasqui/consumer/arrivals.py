@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
     @property
     def delivered_before(self) -> int:
-        """How often the entry was delivered before without an outcome."""
+        """How many starts of the entry before this one had no outcome."""
         return delivered_before(self.row)
 
     @property
@@ -56,18 +56,23 @@ class Misfit(NamedTuple):
 
 
 def delivered_before(row: Row) -> int:
-    """How often an entry was delivered before this time; 0 where nobody asked for entries that were."""
+    """How many deliveries of an entry count so far, which is starts: its first delivery, because nobody is asked
+    before a new entry starts, and every start of it as a suspect. 0 for a new one.
+    """
     return row[3] if len(row) > 2 else 0
 
 
 class Door:
-    """The rules of one worker. `make_job` is how its handler wants to see a job."""
+    """The rules of one worker. `make_job` is how its handler wants to see a job. `spared`: entries that may start once
+    more although their starts are used up.
+    """
 
     def __init__(self, make_job: Callable[..., Any], retry: Retry, max_bytes: int) -> None:
         self._make_job = make_job
         self._retry = retry
         self._max_bytes = max_bytes
         self.opened = usual.opener(make_job, max_bytes, retry.max_attempts)
+        self.spared: set[bytes] = set()
 
     def admit(self, row: Row) -> Any:
         """The job in an entry, or a `Misfit`. The usual one quickly; everything else gets a closer look."""
@@ -85,11 +90,11 @@ class Door:
             job = envelope.decode(entry.d, self._max_bytes)
         except WireError as fault:
             return Misfit(row, Reason.DECODE_FAILED, str(fault))
-        delivered = delivered_before(row)
+        starts = delivered_before(row)
         most = attempts.max_attempts(job.retry, self._retry)
-        verdict = attempts.on_arrival(job.attempt, delivered, most, self._retry.crash_limit)
-        if verdict == "crashed":
-            told = f"delivered {delivered} times, and no worker lived to tell what came of it"
+        verdict = attempts.on_arrival(job.attempt, starts, most, self._retry.crash_limit)
+        if verdict == "crashed" and row[0] not in self.spared:
+            told = f"started {starts} times, and no worker lived to tell what came of it"
             return Misfit(row, Reason.CRASHED, told, job.id, attempts.run_number(job.attempt))
         if verdict == "retries_exhausted":
             return Misfit(row, Reason.RETRIES_EXHAUSTED, None, job.id, job.attempt)

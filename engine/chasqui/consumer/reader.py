@@ -6,10 +6,9 @@ What an entry holds is not looked at here, and nothing is settled.
 from __future__ import annotations
 
 import asyncio
-from itertools import cycle
 from typing import TYPE_CHECKING
 
-from chasqui.consumer.verdicts import Recount, waited
+from chasqui.consumer.verdicts import waited
 from chasqui.errors import ServerError
 from chasqui.loops import Loop, Turn
 from chasqui.server.commands import PendingEntry
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from chasqui.consumer.holdings import Batch, Holdings, Row
     from chasqui.consumer.outcomes import Outcomes
     from chasqui.consumer.suspects import Suspects
-    from chasqui.consumer.verdicts import Office, Verdicts
+    from chasqui.consumer.verdicts import Office
     from chasqui.loops import LoopState
     from chasqui.options import Worker
     from chasqui.server.call import Flow, Reply
@@ -37,8 +36,8 @@ ENOUGH = 64
 BESIDES_S = 0.00001
 SAMPLE = 4
 PAGE = 1000
-NOT_CLAIMING_MS = 200
-"""The longest wait of a read that claims nothing: there are suspects enough now, but not for long."""
+CLAIM_EVERY_MS = 250
+"""How often to look for entries that others left: a read that waits for new ones waits no longer than this."""
 
 
 class Reader:
@@ -50,7 +49,6 @@ class Reader:
         office: Office,
         holdings: Holdings,
         suspects: Suspects,
-        verdicts: Verdicts,
         options: Worker,
         clock: Clock,
         arrived: Callable[[Sequence[Row], Batch], None],
@@ -61,14 +59,13 @@ class Reader:
         self._office = office
         self._holdings = holdings
         self._suspects = suspects
-        self._verdicts = verdicts
         self._options = options
         self._clock = clock
         self._arrived = arrived
         self._dried_up = dried_up
         self._pace = Pace(options, clock, outcomes)
-        self._reads, self._plain = self._ways()
-        self._claiming = cycle(self._reads)
+        self._ready, self._new = self._ways()
+        self._claim_due = 0.0
         self._line: StreamLine | None = None
         self._in_flight = 0
         self._promised = 0
@@ -123,8 +120,10 @@ class Reader:
             self._ask(self._line, min(half, self._options.read_count or MOST_AT_ONCE))
 
     def _ask(self, line: StreamLine, count: int) -> None:
-        read = next(self._claiming) if self._suspects.has_room else self._plain
         asked = self._clock.mono()
+        read = self._new
+        if self._suspects.has_room and (asked >= self._claim_due or self._options.burst):
+            read, self._claim_due = self._ready, asked + CLAIM_EVERY_MS / 1000
         self._in_flight += 1
         self._promised += count
         self.is_dry = False
@@ -157,8 +156,7 @@ class Reader:
         self._flowing = True
         self.is_dry = self.drained_due = False
         if len(rows[0]) > 2 and rows[0][2]:
-            # Abandoned ones: there may be more, so claim again before waiting for new ones.
-            self._claiming = cycle(self._reads)
+            self._claim_due = 0.0  # abandoned ones: there may be more
         suspects = [row for row in rows if row[3]] if len(rows[0]) > 2 else []
         if suspects:
             rows = [row for row in rows if not row[3]]
@@ -171,11 +169,10 @@ class Reader:
             self._arrived(rows, self._holdings.take(rows, asked))
 
     def _take_again(self, rows: Sequence[Row]) -> None:
-        """Our own lease had lapsed and nobody else came: we hold these already, and go on. No delivery counts."""
+        """Our own lease had lapsed and nobody else came: we hold these already, and go on."""
         if rows:
             self._loop.count("lapsed", len(rows))
             self._holdings.lost.difference_update([row[0] for row in rows])
-            self._verdicts.add(Recount({row[0]: row[3] for row in rows}))
 
     async def _open(self) -> None:
         again = self._problem is not None
@@ -206,18 +203,15 @@ class Reader:
         office = self._office
         await self._link.run(office.commands.ensure_group(office.keys, office.group))
 
-    def _ways(self) -> tuple[tuple[Read, ...], Read]:
+    def _ways(self) -> tuple[Read, Read]:
         """How to ask. No wait is longer than a third of a lease: it would eat up what is surely ours."""
         office, options = self._office, self._options
-        block_ms = (
-            None if options.burst else max(1, min(options.read_block_ms, options.claim_min_idle_ms // 3))
-        )
+        longest_ms = min(options.read_block_ms, options.claim_min_idle_ms // 3, CLAIM_EVERY_MS)
         who = (office.keys, office.group, office.consumer)
-        claiming = office.commands.reads_in_turn(
-            *who, claim_idle_ms=options.claim_min_idle_ms, block_ms=block_ms
+        return (
+            office.commands.read_ready(*who, claim_idle_ms=options.claim_min_idle_ms),
+            office.commands.read_new(*who, block_ms=None if options.burst else max(1, longest_ms)),
         )
-        plain_ms = None if block_ms is None else min(block_ms, NOT_CLAIMING_MS)
-        return claiming, office.commands.read_new(*who, block_ms=plain_ms)
 
 
 class Pace:
@@ -257,7 +251,10 @@ class Pace:
 
 
 def _strays_given_back(office: Office, holdings: Holdings, since_ms: int) -> Flow[None]:
-    """What was pending before we began belongs to an earlier life under the same name: that one may have crashed."""
+    """What was pending before we began belongs to an earlier life under the same name: that one may have crashed.
+
+    A first delivery that did not arrive counts nothing; a claim has raised no count, so there is none to take back.
+    """
     after = None
     while True:
         [rows] = yield [
@@ -267,7 +264,7 @@ def _strays_given_back(office: Office, holdings: Holdings, since_ms: int) -> Flo
         ]
         pending = PendingEntry.list_of(rows)
         strays = {
-            entry.entry_id: entry.deliveries - 1
+            entry.entry_id: entry.deliveries if entry.deliveries > 1 else 0
             for entry in pending
             if entry.entry_id not in holdings.held and entry.idle_ms < since_ms
         }

@@ -177,26 +177,6 @@ class HandBack:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Recount:
-    """These stay with us, and so many deliveries of each count."""
-
-    deliveries: Mapping[bytes, int]
-
-    @property
-    def entry_ids(self) -> Iterable[bytes]:
-        """None that we would let go."""
-        return ()
-
-    def call(self, office: Office) -> Call:
-        """Say the counts of those that are still ours."""
-        return office.commands.recount(office.keys, office.group, office.consumer, self.deliveries)
-
-    def news(self, reply: Reply) -> Event | None:
-        """Nothing happened to anybody."""
-        return None
-
-
 class Verdicts:
     """Carries verdicts out, many in one round trip. One that cannot be carried out now stays until it can."""
 

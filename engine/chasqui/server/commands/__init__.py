@@ -15,7 +15,6 @@ from chasqui.server.commands.reads import Reads
 from chasqui.server.commands.repeats import Repeats
 from chasqui.server.commands.values import (
     Consumer,
-    Delivery,
     Entry,
     Fire,
     Fired,
@@ -35,7 +34,6 @@ __all__ = [
     "After",
     "Commands",
     "Consumer",
-    "Delivery",
     "Due",
     "Entry",
     "Fire",

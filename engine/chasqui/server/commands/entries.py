@@ -1,6 +1,7 @@
 """Builders for a job's stay in the stream: added, delivered, kept, settled. What comes before and after lies beside.
 
-The three differences between servers end in this file: IDMP, CLAIM and XACKDEL, each native or by a script.
+The three differences between servers end in this file: IDMP and XACKDEL, each native or by a script, and CLAIM, used by
+one script and gone without by another.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from chasqui.errors import ServerError
 from chasqui.server.call import Call, Flow, Reply, Word
 from chasqui.server.commands.caps import NO_CAP, REMEMBER_ADDED_S, trimming
-from chasqui.server.commands.values import Delivery
 from chasqui.server.scripts import script
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ RELEASED = "released"
 
 LONG_IDLE_MS = 1_000_000_000
 """More than any claim waits for, so an entry with it is claimed at once."""
-
-STAND_IN_BLOCK_MS = 500
-"""The longest wait where waiting and claiming are two calls: how late a dead worker's jobs may be found."""
 
 
 class Read(Protocol):
@@ -109,49 +106,17 @@ class Entries:
             raise reply
         return not isinstance(reply, ServerError)
 
-    def read_group(
-        self,
-        keys: Keys,
-        group: str,
-        consumer: str,
-        *,
-        count: int,
-        claim_idle_ms: int,
-        block_ms: int | None = None,
-    ) -> Flow[list[Delivery]]:
-        """Entries for this consumer: those others left idle first, then new ones; waits only if there is none.
+    def read_ready(self, keys: Keys, group: str, consumer: str, *, claim_idle_ms: int) -> Read:
+        """What to say to be given what others left idle, then new entries, without waiting.
 
-        The stand-in for CLAIM waits for new entries only: what is abandoned meanwhile comes with the next read,
-        so where it is used `block_ms` also bounds how late a dead worker's jobs are found.
+        Being claimed is no start: the delivery count of an entry stays as it was. `recount` raises it.
         """
-        reads = self.reads_in_turn(keys, group, consumer, claim_idle_ms=claim_idle_ms, block_ms=block_ms)
-        for read in reads:
-            [reply] = yield [read.call(count)]
-            if rows := read.rows(reply):
-                return [Delivery(*row) for row in rows]
-            if block_ms is None:
-                break
-        return []
-
-    def reads_in_turn(
-        self, keys: Keys, group: str, consumer: str, *, claim_idle_ms: int, block_ms: int | None
-    ) -> tuple[Read, ...]:
-        """What to say, one after the other and over again, to be given both what others left idle and what is new.
-
-        Where one call can do both and wait meanwhile there is only one; elsewhere a script that cannot wait and a
-        call that waits for new entries take turns.
-        """
-        if self.features.claim:
-            return (_XREADGROUP(keys, group, consumer, block_ms, ("CLAIM", claim_idle_ms)),)
-        waits = block_ms if block_ms is None else min(block_ms, STAND_IN_BLOCK_MS)
-        return (
-            _ReadReady(keys, group, consumer, claim_idle_ms),
-            _XREADGROUP(keys, group, consumer, waits),
-        )
+        name = "read_ready" if self.features.claim else "scan_ready"
+        return _Ready(name, keys, group, consumer, claim_idle_ms)
 
     def read_new(self, keys: Keys, group: str, consumer: str, *, block_ms: int | None) -> Read:
-        """What to say to be given new entries only."""
-        return _XREADGROUP(keys, group, consumer, block_ms)
+        """What to say to be given new entries only, and to wait for them."""
+        return _New(keys, group, consumer, block_ms)
 
     def settle(self, keys: Keys, group: str, entry_ids: Sequence[EntryId]) -> Call:
         """Acknowledge and delete; answers 1 for each entry settled now, -1 for one that was not pending."""
@@ -240,18 +205,18 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class _XREADGROUP:
+class _New:
     keys: Keys
     group: str
     consumer: str
     block_ms: int | None
-    claim: tuple[Word, ...] = ()
 
     def call(self, count: int) -> Call:
         wait = () if self.block_ms is None else ("BLOCK", self.block_ms)
         who = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", count)
-        words = (*who, *wait, *self.claim, "STREAMS", self.keys.stream, ">")
-        return Call(words, keys=(self.keys.stream,), block_ms=self.block_ms)
+        return Call(
+            (*who, *wait, "STREAMS", self.keys.stream, ">"), keys=(self.keys.stream,), block_ms=self.block_ms
+        )
 
     def rows(self, reply: Reply) -> list[Any]:
         """On one stream: a pair of name and entries in RESP2, a mapping in RESP3, None when it is dry."""
@@ -262,7 +227,8 @@ class _XREADGROUP:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadReady:
+class _Ready:
+    script: str
     keys: Keys
     group: str
     consumer: str
@@ -270,7 +236,7 @@ class _ReadReady:
 
     def call(self, count: int) -> Call:
         return script(
-            "read_ready",
+            self.script,
             stream=self.keys.stream,
             group=self.group,
             consumer=self.consumer,

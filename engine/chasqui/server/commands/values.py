@@ -34,16 +34,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """One entry handed to a consumer. Zero deliveries before it: the entry is new, and its idle time is zero too."""
-
-    entry_id: bytes
-    fields: Fields
-    idle_ms: int = 0
-    delivered_before: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Promoted:
     """What one run of the promoter did, and how the delayed set stands after it."""
 

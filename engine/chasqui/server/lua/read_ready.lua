@@ -1,30 +1,20 @@
 -- Hand out what can be had without waiting: entries abandoned by other consumers first, then new ones.
--- Stands in for XREADGROUP CLAIM without BLOCK. Like it, it passes over pending rows whose entry was deleted, and makes
--- the consumer known even when there is nothing to read: an idle worker should be seen.
+-- Being claimed is no start, so the count of an abandoned entry is put back to what it was; one that was handed back
+-- unstarted counts 1 from now on, like a new one. In one script: a worker may be killed at any moment in between.
 -- KEYS: stream
 -- ARGV: group consumer count idle_ms
--- Returns: a list of {entry id, fields, idle ms, deliveries before this one}; new entries carry 0 and 0.
+-- Returns: a list of {entry id, fields, idle ms, deliveries that count so far}; new entries carry 0 and 0.
 local stream = KEYS[1]
 local group, consumer, count, idle_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-redis.call('XGROUP', 'CREATECONSUMER', stream, group, consumer)
-local wanted, ready, from = tonumber(count), {}, '-'
-repeat
-  local rows = redis.call('XPENDING', stream, group, 'IDLE', idle_ms, from, '+', 100)
-  for _, row in ipairs(rows) do
-    local id, idle, delivered = row[1], row[3], row[4]
-    if #ready < wanted and #redis.call('XRANGE', stream, id, id) == 1 then
-      local entry = redis.call('XCLAIM', stream, group, consumer, idle_ms, id)[1]
-      ready[#ready + 1] = {id, entry[2], idle, delivered}
-    end
-    from = '(' .. id
-  end
-until #rows < 100 or #ready == wanted
-
-if #ready < wanted then
-  local streams = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', wanted - #ready, 'STREAMS', stream, '>')
-  for _, entry in ipairs(streams and streams[1][2] or {}) do
-    ready[#ready + 1] = {entry[1], entry[2], 0, 0}
+local streams = redis.call(
+  'XREADGROUP', 'GROUP', group, consumer, 'COUNT', count, 'CLAIM', idle_ms, 'STREAMS', stream, '>'
+)
+local ready = streams and streams[1][2] or {}
+for _, row in ipairs(ready) do
+  local id, delivered = row[1], row[4]
+  if delivered > 0 then
+    redis.call('XCLAIM', stream, group, consumer, 0, id, 'RETRYCOUNT', delivered, 'JUSTID')
   end
 end
 return ready
