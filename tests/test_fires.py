@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chasqui import fires
+from chasqui import cron, fires
 from chasqui.errors import ArgumentError, ConfigError
 from chasqui.fires import FirePlan, first_fire, next_fire, plan
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, MissedFires, Skip
@@ -154,3 +154,72 @@ def test_a_plan_never_re_arms_in_the_past_nor_dates_a_fire_in_the_future(
     assert planned.next_ms >= NOW
     assert all(NOW - lateness <= fire <= NOW for fire in planned.fire_at_ms)
     assert sorted(set(planned.fire_at_ms)) == list(planned.fire_at_ms)
+
+
+def walked(pattern: Cron, due: int, now: int) -> FirePlan:
+    """What an outage comes to under Skip when one walks from each time to the next, as the reference does."""
+    times = [due]
+    schedule = cron.parse(pattern.expression, pattern.tz)
+    while len(times) <= fires.MOST_STEPS:
+        following = schedule.next_after(times[-1])
+        if following > now:
+            return FirePlan((), following, len(times))
+        times.append(following)
+    return FirePlan((), now + fires.PAUSE_MS, fires.MOST_STEPS + 1)
+
+
+CHANGES = {
+    "UTC": datetime(2026, 3, 29, 1, tzinfo=UTC),
+    "Europe/Madrid": datetime(2026, 3, 29, 1, tzinfo=UTC),
+    "America/New_York": datetime(2026, 11, 1, 6, tzinfo=UTC),
+    "America/Havana": datetime(2026, 3, 8, 5, tzinfo=UTC),
+    "Australia/Lord_Howe": datetime(2026, 4, 4, 15, tzinfo=UTC),
+    "Pacific/Apia": datetime(2011, 12, 30, 10, tzinfo=UTC),
+    "Asia/Beirut": datetime(2026, 10, 24, 21, tzinfo=UTC),
+}
+"""About when clocks are put forward or back: at night, at midnight, by half an hour, by a whole day."""
+SIXTY = st.sampled_from(["*", "*/7", "0", "0,30,59", "10-20"])
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(sorted(CHANGES)),
+    st.tuples(
+        SIXTY,
+        SIXTY,
+        st.sampled_from(["*", "*/5", "0", "1-3", "0,2,23"]),
+        st.sampled_from(["*", "1-15", "L"]),
+        st.sampled_from(["*", "*", "1,3,10"]),
+        st.sampled_from(["*", "1-5"]),
+    ),
+    st.integers(-DAY, DAY // 2),
+    st.sampled_from([MINUTE, 60 * MINUTE, DAY, 40 * DAY]).flatmap(lambda most: st.integers(0, most)),
+)
+def test_leaping_over_missed_times_lands_where_walking_does_also_where_clocks_change(
+    zone: str, words: tuple[str, ...], before: int, outage: int
+) -> None:
+    pattern, due = Cron(" ".join(words), zone), round(CHANGES[zone].timestamp() * 1000) + before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fires, "MOST_STEPS", 1000)
+        planned = plan(pattern, Skip(), due, due + outage, tick_ms=0)
+        if planned.fire_at_ms:
+            assert planned == FirePlan((due,), cron.parse(pattern.expression, zone).next_after(due))
+        else:
+            assert planned == walked(pattern, due, due + outage)
+
+
+@pytest.mark.parametrize("days", [1, 2, 400])
+def test_an_outage_of_a_schedule_of_every_second_is_worked_out_in_a_few_steps(
+    days: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    walk = cron.Schedule.next
+
+    def counted(schedule: cron.Schedule, from_ms: int) -> int:
+        steps.append(from_ms)
+        return walk(schedule, from_ms)
+
+    monkeypatch.setattr(cron.Schedule, "next", counted)
+    planned = plan(Cron("* * * * * *", "Europe/Madrid"), FireOnce(), NOW - days * DAY, NOW)
+    assert planned.lost == min(days * DAY // SECOND, fires.MOST_STEPS)
+    assert len(steps) < 10

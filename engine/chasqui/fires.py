@@ -73,9 +73,9 @@ def plan(
     following = _following(pattern, due_ms, start_after_ms)
     if following is None or following >= now_ms:
         return FirePlan((due_ms,), following)
-    passed, next_ms = _passed(pattern, due_ms, now_ms, start_after_ms)
-    fires = tuple(passed[: _allowed(policy, late=now_ms - due_ms > 2 * tick_ms)])
-    return FirePlan(fires, next_ms, len(passed) - len(fires))
+    wanted = _allowed(policy, late=now_ms - due_ms > 2 * tick_ms)
+    fires, count, next_ms = _passed(pattern, due_ms, now_ms, start_after_ms, wanted)
+    return FirePlan(tuple(fires), next_ms, count - len(fires))
 
 
 def _allowed(policy: MissedFires, *, late: bool) -> int:
@@ -85,19 +85,25 @@ def _allowed(policy: MissedFires, *, late: bool) -> int:
 
 
 def _passed(
-    pattern: Pattern, due_ms: int, now_ms: int, start_after_ms: int | None
-) -> tuple[Sequence[int], int | None]:
-    """All due times up to now, and the first one to come."""
+    pattern: Pattern, due_ms: int, now_ms: int, start_after_ms: int | None, wanted: int
+) -> tuple[Sequence[int], int, int | None]:
+    """The first due times up to now, as many as are wanted; how many there were; and the first one to come."""
     if isinstance(pattern, Every):
         times = range(due_ms, now_ms + 1, _interval(pattern))
-        return times, times[-1] + times.step
-    passed = [due_ms]
-    for _ in range(MOST_STEPS):
-        following = _following(pattern, passed[-1], start_after_ms)
+        return times[:wanted], len(times), times[-1] + times.step
+    schedule = cron.parse(pattern.expression, pattern.tz)
+    first, count, last = [due_ms], 1, due_ms
+    while count <= MOST_STEPS:
+        following = _following(pattern, last, start_after_ms)
         if following is None or following > now_ms:
-            return passed, following
-        passed.append(following)
-    return passed, now_ms + PAUSE_MS
+            return first[:wanted], count, following
+        last, count = following, count + 1
+        if count <= wanted:
+            first.append(last)
+        else:
+            leapt, last = schedule.leap(last, now_ms)
+            count += leapt
+    return first[:wanted], MOST_STEPS + 1, now_ms + PAUSE_MS
 
 
 def _following(pattern: Pattern, after_ms: int, start_after_ms: int | None) -> int | None:

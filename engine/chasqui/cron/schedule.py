@@ -7,7 +7,7 @@ one inside a spring gap fires a fixed-time schedule behind the gap.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
@@ -61,6 +61,40 @@ class Schedule:
         while found <= from_ms:
             found = self.next(found)
         return found
+
+    def leap(self, from_ms: int, until_ms: int) -> tuple[int, int]:
+        """How many times follow one of its times within the same day, up to `until_ms`, and the last of them.
+
+        Between two changes of the zone's clocks a day names its times by counting, so nobody has to walk from one to
+        the next. An hour in which the clocks change is not leapt over.
+        """
+        wall = zones.wall_clock(from_ms, self.zone)
+        until = zones.wall_clock(until_ms - (until_ms - from_ms) % 1000, self.zone)
+        for end in (_start_of(wall + _DAY), _start_of(wall, wall.hour) + _HOUR):
+            if zones.is_even(wall, end, self.zone):
+                last = min(until, end - _SECOND)
+                count = self._place(last) - self._place(wall)
+                if count <= 0:
+                    break
+                found = self._at_place(self._place(last) - 1)
+                return count, from_ms + (found - _into_day(wall)) * 1000
+        return 0, from_ms
+
+    def _place(self, wall: datetime) -> int:
+        """How many of a day's times there are up to this one."""
+        hours, minutes, seconds = self.fields.hours, self.fields.minutes, self.fields.seconds
+        place = bisect_left(hours, wall.hour) * len(minutes) * len(seconds)
+        if wall.hour in hours:
+            place += bisect_left(minutes, wall.minute) * len(seconds)
+            if wall.minute in minutes:
+                place += bisect_right(seconds, wall.second)
+        return place
+
+    def _at_place(self, index: int) -> int:
+        """The second of the day of one of its times, counted from 0."""
+        rest, second = divmod(index, len(self.fields.seconds))
+        hour, minute = divmod(rest, len(self.fields.minutes))
+        return self.fields.hours[hour] * 3600 + self.fields.minutes[minute] * 60 + self.fields.seconds[second]
 
     def _search(self, wall: datetime) -> int:
         if not self._may_match(wall.year):
@@ -149,6 +183,14 @@ def _within_reach(start: date, found: date) -> date:
     if start < found > _HORIZON:
         raise NoSuchTimeError
     return found
+
+
+def _start_of(wall: datetime, hour: int = 0) -> datetime:
+    return datetime.combine(wall.date(), time(hour, microsecond=wall.microsecond))
+
+
+def _into_day(wall: datetime) -> int:
+    return wall.hour * 3600 + wall.minute * 60 + wall.second
 
 
 def _at_least(value: int, numbers: tuple[int, ...]) -> int | None:

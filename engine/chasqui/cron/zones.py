@@ -74,6 +74,14 @@ def exists(wall: datetime, tz: tzinfo) -> bool:
     return before >= after
 
 
+def is_even(wall: datetime, end: datetime, tz: tzinfo) -> bool:
+    """Whether clocks run from one reading to the other without being put back or forward. (That both happens within a
+    day, and just undoes it, is not known of any zone.)
+    """
+    offsets = {at.replace(tzinfo=tz, fold=fold).utcoffset() for at, fold in ((wall, 0), (wall, 1), (end, 0))}
+    return len(offsets) == 1
+
+
 def after_gap(wall: datetime, tz: tzinfo) -> datetime:
     """The first reading that exists, whole seconds later than one that does not."""
     seconds = range(_LONGEST_GAP_S)
