@@ -132,7 +132,8 @@ def _loads(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 def _deliver(load: Sequence[Piece], shipment: Shipment) -> Flow[ServerError | None]:
     look = () if shipment.look is None else (shipment.look,)
     calls = (replace(call, tolerant=True) for call in chain((piece.make() for piece in load), look))
-    answer = yield from _insist(Train(calls, len(load) + len(look)), load)
+    train = Train(calls, len(load) + len(look), ordered=len(load) > 1)
+    answer = yield from _insist(train, load)
     if isinstance(answer, ServerError):
         return answer
     refusals = [piece.take(reply) for piece, reply in zip(load, answer, strict=False)]

@@ -148,6 +148,26 @@ async def test_one_byte_prefixes_are_written_for_those_who_want_them(bench: Benc
 
 
 @both
+async def test_a_mixed_bulk_keeps_its_order_on_a_server_that_knows_no_script(
+    bench: Bench, door: Opener
+) -> None:
+    jobs: list[dict[str, Any]] = [
+        {"name": "n", "data": at, **({"job_id": f"named-{at}"} if at % 3 == 1 else {})} for at in range(30)
+    ]
+    async with door() as queue:
+        await queue.add("n", "first")  # what a first call asks besides is asked
+        for again in range(2):
+            bench.say("SCRIPT", "FLUSH")
+            added = await queue.add_bulk([{**job, **_other(job, again)} for job in jobs])
+            assert all(job.created for job in added)
+    assert [data for _, _, data in waiting(bench)] == ["first", *range(30), *range(30)]
+
+
+def _other(job: dict[str, Any], again: int) -> dict[str, Any]:
+    return {"job_id": f"{job['job_id']}-{again}"} if "job_id" in job else {}
+
+
+@both
 async def test_many_jobs_keep_their_order_and_come_in_few_round_trips(bench: Bench, door: Opener) -> None:
     jobs = [{"name": f"n{number % 3}", "data": {"i": number}} for number in range(2345)]
     async with door() as queue:
@@ -253,7 +273,7 @@ async def test_a_queue_may_grow(bench: Bench, door: Opener, options: dict[str, A
 async def test_a_user_without_any_right_to_read_can_add(bench: Bench, open_queue: Opener, queue: str) -> None:
     with spawn(kind_of(bench), tcp=True) as guarded:
         keys = "~*:stream ~*:delayed ~*:dlid:* ~*:didx:* ~*:idmp:*"
-        commands = "+xadd +zadd +evalsha +script|load +get +set +exists +time"
+        commands = "+xadd +zadd +eval +evalsha +script|load +get +set +exists +time"
         with Link.open(guarded.url) as link:
             boss = Bench("boss", link, Commands(link.features()), queue)
             boss.say("ACL", "SETUSER", "producer", "on", ">pw", *keys.split(), *commands.split())
@@ -270,7 +290,9 @@ async def test_a_user_without_any_right_to_read_can_add(bench: Bench, open_queue
 @both
 async def test_the_rights_the_manual_names_are_enough(bench: Bench, open_queue: Opener, queue: str) -> None:
     keys = "~*:stream ~*:delayed ~*:dlid:* ~*:didx:* ~*:idmp:* ~*:repeat*"
-    commands = "+xadd +xlen +zadd +zrem +get +set +exists +del +time +evalsha +script|load +hset +zscore"
+    commands = (
+        "+xadd +xlen +zadd +zrem +get +set +exists +del +time +eval +evalsha +script|load +hset +zscore"
+    )
     with spawn(kind_of(bench), tcp=True) as guarded:
         with Link.open(guarded.url) as link:
             boss = Bench("boss", link, Commands(link.features()), queue)

@@ -41,12 +41,14 @@ class Train(Sequence[Call]):
     """A batch whose calls are made one by one, each while those before it are on their way to the server already.
 
     For long batches: sender and server then work at the same time. All calls go where the first one goes. Once made
-    they are kept, so that a train can be sent again.
+    they are kept, so that a train can be sent again. ordered: they must also be carried out in this order by a server
+    that does not know their scripts yet.
     """
 
-    __slots__ = ("_coming", "_length", "_made")
+    __slots__ = ("_coming", "_length", "_made", "ordered")
 
-    def __init__(self, calls: Iterator[Call], length: int) -> None:
+    def __init__(self, calls: Iterator[Call], length: int, *, ordered: bool = False) -> None:
+        self.ordered = ordered
         self._coming = calls
         self._length = length
         self._made: list[Call] = []

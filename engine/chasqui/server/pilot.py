@@ -4,7 +4,8 @@ A pilot turns a flow's batches into steps (`parcel.py`) and the outcomes back in
 on a read-only link, splits by node, reloads scripts, follows redirects and tells errors. Only links touch sockets.
 
 A batch is sent in order, per node. Calls that the server did not carry out (script unknown, slot moved, server
-still loading) are sent again by themselves, so after such an incident they run later than their neighbours.
+still loading) are sent again by themselves, so after such an incident they run later than their neighbours. A train
+that shall keep its order brings its scripts along, so that none is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from chasqui.server.faults import ErrorReply
 from chasqui.server.parcel import Broken, Forget, Parcel, Pause, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chasqui.server.address import Node
     from chasqui.server.call import Call, Flow, Reply, Word
@@ -32,12 +33,13 @@ T = TypeVar("T")
 # A slot in flight or a server that loads needs a moment, not a minute: what lasts longer is the caller's to know.
 PATIENCE = (0.02, 0.05, 0.1, 0.2, 0.4)
 NOT_YET = frozenset({"LOADING", "TRYAGAIN", "CLUSTERDOWN"})
+_BY_TEXT: dict[Word, str] = {"EVALSHA": "EVAL", "EVALSHA_RO": "EVAL_RO"}
 LOST_ITS_ROLE = frozenset({"READONLY", "UNBLOCKED"})
 
 
 @dataclass(slots=True, eq=False)
 class Errand:
-    """One call on its way: where to, with what words before it, and what became of it."""
+    """One call on its way: where to, with what commands before it, and what became of it."""
 
     call: Call
     node: Node | None = None
@@ -102,8 +104,8 @@ class Pilot:
 
     def _straight(self, calls: Sequence[Call], node: Node) -> Steps[list[Reply]]:
         """The usual way, kept short because every job goes along it: one node, and no error among the replies."""
-        rolling = isinstance(calls, Train)
-        [outcome] = yield [self._rolling(node, calls) if rolling else self._plain(node, calls)]
+        parcel = self._rolling(node, calls) if isinstance(calls, Train) else self._plain(node, calls)
+        [outcome] = yield [parcel]
         if isinstance(outcome, list) and ErrorReply not in map(type, outcome):
             return outcome
         errands = [Errand(call, node) for call in calls]
@@ -147,9 +149,10 @@ class Pilot:
     def _plain(self, node: Node, calls: Sequence[Call]) -> Parcel:
         return self._parcel(node, calls, [call.words for call in calls])
 
-    def _rolling(self, node: Node, calls: Sequence[Call]) -> Parcel:
+    def _rolling(self, node: Node, calls: Train) -> Parcel:
         """A parcel that grows while it is written: its calls are made by then, not now."""
-        packets = (pack([call.words]) for call in calls)
+        wordings = _with_texts(calls) if calls.ordered else (call.words for call in calls)
+        packets = (pack([words]) for words in wordings)
         return Parcel(node, next(packets), len(calls), self.silence, packets)
 
     def _parcel(self, node: Node, calls: Sequence[Call], commands: Sequence[tuple[Word, ...]]) -> Parcel:
@@ -212,6 +215,19 @@ class Pilot:
             self.route.doubt()
             if node:
                 yield Forget(node)
+
+
+def _with_texts(calls: Iterable[Call]) -> Iterator[tuple[Word, ...]]:
+    """The words of each call; where a script is used first, its text instead of its digest. From then on the server
+    knows it, so no call has to be sent again behind those that followed it.
+    """
+    told: set[str] = set()
+    for call in calls:
+        words, name = call.words, call.script
+        if name and name not in told and words[0] in _BY_TEXT:
+            told.add(name)
+            words = (_BY_TEXT[words[0]], scripts.text(name), *words[2:])
+        yield words
 
 
 def _reload(errand: Errand, before: Sequence[Reply]) -> bool:
