@@ -14,12 +14,38 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
+class Cut:
+    """A reply that breaks off after so many bytes, together with its connection, once.
+
+    aim: which reply, by the last request and the reply itself; without it all that the server says is one reply.
+    passed: how much of it came through. happened: whether it was longer than that. over: whether it is cut or gone by.
+    """
+
+    after: int
+    aim: Callable[[bytes, bytes], bool] | None = None
+    passed: int = 0
+    happened: bool = False
+    over: bool = False
+
+    def last_words(self, request: bytes, reply: bytes) -> bytes | None:
+        """What still passes of the reply; None when it passes whole."""
+        if self.over or (self.aim and not self.aim(request, reply)):
+            return None
+        rest = reply[: self.after - self.passed]
+        self.passed += len(rest)
+        self.happened = len(rest) < len(reply)
+        self.over = self.happened or self.aim is not None
+        return rest if self.happened else None
+
+
+@dataclass(slots=True)
 class Proxy:
     """What passed, and what shall happen next.
 
     turns: how often the client spoke after the server had, over all connections. silent: connections open now go
     quiet, new ones work. lose_replies: that many replies are cut off together with their connections. let_through: how
-    much of a reply passes before it is cut off. mischief: asked at every reply whether to lose it.
+    much of a reply passes before it is cut off. mischief: asked at every reply whether to lose it. cut: a reply that
+    shall break off at some byte.
     """
 
     target: Path
@@ -30,6 +56,7 @@ class Proxy:
     lose_replies: int = 0
     let_through: int = 0
     mischief: Callable[[], bool] = lambda: False
+    cut: Cut | None = None
     _pairs: list[_Pair] = field(default_factory=list)
     _address: tuple[str, int] = ("127.0.0.1", 0)
     _acceptor: threading.Thread = field(init=False)
@@ -81,6 +108,7 @@ class _Pair:
         self.server.connect(str(proxy.target))
         self.is_silent = False
         self._is_clients_turn = True
+        self._request = b""
         self._threads = [
             threading.Thread(target=self._pump, args=(client, self.server), daemon=True),
             threading.Thread(target=self._pump, args=(self.server, client), daemon=True),
@@ -110,9 +138,15 @@ class _Pair:
                 if source is self.server and self._is_lost():
                     sink.sendall(data[: self.proxy.let_through])
                     break
+                if source is self.server and (rest := self._last_words(data)) is not None:
+                    sink.sendall(rest)
+                    break
                 self._count(data, from_client=source is self.client)
                 sink.sendall(data)
         self._cut()
+
+    def _last_words(self, reply: bytes) -> bytes | None:
+        return self.proxy.cut.last_words(self._request, reply) if self.proxy.cut else None
 
     def _is_lost(self) -> bool:
         if self.proxy.lose_replies:
@@ -124,6 +158,7 @@ class _Pair:
         if from_client:
             self.proxy.turns += self._is_clients_turn
             self.proxy.requests += data
+            self._request = data
         self._is_clients_turn = not from_client
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui import SyncQueue
+from chasqui.errors import ChasquiError
+from tests.proxy import proxied
 from tests.server_binaries import KINDS
 from tests.servers import spawn
 from tests.stage import Stage, stage_on
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Servers
+    from tests.proxy import Proxy
     from tests.server_binaries import Kind
     from tests.servers import Server
 
@@ -63,6 +66,13 @@ def stage(cruel_server: Server, queue: str, tmp_path: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture
+def proxy(stage: Stage) -> Iterator[Proxy]:
+    """A network before the server, to be cruel with."""
+    with proxied(stage.server.socket) as made:
+        yield made
+
+
+@pytest.fixture
 def door(stage: Stage) -> Iterator[SyncQueue]:
     """The queue, straight to its server."""
     with SyncQueue(stage.queue_name, redis_url=stage.server.url) as queue:
@@ -79,6 +89,14 @@ def add(door: SyncQueue, *deeds: list[Any], count: int = 1, **options: Any) -> l
     """Add jobs that do these deeds; their ids."""
     job = {"name": "job", "data": {"do": list(deeds)}, **options}
     return [added.id for added in door.add_bulk([job] * count)]
+
+
+def insistently(call: Callable[[], Any]) -> Any:
+    """What a caller does who was told that something went wrong: once more."""
+    try:
+        return call()
+    except ChasquiError:
+        return call()
 
 
 @dataclass(slots=True)

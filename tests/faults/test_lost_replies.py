@@ -1,0 +1,247 @@
+"""Replies that break off, at every byte they could: whatever was said is said again, and done once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chasqui import SyncQueue
+from chasqui.errors import Unconfirmed
+from chasqui.server import scripts
+from tests.engines import CLOCK, await_that
+from tests.faults.conftest import add, everywhere, insistently
+from tests.faults.test_server import SOON, mixture
+from tests.ledger import EMPTY, dead, dead_ids, left
+from tests.proxy import Cut
+from tests.server_binaries import KINDS
+
+if TYPE_CHECKING:
+    from tests.proxy import Proxy
+    from tests.stage import Stage
+
+Aim = Callable[[bytes, bytes], bool]
+WHOLE = 1 << 30
+DIGITS = 32
+"""A reply may be shorter than another like it: ids and times have more digits or fewer."""
+SMALL = 80
+"""Every byte of replies up to this length is tried; of longer ones so many, evenly, with both ends."""
+
+
+def _places(length: int, most: int = SMALL) -> list[int]:
+    """Where to cut a reply of this length."""
+    assert length > 0, "there was no reply to cut"
+    step = max(1.0, (length - 1) / (most - 1))
+    return sorted({min(length - 1, round(at * step)) for at in range(min(length, most))})
+
+
+def test_every_byte_of_a_short_reply_is_a_place_to_cut_and_the_ends_of_a_long_one() -> None:
+    assert _places(5) == [0, 1, 2, 3, 4]
+    assert len(_places(5000)) == SMALL
+    assert (_places(5000)[0], _places(5000)[-1]) == (0, 4999)
+
+
+def _cut_everywhere(make: Callable[[int], Cut], most: int = SMALL) -> None:
+    """Make something happen with its reply whole, to see how long that is, then once for each place to cut it. The
+    very first reply is another one if the server does not know a script yet.
+    """
+    length = [make(WHOLE).passed, make(WHOLE).passed][-1]
+    for after in _places(length, most):
+        assert make(after).happened or after >= length - DIGITS, f"nothing was cut after {after} bytes"
+
+
+def _call_cut_everywhere(
+    stage: Stage,
+    proxy: Proxy,
+    call: Callable[[SyncQueue], Any],
+    check: Callable[[int], None],
+    most: int = SMALL,
+) -> None:
+    """The same with a call of a producer's, through a new connection each time, and a check after it."""
+
+    def make(after: int) -> Cut:
+        with SyncQueue(stage.queue_name, redis_url=proxy.url) as through:
+            through.get_job_result("warm")
+            cut = proxy.cut = Cut(after)
+            insistently(lambda: call(through))
+            proxy.cut = None
+        check(after)
+        return cut
+
+    _cut_everywhere(make, most)
+
+
+ADDS: dict[str, Callable[[SyncQueue], Any]] = {
+    "add": lambda door: door.add("job", {"a": 1}, job_id="one"),
+    "add without an id": lambda door: door.add("job", {"a": 1}),
+    "add_unique": lambda door: door.add_unique("job", {"a": 1}, job_id="one"),
+    "delayed": lambda door: door.add("job", {"a": 1}, job_id="one", delay_ms=60_000),
+    "repeat": lambda door: door.add("job", {"a": 1}, repeat={"kind": "every", "interval_ms": 60_000}),
+}
+
+
+@everywhere
+@pytest.mark.parametrize("what", ADDS)
+def test_fault_20_an_add_whose_reply_is_lost_at_any_byte_can_be_made_again(
+    stage: Stage, proxy: Proxy, what: str
+) -> None:
+    bench = stage.bench
+
+    def exactly_one(after: int) -> None:
+        found = [
+            bench.say("XLEN", bench.keys.stream),
+            bench.say("ZCARD", bench.keys.delayed),
+            bench.say("ZCARD", bench.keys.repeat),
+        ]
+        assert sum(found) == 1, f"{after} bytes passed"
+        bench.say("FLUSHALL")
+
+    _call_cut_everywhere(stage, proxy, lambda door: _add_again(door, what), exactly_one)
+
+
+def _add_again(door: SyncQueue, what: str) -> None:
+    """One that has no id of the caller's is known by its own, which the error carries."""
+    try:
+        ADDS[what](door)
+    except Unconfirmed as lost:
+        lost.retry()
+
+
+@everywhere
+def test_fault_20_a_bulk_whose_reply_is_lost_at_any_byte_can_be_sent_again_without_doubles(
+    stage: Stage, proxy: Proxy
+) -> None:
+    bench = stage.bench
+    jobs: list[dict[str, Any]] = [{"name": "job", "data": {"i": i}} for i in range(1200)]
+    for at in range(0, 1200, 100):  # of every sort, so that they go in many pieces
+        jobs[at] |= {"job_id": f"named-{at}"}
+        jobs[at + 50] |= {"delay_ms": 60_000}
+
+    told: list[int] = []
+
+    def send(door: SyncQueue) -> None:
+        try:
+            added = door.add_bulk(jobs)
+        except Unconfirmed as lost:
+            told.append(len(lost.written))
+            added = lost.retry()
+        assert len({job.id for job in added}) == 1200
+
+    def exactly_those(after: int) -> None:
+        entries = bench.say("XRANGE", bench.keys.stream, "-", "+")
+        assert len(entries) == len({bytes(fields[1]) for _, fields in entries}) == 1188, (
+            f"{after} bytes passed"
+        )
+        assert bench.say("ZCARD", bench.keys.delayed) == 12
+        bench.say("FLUSHALL")
+
+    _call_cut_everywhere(stage, proxy, send, exactly_those, most=40)
+    assert set(told) <= {1200}, "who is told that jobs are unconfirmed is told of each"
+
+
+@everywhere
+def test_fault_20_a_replay_whose_reply_is_lost_at_any_byte_can_be_made_again(
+    stage: Stage, door: SyncQueue, proxy: Proxy
+) -> None:
+    bench = stage.bench
+    add(door, ["be_hopeless"], count=5)
+    with stage.worker():
+        await_that(lambda: len(dead(bench)) == 5, "all are dead")
+    letters = bench.say("XRANGE", bench.keys.dlq, "-", "+")
+
+    def all_are_back(after: int) -> None:
+        entries = bench.say("XRANGE", bench.keys.stream, "-", "+")
+        assert len(entries) == len({bytes(fields[1]) for _, fields in entries}) == 5, f"{after} bytes passed"
+        assert dead(bench) == []
+        bench.say("FLUSHALL")
+        for _, fields in letters:
+            bench.say("XADD", bench.keys.dlq, "*", *fields)
+
+    _call_cut_everywhere(stage, proxy, _replay_all, all_are_back)
+
+
+def _replay_all(door: SyncQueue) -> None:
+    insistently(lambda: door.replay_dlq(5))
+    door.replay_dlq(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """Something a worker says about a job: the words it is known by, and what makes it say so."""
+
+    words: tuple[str, ...]
+    deeds: tuple[list[Any], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def about(self, job_id: str) -> Aim:
+        """Whether a reply answers this, said about that job."""
+        words, name = [_as_said(word) for word in self.words], job_id.encode()
+        return lambda request, reply: any(word in request for word in words) and name in request + reply
+
+
+def _as_said(word: str) -> bytes:
+    return (scripts.sha(word) if word in scripts.names() else word).encode()
+
+
+SAYINGS = {
+    "read": Saying(("XREADGROUP", "read_ready", "scan_ready")),
+    "ack": Saying(("XACKDEL", "ack_delete")),
+    "result": Saying(("settle_mine",), (["give", 1],)),
+    "retry": Saying(("park_retry",), (["fail_until", 1],), (("attempts", 3), ("backoff", SOON))),
+    "bury": Saying(("bury",), (["be_hopeless"],)),
+    "promote": Saying(("promote",), options=(("delay_ms", 30),)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [
+        ("redis-8.6", 8),
+        *(pytest.param(kind, 8, marks=pytest.mark.slow) for kind in KINDS if kind != "redis-8.6"),
+        pytest.param("redis-8.6", SMALL, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("what", SAYINGS)
+def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
+    stage: Stage, door: SyncQueue, proxy: Proxy, what: str, most: int
+) -> None:
+    saying, bench = SAYINGS[what], stage.bench
+    ids: list[str] = []
+
+    def one_more(after: int) -> Cut:
+        job_id = f"job-{len(ids):05}"
+        cut = proxy.cut = Cut(after, saying.about(job_id))
+        ids.extend(add(door, *saying.deeds, job_id=job_id, **dict(saying.options)))
+        await_that(lambda: set(ids) == set(stage.ledger.completions()) | set(dead_ids(bench)), "it is done")
+        await_that(lambda: left(bench) == EMPTY, "and settled")
+        return cut
+
+    def work(after: int) -> Cut:
+        """What follows a lost reply closely may be said another way: until it is said this way again."""
+        tries = (one_more(after) for _ in range(20))
+        return next(cut for cut in tries if cut.over)
+
+    with stage.worker(url=proxy.url, store_results=True):
+        stage.await_consumers(1)
+        _cut_everywhere(work, most)
+    stage.settle(ids, dead=ids if what == "bury" else [])
+    assert set(stage.ledger.starts().values()) == {2 if what == "retry" else 1}
+
+
+@everywhere
+def test_fault_20_a_worker_that_loses_replies_of_every_kind_does_all_jobs(
+    stage: Stage, door: SyncQueue, proxy: Proxy, recovered: Callable[[float], None]
+) -> None:
+    chance = random.Random(20)
+    with stage.worker(url=proxy.url, store_results=True):
+        await_that(lambda: proxy.connections, "it is connected")
+        proxy.mischief = lambda: chance.random() < 0.05
+        good, hopeless = mixture(door, 160)
+        CLOCK.pause(5)
+        proxy.mischief = lambda: False
+        took = stage.await_end([*good, *hopeless])
+    stage.settle([*good, *hopeless], dead=hopeless)
+    recovered(took)
