@@ -13,7 +13,7 @@ from typing import Literal
 class Retry:
     """What happens after a failure when the job does not say otherwise.
 
-    `crash_limit` is ours: deliveries that ended without a verdict are counted apart from failures.
+    `crash_limit` is ours: starts that ended without a verdict are counted apart from failures.
     """
 
     max_attempts: int = 25

@@ -134,36 +134,83 @@ def wrong_type(bench: Bench, name: str) -> Iterator[None]:
     bench.say("EVAL", MEND, 2, name, aside)
 
 
+class Trouble:
+    """One key of the wrong type under everything a queue can do, from the trials to the last account."""
+
+    def __init__(self, stage: Stage, door: SyncQueue, key: str) -> None:
+        self.stage, self.door, self.key = stage, door, key
+        self.name, self.pauses = WRONG[key][0](stage.bench.keys), WRONG[key][1]
+        door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
+        self.trials = Trials(stage, door)
+
+    def begin(self) -> None:
+        self.trials.add_all()
+        self.trials.await_all(FEATURES, "works to begin with")
+
+    def strike(self) -> None:
+        """Everything is tried while the key is wrong; what does not need it goes on."""
+        self.trials.add_all()
+        self.trials.await_all(FEATURES - self.pauses, f"goes on without {self.key}")
+
+    def heal(self) -> float:
+        """Everything is tried again; answers how long it took to be back."""
+        start = CLOCK.mono()
+        self.trials.add_all()
+        self.trials.await_all(FEATURES, "is back")
+        assert self.trials.refused <= self.pauses
+        return CLOCK.mono() - start
+
+    def settle(self) -> None:
+        """What was accepted is done, also while the key was wrong."""
+        self.door.remove_repeatable_by_key("tick::every:200")
+        hopeless = self.trials.added.pop("hopeless")
+        others = [job for jobs in self.trials.added.values() for job in jobs]
+        self.stage.await_end([*others, *hopeless])
+        ticks = {run.id for run in self.stage.ledger.runs() if run.name == "tick"}
+        self.stage.settle([*others, *hopeless, *ticks], dead=hopeless)
+
+
+@everywhere
 @pytest.mark.parametrize("key", WRONG)
 def test_fault_26_a_key_of_the_wrong_type_pauses_one_feature_until_it_is_right_again(
     stage: Stage, door: SyncQueue, key: str, recovered: Callable[[float], None]
 ) -> None:
-    name, pauses = WRONG[key][0](stage.bench.keys), WRONG[key][1]
-    door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
-    trials = Trials(stage, door)
+    trouble = Trouble(stage, door, key)
     with stage.worker(store_results=True) as worker:
-        trials.add_all()
-        trials.await_all(FEATURES, "works to begin with")
-        with wrong_type(stage.bench, name):
-            trials.add_all()
-            trials.await_all(FEATURES - pauses, f"goes on without {key}")
-            CLOCK.pause(1.5)
+        trouble.begin()
+        with wrong_type(stage.bench, trouble.name):
+            trouble.strike()
+            CLOCK.pause(1)
             assert worker.alive
-        start = CLOCK.mono()
-        trials.add_all()
-        trials.await_all(FEATURES, "is back")
-        took = CLOCK.mono() - start
-        assert trials.refused <= pauses
-        door.remove_repeatable_by_key("tick::every:200")
-        hopeless = trials.added.pop("hopeless")
-        others = [job for jobs in trials.added.values() for job in jobs]
-        stage.await_end([*others, *hopeless])
-    ticks = {run.id for run in stage.ledger.runs() if run.name == "tick"}
-    stage.settle([*others, *hopeless, *ticks], dead=hopeless)
+        took = trouble.heal()
+        trouble.settle()
     assert took <= 5
     recovered(took)
 
 
+@everywhere
+@pytest.mark.slow
+@pytest.mark.parametrize("key", WRONG)
+def test_fault_26_a_key_of_the_wrong_type_for_ever_costs_nothing_but_its_feature(
+    stage: Stage, door: SyncQueue, key: str
+) -> None:
+    """For ever is longer than the worker lives: it leaves in peace, and nothing is lost for who comes after it."""
+    trouble = Trouble(stage, door, key)
+    with stage.worker(store_results=True) as worker:
+        trouble.begin()
+        with wrong_type(stage.bench, trouble.name):
+            for _ in range(3):
+                trouble.strike()
+                CLOCK.pause(2)
+            assert worker.alive
+            worker.stop()
+            assert worker.process.returncode == 0
+    with stage.worker(store_results=True):
+        trouble.heal()
+        trouble.settle()
+
+
+@everywhere
 @pytest.mark.parametrize("key", ["result", "dlid", "didx"])
 def test_fault_26_a_wrong_type_at_a_key_of_one_job_costs_that_job_nothing(
     stage: Stage, door: SyncQueue, key: str

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engines import await_that
+from tests.engines import CLOCK, await_that
 from tests.faults.conftest import LEASE_S, add, everywhere
 from tests.ledger import dead, dead_ids
 
@@ -41,16 +41,47 @@ def test_fault_05_a_handler_that_blocks_for_three_leases_is_started_once(
         assert "WARNING" in said, "nobody was told that a handler blocks the loop"
 
 
+class Watch:
+    """Looks at what is pending, again and again: who has held each entry, since when, and for how long in silence."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.holders: dict[bytes, set[bytes]] = {}
+        self.silent_ms = 0
+        self._since: dict[bytes, float] = {}
+        self.longest_s = 0.0
+
+    def look(self) -> None:
+        bench, now = self._stage.bench, CLOCK.mono()
+        rows = bench.say("XPENDING", bench.keys.stream, "default", "-", "+", 1000)
+        for entry_id, holder, idle_ms, _ in rows:
+            self.holders.setdefault(entry_id, set()).add(holder)
+            self.silent_ms = max(self.silent_ms, idle_ms)
+            self.longest_s = max(self.longest_s, now - self._since.setdefault(entry_id, now))
+
+
 @everywhere
 def test_fault_06_jobs_that_wait_longer_than_the_lease_behind_slow_ones_start_once(
     stage: Stage, door: SyncQueue
 ) -> None:
     # the quick ones make a worker believe that it can fetch many in advance
     ids = add(door, count=300) + add(door, ["sleep", 0.1], count=60)
+    watch = Watch(stage)
+
+    def done() -> bool:
+        watch.look()
+        return stage.ledger.completed(ids)
+
     with stage.worker(concurrency=1, **SHORT_LEASE), stage.worker(concurrency=1, **SHORT_LEASE):
+        stage.await_consumers(2)
+        await_that(done, "all have run")
         stage.await_end(ids)
     stage.settle(ids)
     assert set(stage.ledger.starts().values()) == {1}
+    lease_ms = SHORT_LEASE["claim_min_idle_ms"]
+    assert watch.longest_s * 1000 > 2 * lease_ms, "nothing was held for long, so this proves nothing"
+    assert watch.silent_ms < lease_ms, "a lease was not renewed in time"
+    assert {len(holders) for holders in watch.holders.values()} == {1}, "a job that was held changed hands"
 
 
 @everywhere

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,3 +143,34 @@ def test_fault_31_after_an_outage_of_61_seconds_each_policy_fires_its_exact_numb
         CLOCK.pause(0.5)
     assert len(stage.ledger.runs()) == expected
     assert float(bench.say("ZSCORE", bench.keys.repeat, key)) == due_ms + 70_000
+
+
+@pytest.mark.slow
+def test_fault_31_a_real_outage_of_61_seconds_is_made_up_for_by_each_policy(
+    stage: Stage, door: SyncQueue
+) -> None:
+    interval_ms = 10_000
+    for policy, (missed, _) in POLICIES.items():
+        repeat = RepeatPattern.every(interval_ms)
+        door.upsert_repeatable_job(policy, {}, repeat=repeat, missed_fires=missed)
+    due = {policy: _due_ms(stage, policy) for policy in POLICIES}
+    CLOCK.pause((max(due.values()) - stage.bench.now_ms()) / 1000 + 61)
+    passed = {policy: (stage.bench.now_ms() - at) // interval_ms + 1 for policy, at in due.items()}
+    assert set(passed.values()) == {7}
+    with stage.worker():
+        await_that(
+            lambda: min(map(partial(_due_ms, stage), POLICIES)) > stage.bench.now_ms(), "all are served"
+        )
+        stage.await_end([run.id for run in stage.ledger.runs()])
+        CLOCK.pause(0.5)
+    fired = [run.name for run in stage.ledger.runs()]
+    assert {policy: fired.count(policy) for policy in POLICIES} == {
+        policy: expected for policy, (_, expected) in POLICIES.items()
+    }
+    assert {policy: _due_ms(stage, policy) for policy in POLICIES} == {
+        policy: at + 7 * interval_ms for policy, at in due.items()
+    }
+
+
+def _due_ms(stage: Stage, name: str) -> int:
+    return int(float(stage.bench.say("ZSCORE", stage.bench.keys.repeat, f"{name}::every:10000")))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Aim = Callable[[bytes, bytes], bool]
 WHOLE = 1 << 30
-DIGITS = 32
+DIGITS = 12
 """A reply may be shorter than another like it: ids and times have more digits or fewer."""
 SMALL = 80
 """Every byte of replies up to this length is tried; of longer ones so many, evenly, with both ends."""

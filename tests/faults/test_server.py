@@ -127,13 +127,14 @@ def _end_all(stage: Stage, door: SyncQueue, added: list[str]) -> None:
 
 
 @everywhere
+@pytest.mark.parametrize("seconds", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_fault_12_after_the_server_was_full_every_loop_is_back_and_nothing_is_lost(
-    stage: Stage, door: SyncQueue, recovered: Callable[[float], None]
+    stage: Stage, door: SyncQueue, seconds: int, recovered: Callable[[float], None]
 ) -> None:
     with everything_under_way(stage, door) as (running, hopeless, delayed):
         stage.bench.say("CONFIG", "SET", "maxmemory", "1")
         (stage.directory / "gate").touch()
-        CLOCK.pause(3)
+        CLOCK.pause(seconds)
         stage.bench.say("CONFIG", "SET", "maxmemory", "0")
         took, fresh = _all_loops_are_back(stage, door, delayed)
         _end_all(stage, door, [*running, *hopeless, *delayed, *fresh])
@@ -218,11 +219,12 @@ def test_fault_15_a_server_killed_and_started_again_with_its_data_loses_nothing(
 
 
 @pytest.mark.parametrize("server_args", [(*DURABLE, "--loading-process-events-interval-bytes", "1024")])
+@pytest.mark.parametrize("seconds", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_fault_15_a_server_that_loads_for_seconds_is_waited_for(
-    stage: Stage, door: SyncQueue, recovered: Callable[[float], None]
+    stage: Stage, door: SyncQueue, seconds: int, recovered: Callable[[float], None]
 ) -> None:
     with everything_under_way(stage, door) as (running, hopeless, delayed):
-        stage.bench.say("DEBUG", "POPULATE", "3000")
+        stage.bench.say("DEBUG", "POPULATE", str((seconds + 1) * 1000))
         stage.bench.say("BGREWRITEAOF")
         await_that(
             lambda: b"aof_rewrite_in_progress:0" in stage.bench.say("INFO", "persistence"), "rewritten"
@@ -232,7 +234,7 @@ def test_fault_15_a_server_that_loads_for_seconds_is_waited_for(
         (stage.directory / "gate").touch()
         start = CLOCK.mono()
         stage.server.start()
-        assert CLOCK.mono() - start > 2, "it loaded for a while"
+        assert CLOCK.mono() - start > seconds, "it loaded for a while"
         took, fresh = _all_loops_are_back(stage, door, delayed)
         _end_all(stage, door, [*running, *hopeless, *delayed, *fresh])
     _settle_all_but_ticks(stage, [*running, *delayed, *fresh], hopeless)

@@ -1,5 +1,5 @@
--- Give entries that were delivered but not started to another consumer, or to oneself again, with the deliveries that
--- shall count: so only starts are counted. Entries that are no longer this consumer's are left alone.
+-- Give entries to another consumer, or to oneself again, with the deliveries that shall count: one less for an entry that
+-- was not started, one more for one that is about to be. Entries that are no longer this consumer's are left alone.
 -- KEYS: stream
 -- ARGV: group consumer heir idle_ms entries...
 -- Returns: the ids that were handed over. An entry is (entry id, deliveries).
