@@ -40,12 +40,13 @@ def mixture(door: SyncQueue, count: int) -> tuple[list[str], list[str]]:
 
 @everywhere
 def test_fault_09_a_server_that_forgets_its_scripts_changes_nothing(stage: Stage, door: SyncQueue) -> None:
-    with stage.worker(store_results=True):
+    with stage.worker(store_results=True) as worker:
         good, hopeless = mixture(door, 160)
         while left(stage.bench) != {"stream": 0, "pending": 0, "delayed": 0}:
             stage.bench.say("SCRIPT", "FLUSH")
             CLOCK.pause(0.03)
         stage.await_end([*good, *hopeless])
+        assert "NOSCRIPT" not in worker.said(), "a loop took it for trouble"
     stage.settle([*good, *hopeless], dead=hopeless)
     expected = {1: 160, 3: 40}
     found = list(stage.ledger.starts().values())
