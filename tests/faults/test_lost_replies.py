@@ -224,7 +224,9 @@ def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
         tries = (one_more(after) for _ in range(20))
         return next(cut for cut in tries if cut.over)
 
-    with stage.worker(url=proxy.url, store_results=True):
+    with stage.worker(
+        url=proxy.url, store_results=True, claim_min_idle_ms=60_000
+    ):  # nobody waits for a lease
         stage.await_consumers(1)
         _cut_everywhere(work, most)
     stage.settle(ids, dead=ids if what == "bury" else [])
