@@ -122,7 +122,7 @@ class Reader:
     def _ask(self, line: StreamLine, count: int) -> None:
         asked = self._clock.mono()
         read = self._new
-        if self._suspects.has_room and (asked >= self._claim_due or self._options.burst):
+        if asked >= self._claim_due and self._suspects.has_room:
             read, self._claim_due = self._ready, asked + CLAIM_EVERY_MS / 1000
         self._in_flight += 1
         self._promised += count
@@ -142,14 +142,16 @@ class Reader:
         elif rows := read.rows(reply):
             self._take(rows, asked)
             self.refill()
+        elif self._options.burst and read is self._new and self._suspects.has_room:
+            # Nothing new: before that means nothing at all, what others left is asked for.
+            self._claim_due = 0.0
+            self.refill()
         else:
             self.drained_due = self.drained_due or self._flowing
             self._flowing = False
             self.is_dry = True
-            if (
-                not self._options.burst
-            ):  # there no read waits, and the next one has time until a job has ended
-                self.refill()
+            if not self._options.burst:
+                self.refill()  # in a burst no read waits, and the next one has time until a job has ended
             self._dried_up()
 
     def _take(self, rows: Sequence[Row], asked: float) -> None:
