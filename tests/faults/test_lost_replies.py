@@ -199,7 +199,7 @@ SAYINGS = {
 @pytest.mark.parametrize(
     ("kind", "most"),
     [
-        ("redis-8.6", 8),
+        ("redis-8.6", 5),
         *(pytest.param(kind, 8, marks=pytest.mark.slow) for kind in KINDS if kind != "redis-8.6"),
         pytest.param("redis-8.6", SMALL, marks=pytest.mark.slow),
     ],
