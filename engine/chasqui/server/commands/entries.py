@@ -111,8 +111,7 @@ class Entries:
 
         Being claimed is no start: the delivery count of an entry stays as it was. `recount` raises it.
         """
-        name = "read_ready" if self.features.claim else "scan_ready"
-        return _Ready(name, keys, group, consumer, claim_idle_ms)
+        return _Ready(self.features.claim, keys, group, consumer, claim_idle_ms)
 
     def read_new(self, keys: Keys, group: str, consumer: str, *, block_ms: int | None) -> Read:
         """What to say to be given new entries only, and to wait for them."""
@@ -228,21 +227,21 @@ class _New:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    script: str
+    has_claim: bool
     keys: Keys
     group: str
     consumer: str
     claim_idle_ms: int
 
     def call(self, count: int) -> Call:
-        return script(
-            self.script,
-            stream=self.keys.stream,
-            group=self.group,
-            consumer=self.consumer,
-            count=count,
-            idle_ms=self.claim_idle_ms,
-        )
+        words: dict[str, Any] = {
+            "stream": self.keys.stream,
+            "group": self.group,
+            "consumer": self.consumer,
+            "count": count,
+            "idle_ms": self.claim_idle_ms,
+        }
+        return script("read_ready", **words) if self.has_claim else script("scan_ready", **words)
 
     def rows(self, reply: Reply) -> list[Any]:
         return list(reply)
