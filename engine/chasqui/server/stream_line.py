@@ -150,17 +150,12 @@ class StreamLine(asyncio.Protocol):
         self.fail(self._meaning(reason))
 
     def _hand_out(self) -> None:
-        expected, gets, replies = self._expected, self._reader.gets, self._replies
-        while expected:
-            wanted = expected[0].replies
-            while len(replies) < wanted:
-                reply = gets()
-                if reply is _NOTHING:
-                    return
-                replies.append(reply)
-            self._replies = []
-            expected.popleft().told(replies)
-            replies = self._replies
+        expected, replies = self._expected, self._replies
+        replies.extend(iter(self._reader.gets, _NOTHING))
+        while expected and len(replies) >= (wanted := expected[0].replies):
+            told = replies[:wanted]
+            del replies[:wanted]
+            expected.popleft().told(told)
 
     def _meaning(self, problem: BaseException) -> ServerError:
         return faults.from_exception(problem, str(self._node), self._setup.address.tls)
