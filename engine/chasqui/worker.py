@@ -44,6 +44,9 @@ log = logging.getLogger("chasqui.worker")
 SHORTEST_LEASE_MS = 50
 """A job that can be claimed sooner would be gone before it is started."""
 
+PASSING_BY = 10_000
+"""Every entry is four lists while it passes, and with prefetch there are a thousand entries."""
+
 _DEFAULTS = Options()
 _RETRY = Retry()
 _TICK_MS = SchedulerOptions().tick_ms
@@ -243,8 +246,7 @@ class Worker:
             clock=self._clock,
         )
         self._leaders = self._leading(link, keys)
-        # What lives by now lives as long as the worker: the collector need not look at it again and again.
-        gc.freeze()
+        _calm_collector()
         leading = [asyncio.create_task(leader.run(stop)) for leader in self._leaders]
         try:
             await self._consumer.run(stop)
@@ -290,6 +292,16 @@ async def serve(worker: Worker) -> None:
         if not closing:
             for number in signals:
                 loop.remove_signal_handler(number)
+
+
+def _calm_collector() -> None:
+    """What lives by now lives as long as the worker, and what comes is mostly gone before it could be garbage: the
+    collector, left as it is, would look at both again and again.
+    """
+    gc.freeze()
+    first, second, third = gc.get_threshold()
+    if 0 < first < PASSING_BY:
+        gc.set_threshold(PASSING_BY, second, third)
 
 
 def _check_counts(counts: dict[str, int | None]) -> None:
