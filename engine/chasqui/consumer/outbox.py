@@ -73,7 +73,12 @@ class Outbox:
     @property
     def open(self) -> int:
         """What has not left, or is not answered yet."""
-        return len(self._flights) + len(self._settled) + (len(self._events) if self._line else 0)
+        return len(self._flights) + len(self._settled) + (self._replies if self._line else 0)
+
+    @property
+    def unsettled(self) -> int:
+        """How many acknowledgements the server has not answered yet."""
+        return len(self._settled) + sum(map(len, self._flights))
 
     def tell(self, packed: bytes, events: int = 1) -> None:
         """Send events with the next write."""
@@ -82,16 +87,15 @@ class Outbox:
         if not self._rung:
             self._ring()
 
-    def settle(self, entry_id: bytes, packed: bytes = b"", events: int = 0) -> None:
-        """Acknowledge an entry that is ours beyond doubt, after these events and every one told before."""
-        if events:
-            self._events.append(packed)
-            self._replies += events
-        self._settled.append(entry_id)
+    def settle(self, entry_ids: Sequence[bytes], packed: Sequence[bytes] = (), events: int = 0) -> None:
+        """Acknowledge entries that are ours beyond doubt, after these events and every one told before."""
+        self._events += packed
+        self._replies += events
+        self._settled += entry_ids
+        if len(self._settled) >= ENOUGH:
+            self.flush()
         if not self._rung:
             self._ring()
-        elif len(self._settled) == ENOUGH:
-            self.flush()
 
     def flush(self) -> None:
         """Write what there is, unless two writes are under way already."""
@@ -161,6 +165,7 @@ class Outbox:
         if ErrorReply in map(type, replies):
             self._refused([reply for reply in replies if isinstance(reply, ErrorReply)])
         self.flush()
+        self._flushed()
 
     def _acknowledged(self, settled: list[bytes], reply: Reply) -> None:
         if isinstance(reply, ErrorReply):
@@ -201,7 +206,7 @@ class Outbox:
         """Without a line acknowledgements go the slow way, and only so many events wait."""
         settled, self._settled = self._settled, []
         self._insist(settled)
-        if len(self._events) > MOST_EVENTS:
+        if self._replies > MOST_EVENTS:
             self._loop.count("events dropped", self._replies)
             self._events, self._replies = [], 0
 

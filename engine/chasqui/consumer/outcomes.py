@@ -19,6 +19,8 @@ from chasqui.wire.dead_entry import Reason
 from chasqui.wire.event_entry import Event
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chasqui.clock import Clock
     from chasqui.consumer.arrivals import Misfit
     from chasqui.consumer.holdings import Batch, Holdings, Row
@@ -33,7 +35,8 @@ log = logging.getLogger("chasqui.worker")
 
 class Outcomes:
     """Takes note of every run of one worker. `done` counts what is through, one way or the other;
-    `busy_s` is how long it all took.
+    `busy_s` is how long it all took. `keeps`: whether what handlers return is stored. `tell_both`: how a run that
+    went well in one go is told, if at all.
     """
 
     def __init__(
@@ -56,12 +59,18 @@ class Outcomes:
         self._retry = retry
         self._options = options
         self._tells = options.events
-        self._keeps = options.store_results
+        self.tell_both = teller.both if options.events else None
+        self.keeps = options.store_results
         self._ttl_s = result_value.ttl_seconds(options.result_ttl_ms)
         self._mono = clock.mono
         self._now_ms = clock.now_ms
         self.done = 0
         self.busy_s = 0.0
+
+    @property
+    def unsettled(self) -> int:
+        """How many runs went well without the server having heard of it."""
+        return self._outbox.unsettled
 
     def is_ours(self, row: Row, batch: Batch) -> bool:
         """Whether nobody can have taken the job over."""
@@ -89,20 +98,26 @@ class Outcomes:
         if (
             ended >= batch.sure_until
             or (self._lost and row[0] in self._lost)
-            or (result is not None and self._keeps)
+            or (result is not None and self.keeps)
             or (len(row) > 2 and row[3])
         ):
             self._completed_carefully(Run(row, batch, job, started, told), result, ended)
             return
-        if not self._tells:
-            self._outbox.settle(row[0])
-        elif told:
-            self._outbox.settle(row[0], self._teller.completed(job, started, ended), 1)
-        else:
-            self._outbox.settle(row[0], self._teller.both(job, started, ended), 2)
-        self._holdings.load -= 1
-        self.done += 1
-        self.busy_s += ended - started
+        packed: list[bytes] = []
+        if self._tells and told:
+            packed.append(self._teller.completed(job, started, ended))
+        elif self.tell_both:
+            self.tell_both(packed, job, started, ended)
+        self.went_well([row[0]], packed, self._tells * (1 if told else 2), ended - started)
+
+    def went_well(
+        self, entry_ids: Sequence[bytes], packed: Sequence[bytes], events: int, busy_s: float
+    ) -> None:
+        """Runs of entries that are ours beyond doubt came to their end with nothing to keep: tell, and settle."""
+        self._outbox.settle(entry_ids, packed, events)
+        self._holdings.load -= len(entry_ids)
+        self.done += len(entry_ids)
+        self.busy_s += busy_s
 
     def failed(self, run: Run, error: BaseException, ended: float | None = None) -> None:
         """The handler raised."""
@@ -175,7 +190,7 @@ class Outcomes:
 
     def _packed(self, run: Run, result: Any) -> tuple[bytes, str]:
         """The result's bytes. One that cannot be stored is no failure: the handler did its work, once."""
-        if result is None or not self._keeps:
+        if result is None or not self.keeps:
             return b"", ""
         try:
             return result_value.encode(result) or b"", ""

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 IN_FLIGHT = 2
 MOST_AT_ONCE = 256
 MOST_AHEAD = 1024
+MOST_UNSETTLED = 512
+"""With more than so many acknowledgements on their way it is the server that is behind: giving us more would not help,
+and what is to be said about them would pile up here."""
 MEASURE_S = 0.01
 ENOUGH = 64
 BESIDES_S = 0.00001
@@ -63,6 +66,7 @@ class Reader:
         self._clock = clock
         self._arrived = arrived
         self._dried_up = dried_up
+        self._outcomes = outcomes
         self._pace = Pace(options, clock, outcomes)
         self._ready, self._new = self._ways()
         self._claim_due = 0.0
@@ -113,7 +117,8 @@ class Reader:
         """Ask for what there is room for. Called whenever there may be more room."""
         while self._line and self._in_flight < IN_FLIGHT and not self._stopping:
             limit = self._pace.limit()
-            room = limit - self._holdings.load - self._promised
+            behind = max(0, self._outcomes.unsettled - MOST_UNSETTLED)
+            room = limit - self._holdings.load - self._promised - behind
             if room <= 0 or (self._in_flight and (not self._flowing or room < limit // 4)):
                 return
             half = -(-room // 2) if self._flowing and not self._in_flight and limit > 8 else room

@@ -16,7 +16,7 @@ from chasqui.consumer.arrivals import Misfit, Run, delivered_before
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
 
     from chasqui.clock import Clock
     from chasqui.consumer.arrivals import Door
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("chasqui.worker")
 
-BREATH = 128
-"""After so many jobs that never waited everything else gets its turn: reads, acknowledgements, other tasks."""
+BREATH, BREATH_S = 128, 0.002
+"""After so many jobs that never waited, or so long, everything else gets its turn: reads, acknowledgements, tasks."""
+
+Unfinished = tuple["Row", "Coroutine[Any, Any, None]"]
+"""An entry, and what is left to be awaited for it."""
 
 
 class Slots:
@@ -79,31 +82,69 @@ class Slots:
             await asyncio.wait(list(self._tasks), timeout=seconds)
 
     async def _serve(self) -> None:
-        buffer, lost, mono = self._buffer, self._lost, self._mono
-        handler, opened, outcomes = self._handler, self._door.opened, self._outcomes
         while True:
-            while buffer:
+            while self._buffer:
+                if unfinished := self._sprint():
+                    row, rest = unfinished
+                    try:
+                        await rest
+                    except Exception as bug:  # noqa: BLE001 - the top of a loop: one entry must not cost a slot
+                        self._outcomes.botched(row, bug)
+                elif self._buffer:
+                    await self._clock.sleep(0)
+            await self._sleep()
+
+    def _sprint(self) -> Unfinished | None:
+        """Run one job after the other until there is none, or one has to wait, or it is time to breathe.
+
+        Nearly every job passes here, and nearly all of them go well: what these have in common is done once for
+        all of them, at the end.
+        """
+        buffer, lost, mono, handler = self._buffer, self._lost, self._mono, self._handler
+        opened, outcomes = self._door.opened, self._outcomes
+        tell, keeps = outcomes.tell_both, outcomes.keeps
+        went_well: list[bytes] = []
+        told: list[bytes] = []
+        busy_s, breathe_at = 0.0, mono() + BREATH_S
+        try:
+            while buffer and len(went_well) < BREATH:
                 row, batch = buffer.popleft()
                 try:
                     job, started = opened(row[1]), mono()
                     if job is None or started >= batch.sure_until or lost or (len(row) > 2 and row[3]):
-                        job, started = await self._looked_at(row, batch), mono()
-                    if job is not None:
-                        context = copy_context()
-                        try:
-                            work = handler(job)
-                            waits_for = context.run(work.send, None)
-                        except StopIteration as end:
-                            outcomes.completed(row, batch, job, started, end.value)
-                        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
-                            self._failed(Run(row, batch, job, started), error)
+                        return row, self._run_carefully(row, batch)
+                    context = copy_context()
+                    try:
+                        work = handler(job)
+                        waits_for = context.run(work.send, None)
+                    except StopIteration as end:
+                        ended = mono()
+                        if ended >= batch.sure_until or lost or (keeps and end.value is not None):
+                            outcomes.completed(row, batch, job, started, end.value, ended=ended)
                         else:
-                            await self._see_through(Run(row, batch, job, started), work, waits_for, context)
+                            if tell:
+                                tell(told, job, started, ended)
+                            went_well.append(row[0])
+                            busy_s += ended - started
+                        if ended >= breathe_at:
+                            break
+                    except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
+                        self._failed(Run(row, batch, job, started), error)
+                    else:
+                        run = Run(row, batch, job, started)
+                        return row, self._see_through(run, _rest(work, waits_for, context))
                 except Exception as bug:  # noqa: BLE001 - the top of a loop: one entry must not cost a slot
                     outcomes.botched(row, bug)
-                if not outcomes.done % BREATH:
-                    await self._clock.sleep(0)
-            await self._sleep()
+        finally:
+            if went_well:
+                outcomes.went_well(went_well, told, 2 * len(went_well) if tell else 0, busy_s)
+        return None
+
+    async def _run_carefully(self, row: Row, batch: Batch) -> None:
+        """Run the job in an entry that is not the usual case, if there is one to run."""
+        job = await self._looked_at(row, batch)
+        if job is not None:
+            await self._see_through(Run(row, batch, job, self._mono()), _whole(self._handler, job))
 
     async def _looked_at(self, row: Row, batch: Batch) -> Any:
         """The job in an entry that is not the usual case; None when there is none to run, and that is seen to.
@@ -121,13 +162,13 @@ class Slots:
             self._outcomes.hand_back(row)
         return None
 
-    async def _see_through(self, run: Run, work: Any, waits_for: Any, context: Context) -> None:
+    async def _see_through(self, run: Run, work: Awaitable[Any]) -> None:
         """The handler has to wait: let others work meanwhile."""
         run = self._outcomes.active(run)
         if self._buffer:
             self.wake()
         try:
-            result = await _driven(work, waits_for, context)
+            result = await work
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
             self._failed(run, error)
         else:
@@ -160,7 +201,19 @@ class Slots:
 
 
 @coroutine
-def _driven(work: Any, waits_for: Any, context: Context) -> Generator[Any, Any, Any]:
+def _whole(handler: Callable[[Any], Any], job: Any) -> Generator[Any, Any, Any]:
+    """A handler from its beginning, in a context of its own."""
+    context = copy_context()
+    work = handler(job)
+    try:
+        waits_for = context.run(work.send, None)
+    except StopIteration as end:
+        return end.value
+    return (yield from _rest(work, waits_for, context))
+
+
+@coroutine
+def _rest(work: Any, waits_for: Any, context: Context) -> Generator[Any, Any, Any]:
     """The rest of a coroutine that was started by hand, every step of it in its own context."""
     try:
         while True:
