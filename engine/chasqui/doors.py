@@ -113,18 +113,22 @@ class Doors(ABC):
     def _bulk_order(self, kind: type[J], entries: Iterable[Mapping[str, Any]]) -> Order[J]:
         """As a rule all have a name, data and nothing else: then quickly made, because there are many."""
         entries = list(entries)
-        if not all(len(entry) == 2 and "name" in entry and "data" in entry for entry in entries):
+        if {*map(len, entries)} - {2}:
+            return self._mixed_order(kind, entries)
+        try:
+            names, data = [entry["name"] for entry in entries], [entry["data"] for entry in entries]
+        except KeyError:
             return self._mixed_order(kind, entries)
         now_ms = self._clock.now_ms()
 
         def made(places: range) -> list[J]:
+            some = slice(places.start, places.stop)
             minted = ids.mint_many(len(places), now_ms)
             return [
-                kind(new_id, entry["name"], entry["data"], 0, now_ms, self)
-                for new_id, entry in zip(minted, entries[places.start : places.stop], strict=True)
+                kind(new_id, name, value, 0, now_ms, self)
+                for new_id, name, value in zip(minted, names[some], data[some], strict=True)
             ]
 
-        names, data = [entry["name"] for entry in entries], [entry["data"] for entry in entries]
         jobs = Roll(made, len(entries))
         return Order(jobs, Batch(jobs, names, data))
 

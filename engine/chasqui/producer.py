@@ -231,9 +231,11 @@ class _Clerk:
             yield Piece(places, partial(self._add_all, places))
 
     def _add_all(self, places: range) -> Call:
-        names = self.goods.names[places.start : places.stop]
-        words = list(chain.from_iterable(zip(self.goods.envelopes(places), names, strict=True)))
-        return self.commands.add_all(self.keys, self.ledger.producer_id, self._id(places[0]), words)
+        jobs, names = self.goods.envelopes(places), self.goods.names[places.start : places.stop]
+        name = names[0] if names.count(names[0]) == len(names) else None
+        if name is None:
+            jobs = list(chain.from_iterable(zip(jobs, names, strict=True)))
+        return self.commands.add_all(self.keys, self.ledger.producer_id, self._id(places[0]), jobs, name=name)
 
     def _alone(self, at: int) -> Piece:
         terms = self.goods.of(at)

@@ -71,10 +71,17 @@ def test_a_run_is_cut_where_its_jobs_are_large() -> None:
     assert [call.script for call in sent(batch)] == ["add_all"] * 4
 
 
+def test_a_run_says_a_name_once_if_all_jobs_share_it() -> None:
+    one, other = (job(1), job(2)), (job(1), job(2, name=""))
+    [shared], [mixed] = sent(Batch.of(one)), sent(Batch.of(other))
+    assert (shared.words[6:8], len(shared.words[8:])) == ((1, b"hi"), 2)
+    assert (mixed.words[6:8], mixed.words[9::2]) == ((2, b""), (b"hi", b""))
+
+
 def test_envelopes_of_a_run_are_those_the_codec_makes() -> None:
     rule = RetryOverride(5, Backoff("exponential", 250, 60_000, 2, 7))
     [call] = sent(Batch.of(jobs(3), {1: Terms(retry=rule)}))
-    written = call.words[6::2]
+    written = call.words[8:]
     made = [
         envelope.Envelope(
             f"id-{n}", envelope.Payload("bin", b"\x81\xa1a\x01"), NOW, retry=rule if n == 1 else None
@@ -82,7 +89,7 @@ def test_envelopes_of_a_run_are_those_the_codec_makes() -> None:
         for n in range(3)
     ]
     assert list(written) == [envelope.encode(one) for one in made]
-    assert set(call.words[7::2]) == {b"hi"}
+    assert call.words[7] == b"hi"
 
 
 def test_the_order_of_jobs_is_kept_and_the_delayed_come_last() -> None:
@@ -297,7 +304,7 @@ def test_a_refused_run_is_known_not_to_be_written_and_the_rest_stays_behind() ->
     assert shipment.problem is full
     assert shipment.written == [True] * 500 + [False] * 500 + [True] * 9000 + [False] * 500
     again, [train] = play_through(send(shipment), [[b"1-0", b"1-0"]])
-    assert [len(call.words) for call in train] == [6 + 1000, 6 + 1000]
+    assert [len(call.words) for call in train] == [8 + 500, 8 + 500]
     assert again.written == [True] * 10_500
     assert again.problem is None
 

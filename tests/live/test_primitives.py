@@ -158,6 +158,15 @@ def test_a_run_of_jobs_is_added_in_order_once_per_batch(everywhere: Everywhere) 
     }
 
 
+def test_a_run_whose_jobs_share_a_name_says_it_once(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> Any:
+        b.do(b.commands.add_all(b.keys, "p", "first", [b"one", b"two"], name=b"mail"))
+        return b.do(b.commands.add_all(b.keys, "p", "second", [b"three", b"four"], name=b""))
+
+    entries = [["d", "one", "n", "mail"], ["d", "two", "n", "mail"], ["d", "three"], ["d", "four"]]
+    assert everywhere(story).left == {"stream": {"entries": entries}}
+
+
 # Groups and reading
 
 

@@ -28,8 +28,13 @@ def mint(now_ms: int) -> str:
 def mint_many(count: int, now_ms: int, entropy: Callable[[int], bytes] = os.urandom) -> list[str]:
     """New ids of one moment: one read of randomness for all, a byte (of which five bits count) per letter."""
     stamp = _time_letters(now_ms)
-    letters = entropy(count * _RANDOM_LETTERS).translate(_LETTER_OF_BYTE).decode("ascii")
-    return [stamp + letters[at : at + _RANDOM_LETTERS] for at in range(0, len(letters), _RANDOM_LETTERS)]
+    letters = entropy(count * _RANDOM_LETTERS).translate(_LETTER_OF_BYTE)
+    line = f"{stamp}{'?' * _RANDOM_LETTERS}\n".encode()
+    page = bytearray(line * count)
+    # Column by column, which is sixteen steps for any number of ids; id by id would be the dearest part of adding one.
+    for column in range(_RANDOM_LETTERS):
+        page[_TIME_LETTERS + column :: len(line)] = letters[column::_RANDOM_LETTERS]
+    return page.decode().split()
 
 
 def time_ms(job_id: str) -> int | None:

@@ -66,16 +66,21 @@ class Entries:
         """Add a job without asking whether it was added before; answers the entry's id."""
         return Call(("XADD", keys.stream, *trimming(cap), "*", *fields), keys=(keys.stream,))
 
-    def add_all(self, keys: Keys, producer_id: str, batch_id: str, jobs: Sequence[bytes]) -> Call:
+    def add_all(
+        self, keys: Keys, producer_id: str, batch_id: str, jobs: Sequence[bytes], *, name: bytes | None = None
+    ) -> Call:
         """Add a run of jobs, once per producer and batch; answers the first entry's id.
 
-        `jobs` is flat, envelope and name in turn, because it is long. A run is added whole or not at all.
+        `jobs` are envelopes if all have this name; without it the list is flat, envelope and name in turn, because it
+        is long. A run is added whole or not at all.
         """
         return script(
             "add_all",
             stream=keys.stream,
             marker=keys.added_marker(producer_id, batch_id),
             ttl_s=REMEMBER_ADDED_S,
+            words=2 if name is None else 1,
+            shared=name or b"",
             rest=jobs,
         )
 
