@@ -132,8 +132,9 @@ def _loads(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 def _deliver(load: Sequence[Piece], shipment: Shipment) -> Flow[ServerError | None]:
     look = () if shipment.look is None else (shipment.look,)
     calls = (replace(call, tolerant=True) for call in chain((piece.make() for piece in load), look))
-    train = Train(calls, len(load) + len(look), ordered=len(load) > 1)
-    answer = yield from _insist(train, load)
+    # One piece is made before anything can leave, so it may as well leave in one write with what goes along.
+    batch = list(calls) if len(load) == 1 else Train(calls, len(load) + len(look), ordered=True)
+    answer = yield from _insist(batch, load)
     if isinstance(answer, ServerError):
         return answer
     refusals = [piece.take(reply) for piece, reply in zip(load, answer, strict=False)]
@@ -143,16 +144,16 @@ def _deliver(load: Sequence[Piece], shipment: Shipment) -> Flow[ServerError | No
     return problem
 
 
-def _insist(train: Train, load: Sequence[Piece]) -> Flow[list[Reply] | ServerError]:
+def _insist(batch: Sequence[Call], load: Sequence[Piece]) -> Flow[list[Reply] | ServerError]:
     """The replies, or why there are none: a lost reply is asked for once more before that."""
     try:
-        return (yield train)
+        return (yield batch)
     except ServerError as problem:
         if not isinstance(problem, Unreachable) or not problem.sent:
             return problem
     for piece in load:
         piece.written = None
     try:
-        return (yield train)
+        return (yield batch)
     except ServerError as problem:
         return problem

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chasqui.consumer import outbox, reader
 from chasqui.errors import ConfigError, Unreachable
 from chasqui.records import Job
 from chasqui.server.commands import Commands
@@ -52,6 +53,35 @@ async def test_a_job_is_handed_over_as_it_was_added(shop: Workshop) -> None:
     assert abs(job.created_at_ms - CLOCK.now_ms()) < 60_000
     assert worker.done == 1
     assert shop.is_empty()
+
+
+async def test_old_events_are_dropped_beyond_the_cap(shop: Workshop) -> None:
+    told = "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'e', 'old') end"
+    shop.bench.say("EVAL", told, 1, shop.bench.keys.events, 101_000)
+    for number in range(300):
+        shop.add(f"job {number}")
+    await shop.drain(do_nothing)
+    assert 100_000 <= shop.bench.say("XLEN", shop.bench.keys.events) < 101_000
+
+
+async def test_a_worker_that_outruns_the_server_does_not_pile_up_what_it_has_to_say(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [packed.pack([f"{number}", packed.pack(None), 1, 0]) for number in range(5000)]
+    for at in range(0, len(jobs), 500):
+        run = jobs[at : at + 500]
+        shop.bench.do(shop.bench.commands.add_all(shop.bench.keys, "p", f"{at}", run, name=b""))
+
+    monkeypatch.setattr(outbox, "IN_FLIGHT", 0)  # as if the server never came round to the last ones
+    async with shop.at_work(do_nothing) as worker:
+        await until(lambda: worker.done > reader.MOST_UNSETTLED, "the worker has run ahead")
+        await CLOCK.sleep(0.2)
+        assert shop.bench.say("XPENDING", shop.bench.keys.stream, "default")[0] < 2000
+        monkeypatch.undo()
+        assert worker._consumer
+        worker._consumer._outbox.flush()
+        await until(shop.is_empty, "everything is done once the server answers again")
+    assert worker.done == 5000
 
 
 async def test_events_tell_a_run_from_beginning_to_end_in_the_reference_s_order(shop: Workshop) -> None:

@@ -78,6 +78,7 @@ class Reader:
         self._trouble = asyncio.Event()
         self._problem: ServerError | None = None
         self._began = clock.mono()
+        self._asyncio = asyncio.get_running_loop()
         self._loop = Loop("reader", clock, heal=self._heal)
         self.drained_due = False
         self.is_dry = False
@@ -137,16 +138,20 @@ class Reader:
             if line is self._line:
                 self._in_flight -= 1
                 self._promised -= count
-                self._answered(read, reply, asked)
+                self._answered(read, reply, asked, count)
 
         line.call(read.call(count), told)
 
-    def _answered(self, read: Read, reply: Reply, asked: float) -> None:
+    def _answered(self, read: Read, reply: Reply, asked: float, count: int) -> None:
         if isinstance(reply, ServerError):
             self._fail(reply)
         elif rows := read.rows(reply):
             self._take(rows, asked)
-            self.refill()
+            if len(rows) < count:
+                # Nothing else waits, so there is no hurry to ask for more: what has come should start first.
+                self._asyncio.call_soon(self.refill)
+            else:
+                self.refill()
         elif self._options.burst and read is self._new and self._suspects.has_room:
             # Nothing new: before that means nothing at all, what others left is asked for.
             self._claim_due = 0.0

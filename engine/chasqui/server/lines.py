@@ -163,16 +163,17 @@ class AsyncLine(_Line):
         return inbox.replies
 
     async def _write(self, limit: asyncio.Timeout) -> None:
-        writer, others_wait = self._connection._writer, False
+        writer, begun = self._connection._writer, False
         for piece in self._parcel.pieces():
-            if others_wait:
+            if begun:
                 await self._setup.clock.sleep(0)
             self._traffic.bytes_out += len(piece)
             for start in range(0, len(piece), CHUNK):
+                if begun:  # most parcels are one chunk, and setting a timer costs more than writing it
+                    self._extend(limit)
                 writer.write(memoryview(piece)[start : start + CHUNK])
                 await writer.drain()
-                self._extend(limit)
-            others_wait = True
+                begun = True
 
     def _extend(self, limit: asyncio.Timeout) -> None:
         limit.reschedule(asyncio.get_running_loop().time() + self._parcel.silence)
