@@ -19,8 +19,8 @@ def main() -> int:
     words = _words()
     share = 0.3 if words.quick else 1.0
     with arena() as place:
-        book = compete(place, _chosen(words), rounds=words.rounds or (3 if words.quick else 7), share=share)
-        computing = compute(place, _having_reference(COMPUTING), rounds=2 if words.quick else 3, share=share)
+        book = compete(place, _chosen(words), rounds=words.rounds or (5 if words.quick else 7), share=share)
+        computing = compute(place, _having_reference(COMPUTING), rounds=3 if words.quick else 5, share=share)
         depth = None if words.only else backlog(place, rounds=3 if words.quick else 7, share=share)
     show = markdown if words.markdown else aligned
     for line in report(book, computing, depth, show):
@@ -32,7 +32,7 @@ def _words() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="a third of the jobs and three rounds")
+    parser.add_argument("--quick", action="store_true", help="a third of the jobs and fewer rounds")
     parser.add_argument("--rounds", type=int, help="how often each contender runs (7)")
     parser.add_argument("--only", help="contenders whose title has this word, and no backlog measurement")
     parser.add_argument("--markdown", action="store_true", help="tables for a document")

@@ -1,6 +1,6 @@
 """The limit: the same commands from a loop without an engine. One socket, packed by hand, answers read by hiredis.
 
-No retries, no leases, no reconnects, one turn at a time; it is here to be compared with, not to be used.
+What the engine leaves out this leaves out too: only the first event of a turn asks the server to trim. No retries, no leases, no reconnects, one turn at a time; it is here to be compared with, not to be used.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ CHUNK = 500
 GROUP, CONSUMER = b"default", b"raw"
 
 Handler = Callable[[Any], None]
+Tell = Callable[[bytes, int | None, bool], bytes]
+"""An event of this job, packed: `active` without a duration, `completed` with one; and whether it trims."""
 
 
 class Wire:
@@ -123,7 +125,7 @@ def consume(url: str, queue: str, handler: Handler, *, events: bool) -> None:
 def _handle(
     body: bytes,
     handler: Handler,
-    tell: Callable[[bytes, bytes, int | None], bytes] | None,
+    tell: Tell | None,
     parts: list[bytes],
 ) -> None:
     job_id, payload, _, _ = msgpack.unpackb(body)
@@ -132,19 +134,19 @@ def _handle(
         handler(data)
         return
     raw_id = job_id.encode()
-    parts.append(tell(b"active", raw_id, None))
+    parts.append(tell(raw_id, None, not parts))
     begin = time.perf_counter_ns()
     handler(data)
-    parts.append(tell(b"completed", raw_id, (time.perf_counter_ns() - begin) // 1000))
+    parts.append(tell(raw_id, (time.perf_counter_ns() - begin) // 1000, False))
 
 
-def _teller(queue: str) -> Callable[[bytes, bytes, int | None], bytes]:
+def _teller(queue: str) -> Tell:
     key = b"{chasqui:%b}:events" % queue.encode()
-    words = (b"XADD", key, b"MAXLEN", b"~", b"100000", b"*", b"e")
-    active = _command_head(14, *words, b"active", b"id")
-    completed = _command_head(16, *words, b"completed", b"id")
+    trimming = _command_head(14, b"XADD", key, b"MAXLEN", b"~", b"100000", b"*", b"e", b"active", b"id")
+    active = _command_head(11, b"XADD", key, b"*", b"e", b"active", b"id")
+    completed = _command_head(13, b"XADD", key, b"*", b"e", b"completed", b"id")
 
-    def tell(kind: bytes, job_id: bytes, duration_us: int | None) -> bytes:
+    def tell(job_id: bytes, duration_us: int | None, trims: bool) -> bytes:
         ts = b"%d" % (time.time_ns() // 1_000_000)
         middle = b"$%d\r\n%b\r\n$2\r\nts\r\n$%d\r\n%b\r\n$7\r\nattempt\r\n$1\r\n1\r\n" % (
             len(job_id),
@@ -153,7 +155,7 @@ def _teller(queue: str) -> Callable[[bytes, bytes, int | None], bytes]:
             ts,
         )
         if duration_us is None:
-            return active + middle
+            return (trimming if trims else active) + middle
         took = b"%d" % duration_us
         return b"%b%b$11\r\nduration_us\r\n$%d\r\n%b\r\n" % (completed, middle, len(took), took)
 
