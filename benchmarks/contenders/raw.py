@@ -1,6 +1,7 @@
 """The limit: the same commands from a loop without an engine. One socket, packed by hand, answers read by hiredis.
 
-What the engine leaves out this leaves out too: only the first event of a turn asks the server to trim. No retries, no leases, no reconnects, one turn at a time; it is here to be compared with, not to be used.
+What the engine leaves out this leaves out too: only the first event of a turn asks the server to trim, and reads
+claim nothing. No retries, no leases, no reconnects, one turn at a time; it is here to be compared with, not to be used.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def consume(url: str, queue: str, handler: Handler, *, events: bool) -> None:
     stream = _stream(queue)
     wire.send(_packed("XGROUP", "CREATE", stream, GROUP, "0", "MKSTREAM"))
     wire.replies(1)
-    words = ("COUNT", BATCH, "BLOCK", 1000, "CLAIM", 30000, "STREAMS", stream, ">")
+    words = ("COUNT", BATCH, "BLOCK", 1000, "STREAMS", stream, ">")
     read = _packed("XREADGROUP", "GROUP", GROUP, CONSUMER, *words)
     tell = _teller(queue) if events else None
     wire.send(read)
