@@ -107,7 +107,7 @@ class Slots:
         told: list[bytes] = []
         busy_s, breathe_at = 0.0, mono() + BREATH_S
         try:
-            while buffer and len(went_well) < BREATH:
+            for _ in range(min(BREATH, len(buffer))):
                 row, batch = buffer.popleft()
                 try:
                     job, started = opened(row[1]), mono()

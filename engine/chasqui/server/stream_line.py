@@ -152,7 +152,7 @@ class StreamLine(asyncio.Protocol):
     def _hand_out(self) -> None:
         expected, replies = self._expected, self._replies
         replies.extend(iter(self._reader.gets, _NOTHING))
-        while expected and len(replies) >= (wanted := expected[0].replies):
+        while expected and not self.broken and len(replies) >= (wanted := expected[0].replies):
             told = replies[:wanted]
             del replies[:wanted]
             expected.popleft().told(told)
