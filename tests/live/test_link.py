@@ -85,6 +85,7 @@ async def test_a_lost_script_is_loaded_again_and_only_it_is_repeated(
     keys = Keys(queue)
     counter, lock = keys.result("counter"), keys.promoter_lock
     async with open_link(server.url) as link:
+        await link.run(batch(lease(keys.scheduler_lock, "me")))
         await link.run(say("SCRIPT", "FLUSH"))
         before = link.round_trips
         calls = [
@@ -98,6 +99,18 @@ async def test_a_lost_script_is_loaded_again_and_only_it_is_repeated(
         before = link.round_trips
         assert (await link.run(batch(lease(lock, "me"))))[0][:2] == taken[:2] == [1, b"me"]
         assert link.round_trips - before == 1
+
+
+@both
+async def test_a_script_the_server_never_saw_costs_no_round_trip(
+    server: Server, open_link: Opener, queue: str
+) -> None:
+    keys = Keys(queue)
+    async with open_link(server.url) as other, open_link(server.url) as link:
+        await other.run(say("SCRIPT", "FLUSH"))
+        taken = await link.run(batch(lease(keys.promoter_lock, "me"), lease(keys.scheduler_lock, "me")))
+        assert [reply[0] for reply in taken] == [1, 1]
+        assert (link.round_trips, link.commands) == (1, 3)
 
 
 @both

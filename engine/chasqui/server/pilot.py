@@ -1,11 +1,13 @@
 """Everything between a flow and the sockets that needs thought but no I/O, written once for both links.
 
 A pilot turns a flow's batches into steps (`parcel.py`) and the outcomes back into replies: it holds back writes
-on a read-only link, splits by node, reloads scripts, follows redirects and tells errors. Only links touch sockets.
+on a read-only link, splits by node, loads scripts, follows redirects and tells errors. Only links touch sockets.
+
+A script travels with the first call of it to a node, so that a server that has not seen it costs no round trip more.
 
 A batch is sent in order, per node. Calls that the server did not carry out (script unknown, slot moved, server
 still loading) are sent again by themselves, so after such an incident they run later than their neighbours. A train
-that shall keep its order brings its scripts along, so that none is unknown.
+that shall keep its order brings its scripts along each time, so that none is unknown.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ class Pilot:
         self.route = route
         self.read_only = read_only
         self.silence = silence
+        self._loaded: dict[Node, set[str]] = {}
 
     def fly(self, flow: Flow[T]) -> Steps[T]:
         """Drive the flow to its end. What went wrong with a batch is thrown into the flow, which may handle it."""
@@ -96,11 +99,21 @@ class Pilot:
             [node] = yield from self.route.place([calls[0]])
             return (yield from self._straight(calls, node))
         nodes = yield from self.route.place(calls)
-        if nodes.count(nodes[0]) == len(nodes):
+        if nodes.count(nodes[0]) == len(nodes) and self._knows_scripts(nodes[0], calls):
             return (yield from self._straight(calls, nodes[0]))
-        return (
-            yield from self._patiently([Errand(call, node) for call, node in zip(calls, nodes, strict=True)])
-        )
+        errands = [self._errand(call, node) for call, node in zip(calls, nodes, strict=True)]
+        return (yield from self._patiently(errands))
+
+    def _knows_scripts(self, node: Node, calls: Sequence[Call]) -> bool:
+        return {call.script for call in calls if call.script} <= self._loaded.get(node, set())
+
+    def _errand(self, call: Call, node: Node) -> Errand:
+        """The call, and before it its script, if this node was not sent it yet."""
+        loaded = self._loaded.setdefault(node, set())
+        if call.script is None or call.script in loaded:
+            return Errand(call, node)
+        loaded.add(call.script)
+        return Errand(call, node, [_load(call.script)])
 
     def _straight(self, calls: Sequence[Call], node: Node) -> Steps[list[Reply]]:
         """The usual way, kept short because every job goes along it: one node, and no error among the replies."""
@@ -151,8 +164,8 @@ class Pilot:
 
     def _rolling(self, node: Node, calls: Train) -> Parcel:
         """A parcel that grows while it is written: its calls are made by then, not now."""
-        wordings = _with_texts(calls) if calls.ordered else (call.words for call in calls)
-        packets = (pack([words]) for words in wordings)
+        known = set() if calls.ordered else self._loaded.setdefault(node, set())
+        packets = (pack([words]) for words in _with_texts(calls, known))
         return Parcel(node, next(packets), len(calls), self.silence, packets)
 
     def _parcel(self, node: Node, calls: Sequence[Call], commands: Sequence[tuple[Word, ...]]) -> Parcel:
@@ -173,6 +186,7 @@ class Pilot:
         that lie idle beside it, and a silent one would cost as long again to be found out: they are given up.
         """
         self.route.doubt()
+        self._loaded.pop(node, None)
         yield Forget(node)
         if broken.sent and not all(readonly.reads_only(errand.call) for errand in errands):
             raise broken.error
@@ -217,15 +231,14 @@ class Pilot:
                 yield Forget(node)
 
 
-def _with_texts(calls: Iterable[Call]) -> Iterator[tuple[Word, ...]]:
+def _with_texts(calls: Iterable[Call], known: set[str]) -> Iterator[tuple[Word, ...]]:
     """The words of each call; where a script is used first, its text instead of its digest. From then on the server
     knows it, so no call has to be sent again behind those that followed it.
     """
-    told: set[str] = set()
     for call in calls:
         words, name = call.words, call.script
-        if name and name not in told and words[0] in _BY_TEXT:
-            told.add(name)
+        if name and name not in known and words[0] in _BY_TEXT:
+            known.add(name)
             words = (_BY_TEXT[words[0]], scripts.text(name), *words[2:])
         yield words
 
@@ -236,8 +249,12 @@ def _reload(errand: Errand, before: Sequence[Reply]) -> bool:
         errand.reply = next((reply for reply in before if isinstance(reply, ErrorReply)), errand.reply)
         return False
     errand.reloaded = True
-    errand.again(("SCRIPT", "LOAD", scripts.text(errand.call.script or "")), at=errand.answered_by)
+    errand.again(_load(errand.call.script or ""), at=errand.answered_by)
     return True
+
+
+def _load(script: str) -> tuple[Word, ...]:
+    return ("SCRIPT", "LOAD", scripts.text(script))
 
 
 def _told(errand: Errand) -> Reply:
