@@ -157,6 +157,12 @@ class Looks:
             bytes=bound.bytes,
         )
 
+    def find_ghosts(self, keys: Keys, group: str, *, after: str | None = None, count: int) -> Call:
+        """Pending rows of a group whose entry was deleted; see the script. A `ServerError` instead when it is refused."""
+        first = "-" if after is None else f"({after}"
+        call = script("find_ghosts", stream=keys.stream, group=group, after=first, count=count)
+        return replace(call, tolerant=True)
+
     def keys_page(self, cursor: bytes, kind: str, *, count: int) -> Call:
         """Some of the server's keys of one type, and where to go on; b"0" begins and ends it."""
         return Call(("SCAN", cursor, "COUNT", count, "TYPE", kind))

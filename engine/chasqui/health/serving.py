@@ -1,0 +1,109 @@
+"""What a server tells of itself that matters to jobs: what it deletes, what it forgets, what it can do, its clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.health.finding import Finding, Level, lasted, percent_of
+from chasqui.options import Checkup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chasqui.server.features import Features
+    from chasqui.server.report import ServerReport
+
+DEFAULTS = Checkup()
+FULL_PERCENT = 90
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """A server's report, what it can do, and how far its clock is ahead of ours (None: not compared)."""
+
+    report: ServerReport
+    features: Features
+    skew_ms: int | None = None
+
+
+def of_server(facts: ServerFacts, options: Checkup = DEFAULTS) -> list[Finding]:
+    """What makes this server a risky place for jobs, the worst first."""
+    found = [
+        *_forgetting(facts.report),
+        *_role(facts.report),
+        *_clock(facts, options),
+        *_words(facts.features),
+    ]
+    return sorted(found, key=lambda finding: -finding.level)
+
+
+def _forgetting(told: ServerReport) -> Iterator[Finding]:
+    if told.eviction not in (None, "noeviction"):
+        bounded = bool(told.max_memory_bytes)
+        yield Finding(
+            Level.CRITICAL if bounded else Level.WARNING,
+            "evicts",
+            f"when memory is full this server deletes keys ({told.eviction}), jobs among them",
+            evidence={"maxmemory_policy": told.eviction, "maxmemory": told.max_memory_bytes},
+            mend="redis-cli CONFIG SET maxmemory-policy noeviction",
+        )
+    if told.memory_bytes and told.max_memory_bytes:
+        full = percent_of(told.max_memory_bytes, told.memory_bytes)
+        if full >= FULL_PERCENT:
+            yield Finding(
+                Level.CRITICAL if full >= 100 else Level.WARNING,
+                "memory-full",
+                f"{full} % of the server's memory is used; beyond it no job can be added",
+                evidence={"used": told.memory_bytes, "maxmemory": told.max_memory_bytes, "percent": full},
+                mend="redis-cli CONFIG SET maxmemory BYTES",
+            )
+    if told.persistence == "none":
+        yield Finding(
+            Level.WARNING,
+            "not-persistent",
+            "this server keeps nothing on disk: a restart loses every job",
+            evidence={"persistence": "none"},
+            mend="redis-cli CONFIG SET appendonly yes",
+        )
+    elif told.persistence == "rdb":
+        yield Finding(
+            Level.NOTE,
+            "snapshots-only",
+            "this server saves now and then: a crash loses the jobs since the last save",
+            evidence={"persistence": "rdb"},
+            mend="redis-cli CONFIG SET appendonly yes",
+        )
+
+
+def _role(told: ServerReport) -> Iterator[Finding]:
+    if told.role not in (None, "master"):
+        text = f"this is a {told.role}: what it shows may be old, and nothing can be changed here"
+        yield Finding(
+            Level.WARNING, "replica", text, evidence={"role": told.role}, mend="chasqui context list"
+        )
+
+
+def _clock(facts: ServerFacts, options: Checkup) -> Iterator[Finding]:
+    skew_ms = facts.skew_ms
+    if skew_ms is not None and abs(skew_ms) >= options.skew_ms:
+        ahead = "ahead of" if skew_ms > 0 else "behind"
+        yield Finding(
+            Level.WARNING,
+            "clock-skew",
+            f"the server's clock is {lasted(abs(skew_ms))} {ahead} this machine's; what is added here with a time is due at another",
+            evidence={"skew_ms": skew_ms},
+            mend="timedatectl set-ntp true",
+        )
+
+
+def _words(features: Features) -> Iterator[Finding]:
+    if features.missing:
+        yield Finding(
+            Level.NOTE,
+            "stand-ins",
+            f"{features.kind} {features.version} lacks {', '.join(features.missing)}; our scripts stand in,"
+            " but the released engine cannot run on it",
+            evidence={"kind": features.kind, "version": features.version, "missing": features.missing},
+            mend="chasqui server status",
+        )
