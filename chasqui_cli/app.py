@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from chasqui.errors import ChasquiError
 
 VERBS = {
+    "queues": "Every queue of the server, one row each, the worst first.",
     "inspect": "How queues stand right now: one snapshot, one round trip.",
+    "watch": "Look at queues again and again: what comes in, what goes out, when the backlog clears.",
+    "why": "Why a job is where it is: one verdict, with its evidence.",
+    "job": "One job: everything known of it, its result; cancel it.",
+    "events": "What happened: past events, or as they come.",
+    "check": "Judge a queue for a monitor: Nagios exit codes and performance data.",
+    "doctor": "Examine the server and its queues; each finding comes with what mends it.",
+    "metrics": "Numbers for Prometheus, once or served on a port.",
     "decode": "Show what bytes from Redis mean: envelope, delayed member, repeat spec, result.",
     "server": "Look at the server behind a URL; start and stop the embedded one.",
     "demo": "A short tour on a private throw-away server: jobs that succeed, fail, retry, wait and repeat.",
@@ -40,6 +48,9 @@ class Exit(IntEnum):
     NOT_FOUND = 4
     REFUSED = 5
     INTERRUPTED = 130
+
+
+NAGIOS_UNKNOWN = 3
 
 
 class LazyVerbs(TyperGroup):
@@ -128,7 +139,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
     except typer.exceptions.TyperException as error:
         complain(error.format_message(), _usage_hint(error))
-        return Exit.USAGE
+        return _usage_code(error)
     except SystemExit as end:
         # Typer's own way to end on a broken pipe, but then as a failure.
         if not isinstance(end.__context__, BrokenPipeError):
@@ -162,6 +173,13 @@ def _general_hint(error: ChasquiError) -> str:
     if isinstance(error, ServerError):
         return "is it a Redis server, and what does its log say? --redis-url names another"
     return "see `chasqui --help`"
+
+
+def _usage_code(error: Exception) -> int:
+    """A monitor would take our code for usage as critical; to it, not knowing is 3."""
+    context = getattr(error, "ctx", None)
+    asked_by_monitor = context is not None and context.command_path == "chasqui check"
+    return NAGIOS_UNKNOWN if asked_by_monitor else Exit.USAGE
 
 
 def _usage_hint(error: Exception) -> str:

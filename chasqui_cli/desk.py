@@ -15,7 +15,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli import options
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from chasqui_cli.columns import Column, Record
     from chasqui_cli.journal import Journal, Pen
     from chasqui_cli.names import NameCache
+    from chasqui_cli.progress import Advance
     from chasqui_cli.session import Session
     from chasqui_cli.shapes import Shape
 
@@ -116,7 +117,11 @@ class Desk:
         if not self.quiet:
             talk(text)
 
-    def progress(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    def quietly(self) -> Desk:
+        """The same desk without remarks."""
+        return replace(self, quiet=True)
+
+    def progress(self, title: str, total: int | None) -> AbstractContextManager[Advance]:
         """A bar on stderr for long work, where somebody watches."""
         from chasqui_cli.progress import progress
 

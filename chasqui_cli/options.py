@@ -161,6 +161,19 @@ def change_beside_reason(
     """The same where `--reason` chooses by why a job died."""
 
 
+OutputOrPiped = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", help="How to write the data: a table on a terminal, jsonl elsewhere."),
+]
+SearchBound = Annotated[
+    int,
+    typer.Option("--scan", min=1, metavar="N", help="Look at so many entries of each place at most."),
+]
+Rescan = Annotated[
+    bool, typer.Option("--rescan", help="Search for queues anew, also where names are remembered.")
+]
+
+
 def parameters(function: Verb) -> list[inspect.Parameter]:
     """What a function takes, its annotations read."""
     return list(inspect.signature(function, eval_str=True).parameters.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +98,59 @@ def emit_one(record: Record, look: Look, columns: Sequence[Column] = ()) -> None
             emit(fields, [column("field"), column("value")], look)
 
 
+class Running:
+    """Records written one by one as they come, for as long as they come. A table grows wider where it must.
+
+    What has an end only, JSON and YAML, cannot be written so: `of` refuses it.
+    """
+
+    def __init__(self, columns: Sequence[Column], look: Look) -> None:
+        self._look = look
+        self._columns = [c for c in columns if look.format in (Format.WIDE, Format.CSV) or not c.wide]
+        self._widths = [len(c.title) for c in self._columns]
+        self._begun = False
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], look: Look) -> Running:
+        """A writer, if the format allows for it."""
+        from chasqui.errors import ArgumentError
+
+        if look.format in (Format.JSON, Format.YAML):
+            raise ArgumentError(
+                f"-o {look.format} needs an end, and this has none", hint="use -o jsonl: one object per line"
+            )
+        return cls(columns, look)
+
+    @property
+    def format(self) -> Format:
+        """Which it is."""
+        return self._look.format
+
+    def write(self, record: Record, now_ms: int | None = None) -> None:
+        """One more, at once. now_ms: the server's time by then, for ages."""
+        look = replace(self._look, now_ms=now_ms or self._look.now_ms)
+        if look.format is Format.JSONL:
+            print_line(json_text(record))
+        elif look.format is Format.NAME:
+            print_line(cell(self._columns[0].value(record)))
+        elif look.format is Format.CSV:
+            _csv_rows([c.title for c in self._columns] if not self._begun else None, [record], self._columns)
+        else:
+            self._row(record, look)
+        self._begun = True
+        sys.stdout.flush()
+
+    def _row(self, record: Record, look: Look) -> None:
+        texts = [drawn(c, record, look) for c in self._columns]
+        self._widths = [max(len(text), width) for text, width in zip(texts, self._widths, strict=True)]
+        if not self._begun:
+            self._print([c.title.upper() for c in self._columns])
+        self._print(texts)
+
+    def _print(self, texts: Sequence[str]) -> None:
+        print_line(_padded(texts, self._widths, self._columns))
+
+
 def drawn(column: Column, record: Record, look: Look) -> str:
     """What stands in a table under a column."""
     value = column.value(record)
@@ -159,8 +212,13 @@ def _print_yaml(value: Any) -> None:
 
 
 def _print_csv(records: Iterable[Record], columns: Sequence[Column]) -> None:
+    _csv_rows([c.title for c in columns], records, columns)
+
+
+def _csv_rows(head: Sequence[str] | None, records: Iterable[Record], columns: Sequence[Column]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([c.title for c in columns])
+    if head:
+        writer.writerow(head)
     for record in records:
         writer.writerow([_csv_cell(c.value(record)) for c in columns])
 
@@ -197,9 +255,10 @@ def _print_plain(rows: Sequence[Sequence[str]], columns: Sequence[Column], color
     titles = [c.title.upper() for c in columns]
     widths = [max(map(len, [title, *texts])) for title, *texts in zip(titles, *rows, strict=True)]
     for number, row in enumerate([titles, *rows]):
-        padded = [
-            t.rjust(w) if c.align == "right" else t.ljust(w)
-            for t, w, c in zip(row, widths, columns, strict=True)
-        ]
-        line = "  ".join(padded).rstrip()
+        line = _padded(row, widths, columns)
         print_line(f"\x1b[1m{line}\x1b[0m" if colored and number == 0 else line)
+
+
+def _padded(texts: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
+    placed = zip(texts, widths, columns, strict=True)
+    return "  ".join(t.rjust(w) if c.align == "right" else t.ljust(w) for t, w, c in placed).rstrip()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from chasqui_cli.shapes import Maybe
+from chasqui_cli.shapes import Maybe, Sometimes
 
 if TYPE_CHECKING:
     from chasqui import Backoff, DelayedMember, Envelope, Payload, RepeatSpec, RetryOverride
+    from chasqui.events import Gap, Told
+    from chasqui.health import Finding
     from chasqui.snapshot import Snapshot
     from chasqui_cli.columns import Record
 
@@ -154,3 +156,77 @@ def snapshot_record(snapshot: Snapshot) -> Record:
     """A queue at one moment."""
     told = asdict(snapshot)
     return {name: told[name] for name in SNAPSHOT}
+
+
+FINDING = {
+    "level": "str",
+    "code": "str",
+    "queue": "str?",
+    "text": "str",
+    "evidence": "any",
+    "mend": "str?",
+}
+
+
+def finding_record(finding: Finding) -> Record:
+    """Something that is not well."""
+    return {
+        "level": finding.level.word,
+        "code": finding.code,
+        "queue": finding.queue,
+        "text": finding.text,
+        "evidence": finding.evidence,
+        "mend": finding.mend,
+    }
+
+
+_NUMBERS = ("attempt", "backoff_ms", "delay_ms", "duration_us")
+EVENT = {
+    "queue": "str",
+    "entry_id": "str",
+    "event": "str",
+    "id": "str?",
+    "name": "str",
+    "ts": "int?",
+    **{name: Sometimes("int") for name in _NUMBERS},
+    "reason": Sometimes("str"),
+    "extra": Sometimes("any"),
+    "from_id": Sometimes("str"),
+    "lost_estimate": Sometimes("int?"),
+}
+
+
+def event_record(told: Told) -> Record:
+    """Something that happened; what it does not say is not there."""
+    event = told.event
+    record: Record = {
+        "queue": told.queue,
+        "entry_id": told.entry_id,
+        "event": event.kind,
+        "id": event.job_id,
+        "name": event.name,
+        "ts": event.ts,
+    }
+    said = {name: getattr(event, name) for name in (*_NUMBERS, "reason")}
+    record |= {name: value for name, value in said.items() if value is not None}
+    if event.extra:
+        record["extra"] = [
+            [name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape")]
+            for name, value in event.extra
+        ]
+    return record
+
+
+def gap_record(gap: Gap) -> Record:
+    """Events that nobody can read any more, in the place where they would stand."""
+    return {
+        "queue": gap.queue,
+        "entry_id": gap.to_id,
+        "event": "gap",
+        "id": None,
+        "name": "",
+        "ts": None,
+        "reason": gap.why,
+        "from_id": gap.from_id,
+        "lost_estimate": gap.lost_estimate,
+    }

@@ -9,6 +9,7 @@ import typer
 from chasqui_cli.columns import Column, column
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.options import Rescan
 from chasqui_cli.records import SNAPSHOT, snapshot_record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -40,16 +41,12 @@ def inspect(
         list[str] | None,
         typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=queue_names),
     ] = None,
+    rescan: Rescan = False,
 ) -> None:
     """How queues stand right now: depths, ages, dead letters, delays, schedules, leaders. One round trip."""
-    from chasqui import Keys, snapshot
-    from chasqui_cli.finding import found_queues
+    from chasqui_cli.finding import seen_queues
 
     with desk.session() as session:
-        names = queues or found_queues(desk, session)
-        seen = [one.or_raise() for one in session.look(snapshot.many, [Keys(name) for name in names])]
-    missing = [one.queue for one in seen if queues and not one.exists]
-    for name in missing:
-        desk.say(f"warning: there is nothing of a queue named {name!r} on this server")
+        seen = [one.or_raise() for one in seen_queues(desk, session, queues, anew=rescan)]
     now_ms = seen[0].server_time_ms if seen else None
     desk.emit([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)

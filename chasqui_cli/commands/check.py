@@ -1,0 +1,234 @@
+"""`chasqui check`: a queue judged for a monitor, in Nagios' exit codes. The judgement is the engine's."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chasqui_cli.completing import queue_names
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.output import Format, print_line
+from chasqui_cli.records import FINDING, finding_record
+from chasqui_cli.safe import safe
+from chasqui_cli.tagged import json_text
+from chasqui_cli.times import duration_ms, span
+
+if TYPE_CHECKING:
+    from chasqui.health import Finding
+    from chasqui.options import Health, Limit
+    from chasqui.snapshot import Snapshot
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+OK, UNKNOWN = 0, 3
+SHAPE: dict[str, Any] = {
+    "queue": "str",
+    "status": "str",
+    "code": "int",
+    "server_time_ms": "int?",
+    "error": "str?",
+    "findings": [FINDING],
+    "performance": "any",
+}
+
+
+class CheckFormat(StrEnum):
+    """What `--format` takes."""
+
+    NAGIOS = "nagios"
+    JSON = "json"
+    PROMETHEUS = "prometheus"
+
+
+def _count(help_text: str) -> Any:
+    return typer.Option(min=0, metavar="N", help=f"{help_text} 0 for never.")
+
+
+def _time(help_text: str) -> Any:
+    return typer.Option(metavar="TIME", help=f"{help_text} 0 for never.")
+
+
+@app.command()
+@at_desk(shape=SHAPE, many=False)
+def check(
+    desk: Desk,
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=queue_names)],
+    waiting_warn: Annotated[int, _count("Warn from so many waiting jobs on.")] = 10_000,
+    waiting_crit: Annotated[int, _count("Critical from so many waiting jobs on.")] = 100_000,
+    age_warn: Annotated[str, _time("Warn when the oldest waiting job is this old.")] = "5m",
+    age_crit: Annotated[str, _time("Critical when it is this old.")] = "30m",
+    dlq_warn: Annotated[int, _count("Warn from so many dead letters on.")] = 1,
+    dlq_crit: Annotated[int, _count("Critical from so many dead letters on.")] = 1000,
+    delayed_lag_warn: Annotated[str, _time("Warn when a delayed job is this late.")] = "30s",
+    delayed_lag_crit: Annotated[str, _time("Critical when one is this late.")] = "5m",
+    cron_lag_warn: Annotated[str, _time("Warn when a repeatable job is this late.")] = "1m",
+    cron_lag_crit: Annotated[str, _time("Critical when one is this late.")] = "10m",
+    idle_warn: Annotated[str, _time("Warn when a job in flight showed no sign of life this long.")] = "90s",
+    idle_crit: Annotated[str, _time("Critical when it is this long.")] = "10m",
+    full_warn: Annotated[int, _count("Warn when a stream is so many percent full.")] = 80,
+    full_crit: Annotated[int, _count("Critical when it is so many percent full.")] = 95,
+    no_workers: Annotated[
+        bool,
+        typer.Option("--no-workers/--ignore-no-workers", help="Critical when jobs wait and nobody works."),
+    ] = True,
+    leaders: Annotated[
+        bool,
+        typer.Option("--leaders/--ignore-leaders", help="Critical when something is late and nobody leads."),
+    ] = True,
+    how: Annotated[
+        CheckFormat, typer.Option("--format", help="What to print.", case_sensitive=False)
+    ] = CheckFormat.NAGIOS,
+) -> None:
+    """Judge a queue for a monitor. Exit codes are those of Nagios: 0 fine, 1 warning, 2 critical, 3 unknown.
+
+    Unknown is also a server that cannot be reached, a queue that is not there and a command line that makes no sense.
+    """
+    from chasqui.errors import ChasquiError
+    from chasqui.options import Health, Limit
+
+    def limit(warn: int, crit: int) -> Limit:
+        return Limit(warn or None, crit or None)
+
+    def times(warn: str, crit: str) -> Limit:
+        return limit(*(0 if text.strip() == "0" else duration_ms(text) for text in (warn, crit)))
+
+    how = CheckFormat.JSON if desk.output is Format.JSON else how
+    try:
+        limits = Health(
+            waiting=limit(waiting_warn, waiting_crit),
+            age_ms=times(age_warn, age_crit),
+            dlq=limit(dlq_warn, dlq_crit),
+            delayed_lag_ms=times(delayed_lag_warn, delayed_lag_crit),
+            repeat_lag_ms=times(cron_lag_warn, cron_lag_crit),
+            idle_ms=times(idle_warn, idle_crit),
+            full_percent=limit(full_warn, full_crit),
+            needs_workers=no_workers,
+            needs_leaders=leaders,
+        )
+        seen = _seen(desk, queue)
+    except ChasquiError as error:
+        code = _tell_unknown(queue, error, how)
+    else:
+        code = _tell(seen, limits, how)
+    raise typer.Exit(code)
+
+
+def _seen(desk: Desk, queue: str) -> Snapshot:
+    from chasqui import Keys, snapshot
+    from chasqui.errors import NotFound
+
+    with desk.session() as session:
+        seen = session.look(snapshot.one, Keys(queue))
+    if not seen.exists:
+        raise NotFound(f"there is nothing of a queue named {queue!r} on this server")
+    return seen
+
+
+def _tell(seen: Snapshot, limits: Health, how: CheckFormat) -> int:
+    from chasqui import health
+
+    findings = health.of_queue(seen, limits)
+    code = max(OK, health.worst(findings) - health.Level.NOTE)
+    numbers = _performance(seen, limits)
+    if how is CheckFormat.JSON:
+        record = {
+            "queue": seen.queue,
+            "status": WORDS[code],
+            "code": code,
+            "server_time_ms": seen.server_time_ms,
+            "error": None,
+            "findings": [finding_record(one) for one in findings],
+            "performance": {name: value for name, (value, _, _) in numbers.items()},
+        }
+        print_line(json_text(record, indent=2))
+    elif how is CheckFormat.PROMETHEUS:
+        print_line(_exposition(seen, code).rstrip("\n"))
+    else:
+        print_line(_nagios(seen, code, findings, numbers))
+    return code
+
+
+def _tell_unknown(queue: str, error: Exception, how: CheckFormat) -> int:
+    if how is CheckFormat.JSON:
+        record = {
+            "queue": queue,
+            "status": WORDS[UNKNOWN],
+            "code": UNKNOWN,
+            "server_time_ms": None,
+            "error": str(error),
+            "findings": [],
+            "performance": {},
+        }
+        print_line(json_text(record, indent=2))
+    elif how is CheckFormat.PROMETHEUS:
+        print_line(f'chasqui_check_status{{queue="{_label(queue)}"}} {UNKNOWN}')
+    else:
+        print_line(f"CHASQUI UNKNOWN - {_plain(queue)}: {_plain(str(error))}")
+    return UNKNOWN
+
+
+def _performance(seen: Snapshot, limits: Health) -> dict[str, tuple[int, str, Limit | None]]:
+    """Each number with its unit and limits, in the order monitors have always seen them."""
+    from chasqui import health
+
+    first = seen.next_repeat_ms
+    repeat_lag_ms = max(0, seen.server_time_ms - first) if first is not None else 0
+    return {
+        "waiting": (seen.waiting, "", limits.waiting),
+        "age": (seen.oldest_waiting_ms, "ms", limits.age_ms),
+        "in_flight": (seen.pending, "", None),
+        "idle": (seen.longest_idle_ms, "ms", limits.idle_ms),
+        "dlq": (seen.dlq_depth, "", limits.dlq),
+        "delayed": (seen.delayed_depth, "", None),
+        "delayed_due": (seen.delayed_due, "", None),
+        "delayed_lag": (seen.oldest_delayed_lag_ms, "ms", limits.delayed_lag_ms),
+        "cron_overdue": (seen.repeatable_overdue, "", None),
+        "cron_lag": (repeat_lag_ms, "ms", limits.repeat_lag_ms),
+        "workers": (seen.consumers, "", None),
+        "stream_full": (health.percent_of(seen.caps.stream, seen.stream_depth), "%", limits.full_percent),
+        "dlq_full": (health.percent_of(seen.caps.dlq, seen.dlq_depth), "%", limits.full_percent),
+    }
+
+
+def _nagios(
+    seen: Snapshot,
+    code: int,
+    findings: list[Finding],
+    numbers: dict[str, tuple[int, str, Limit | None]],
+) -> str:
+    """One line: status, sentence, and after the bar the performance data. A bar inside the sentence would end it."""
+    well = f"{seen.waiting:,} waiting, oldest {span(seen.oldest_waiting_ms)}, {seen.pending:,} in flight"
+    told = "; ".join(one.text for one in findings) or well
+    data = " ".join(_datum(name, *number) for name, number in numbers.items())
+    return f"CHASQUI {WORDS[code]} - {_plain(seen.queue)}: {_plain(told)} | {data}"
+
+
+def _datum(name: str, value: int, unit: str, limit: Limit | None) -> str:
+    warn, crit = (
+        "" if bound is None else str(bound) for bound in ((limit.warn, limit.crit) if limit else ("", ""))
+    )
+    return f"{name}={value}{unit};{warn};{crit};0"
+
+
+def _plain(text: str) -> str:
+    return safe(text).replace("|", "¦")
+
+
+def _label(text: str) -> str:
+    return safe(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _exposition(seen: Snapshot, code: int) -> str:
+    from chasqui_cli import exposition
+
+    exposition.client()
+    from prometheus_client.core import GaugeMetricFamily
+
+    status = GaugeMetricFamily(
+        "chasqui_check_status", "0 fine, 1 warning, 2 critical, 3 unknown.", labels=["queue"]
+    )
+    status.add_metric([safe(seen.queue)], code)
+    return exposition.text(status, *exposition.families([seen]))

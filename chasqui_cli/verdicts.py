@@ -1,0 +1,122 @@
+"""Verdicts and jobs as records: the JSON of `why` and `job`, written once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chasqui_cli.records import EVENT, event_record, payload_record, retry_record
+from chasqui_cli.words import sentence
+
+if TYPE_CHECKING:
+    from chasqui.search import Looked
+    from chasqui.verdict import Finding, Verdict
+    from chasqui_cli.columns import Record
+    from chasqui_cli.desk import Desk
+
+_EVIDENCE = (
+    "entry_id", "age_ms", "behind", "has_group", "group", "consumer", "idle_ms", "deliveries", "run_at_ms", "lag_ms",
+    "dead_id", "error", "result_bytes", "result_ttl_ms", "next_fire_ms", "events_since_ms", "was_scheduled",
+)  # fmt: skip
+
+LOOKED = {"place": "str", "entries": "int", "complete": "bool"}
+VERDICT: dict[str, Any] = {
+    "queue": "str",
+    "id": "str",
+    "state": "str",
+    "text": "str",
+    "server_time_ms": "int",
+    "evidence": "any",
+    "also": [{"state": "str", "text": "str", "evidence": "any"}],
+    "events": [EVENT],
+    "looked": [LOOKED],
+}
+JOB: dict[str, Any] = {
+    "queue": "str",
+    "id": "str",
+    "state": "str",
+    "text": "str",
+    "name": "str?",
+    "created_at_ms": "int?",
+    "attempt": "int?",
+    "retry": "any",
+    "data": "any",
+    "payload_bytes": "int?",
+    "undecodable": "str?",
+    "result": "any",
+    "evidence": "any",
+    "also": VERDICT["also"],
+    "events": [EVENT],
+    "looked": [LOOKED],
+}
+
+
+def verdict_record(verdict: Verdict) -> Record:
+    """What became of a job, and how that is known."""
+    now_ms = verdict.server_time_ms
+    return {
+        "queue": verdict.queue,
+        "id": verdict.job_id,
+        "state": verdict.state,
+        "text": sentence(verdict.finding, now_ms),
+        "server_time_ms": now_ms,
+        "evidence": evidence(verdict.finding),
+        "also": [
+            {"state": one.state, "text": sentence(one, now_ms), "evidence": evidence(one)}
+            for one in verdict.also
+        ],
+        "events": [event_record(told) for told in verdict.events],
+        "looked": [_looked(one) for one in verdict.looked],
+    }
+
+
+def job_record(verdict: Verdict, result: Any, desk: Desk) -> Record:
+    """Everything known of a job, merged from wherever it was found."""
+    told = verdict_record(verdict)
+    found = (verdict.finding, *verdict.also)
+    job = next((one.job for one in found if hasattr(one, "job")), None)
+    names = [getattr(one, "name", "") or getattr(getattr(one, "letter", None), "name", "") for one in found]
+    names += [event.event.name for event in reversed(verdict.events)]
+    record = {
+        "queue": told["queue"],
+        "id": told["id"],
+        "state": told["state"],
+        "text": told["text"],
+        "name": next((name for name in names if name), None),
+        **_job(job, desk),
+        "result": desk.shown(result),
+    }
+    return record | {name: told[name] for name in ("evidence", "also", "events", "looked")}
+
+
+def evidence(finding: Finding) -> Record:
+    """The numbers and ids behind a finding."""
+    told: Record = {name: getattr(finding, name) for name in _EVIDENCE if hasattr(finding, name)}
+    letter = getattr(finding, "letter", None)
+    if letter is not None:
+        told |= {"reason": letter.reason, "detail": letter.detail, "source_id": letter.source_id}
+    return told
+
+
+def _job(job: Any, desk: Desk) -> Record:
+    from chasqui import Envelope, Undecodable
+
+    record: Record = dict.fromkeys(
+        ("created_at_ms", "attempt", "retry", "data", "payload_bytes", "undecodable")
+    )
+    if isinstance(job, Envelope):
+        payload = payload_record(job.payload)
+        return record | {
+            "created_at_ms": job.created_at_ms,
+            "attempt": job.attempt,
+            "retry": retry_record(job.retry),
+            "data": desk.shown(payload["data"]),
+            "payload_bytes": len(job.payload.raw),
+            "undecodable": payload.get("undecodable"),
+        }
+    if isinstance(job, Undecodable):
+        return record | {"data": job.raw, "payload_bytes": len(job.raw), "undecodable": job.reason}
+    return record
+
+
+def _looked(looked: Looked) -> Record:
+    return {"place": looked.place, "entries": looked.entries, "complete": looked.complete}
