@@ -1,4 +1,4 @@
-"""A queue looked at closely: samples of everything in it, in four round trips. What they mean is judged in `health/`.
+"""A queue looked at closely: samples of everything in it, in five round trips. What they mean is judged in `health/`.
 
 Bounded by `options.Checkup`; what was looked at is told beside what was found. Nothing here changes anything.
 """
