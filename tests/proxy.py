@@ -42,8 +42,8 @@ class Cut:
 class Proxy:
     """What passed, and what shall happen next.
 
-    turns: how often the client spoke after the server had, over all connections. silent: connections open now go
-    quiet, new ones work. lose_replies: that many replies are cut off together with their connections. let_through: how
+    turns: how often the client spoke after the server had, over all connections. replied: bytes that came back.
+    silent: connections open now go quiet, new ones work. lose_replies: that many replies are cut off together with their connections. let_through: how
     much of a reply passes before it is cut off. mischief: asked at every reply whether to lose it. cut: a reply that
     shall break off at some byte.
     """
@@ -52,6 +52,7 @@ class Proxy:
     listener: socket.socket
     turns: int = 0
     requests: bytearray = field(default_factory=bytearray)
+    replied: int = 0
     connections: int = 0
     lose_replies: int = 0
     let_through: int = 0
@@ -159,6 +160,8 @@ class _Pair:
             self.proxy.turns += self._is_clients_turn
             self.proxy.requests += data
             self._request = data
+        else:
+            self.proxy.replied += len(data)
         self._is_clients_turn = not from_client
 
 

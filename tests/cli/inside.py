@@ -1,0 +1,61 @@
+"""The program inside the test's own process: as `shell`, but without the time a process takes to start."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chasqui_cli.app import run
+from chasqui_cli.shapes import Maybe, Sometimes
+from tests.cli.shell import Ended
+
+_PLAIN = {"str": str, "int": int, "float": (int, float), "bool": bool}
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Runs a command line. `home` holds its configuration and data."""
+
+    home: Path
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str) -> Ended:
+        self.capsys.readouterr()
+        code = run(list(words))
+        told = self.capsys.readouterr()
+        return Ended(int(code), told.out, told.err)
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+    for name in list(os.environ):
+        if name.startswith(("CHASQUI_", "REDIS", "XDG_", "NO_COLOR", "FORCE_COLOR")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return Inside(tmp_path, capsys)
+
+
+def assert_shaped(value: Any, shape: Any, where: str = "") -> None:
+    """The value has the keys of its shape, all of them and no others, and their types."""
+    if isinstance(shape, Sometimes):
+        shape = shape.shape
+    if isinstance(shape, Maybe):
+        if value is None:
+            return
+        shape = shape.shape
+    if isinstance(shape, list):
+        assert isinstance(value, list), where
+        for item in value:
+            assert_shaped(item, shape[0], f"{where}[]")
+    elif isinstance(shape, dict):
+        assert isinstance(value, dict), where
+        needed = {name for name, part in shape.items() if not isinstance(part, Sometimes)}
+        assert needed <= value.keys() <= shape.keys(), f"{where}: {value.keys() ^ shape.keys()}"
+        for name in value:
+            assert_shaped(value[name], shape[name], f"{where}.{name}")
+    elif shape != "any" and not (shape.endswith("?") and value is None):
+        assert isinstance(value, _PLAIN[shape.removesuffix("?")]), f"{where}: {value!r} is no {shape}"
