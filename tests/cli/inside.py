@@ -13,7 +13,7 @@ from chasqui_cli.app import run
 from chasqui_cli.shapes import Maybe, Sometimes
 from tests.cli.shell import Ended
 
-_PLAIN = {"str": str, "int": int, "float": (int, float), "bool": bool}
+_PLAIN: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
 
 
 @dataclass(frozen=True, slots=True)
