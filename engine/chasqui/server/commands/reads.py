@@ -133,7 +133,7 @@ def _with_specs(keys: Keys, reply: Reply) -> Flow[list[Spec]]:
     rows = scored(reply)
     if not rows:
         return []
-    prefix = keys.repeat_spec("").encode()
+    prefix = keys.repeat_spec("").encode("utf-8", "surrogateescape")
     hashes = [prefix + key for key, _ in rows]
     stored = yield [Call(("HMGET", name, "spec", "fired"), keys=(name,), tolerant=True) for name in hashes]
     return [_spec(key, next_ms, found) for (key, next_ms), found in zip(rows, stored, strict=True)]
