@@ -6,7 +6,6 @@ This is the only file that reads the environment. The engine is handed values.
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -214,6 +213,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
     try:
         with open(path, "rb", opener=_open_promptly) as file:
+            import tomllib  # most users have no such file
+
             contents = tomllib.load(file)
             _check_shape(path, contents)
             _refuse_readable_passwords(path, os.fstat(file.fileno()).st_mode, contents)

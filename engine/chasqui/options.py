@@ -1,16 +1,16 @@
 """Every default, as frozen values; the numbers are those of the reference engine unless a line says why not.
 
-What a default is used for lives with its user; nothing here reads the environment or checks an argument.
+What a default is used for lives with its user; nothing here reads the environment or checks an argument. Named tuples,
+because every command line imports them all, and ten dataclasses take as long to make as a query.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """What happens after a failure when the job does not say otherwise.
 
     `crash_limit` is ours: starts that ended without a verdict are counted apart from failures.
@@ -24,8 +24,7 @@ class Retry:
     crash_limit: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Producer:
+class Producer(NamedTuple):
     """What a producer accepts and writes. A `max_delay_s` of 0 means: any delay.
 
     `cap` is the reference's number for another rule: it trims the oldest entries beyond it, also those nobody has
@@ -41,8 +40,7 @@ class Producer:
     unique_s: int = 3_600
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(NamedTuple):
     """What a worker takes in and leaves behind.
 
     Ours: `heartbeat_ms` (None: a third of `claim_min_idle_ms`, which is how long a job is leased), `read_count` (None:
@@ -74,8 +72,7 @@ class Worker:
     burst: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Promoter:
+class Promoter(NamedTuple):
     """How due jobs are moved to the stream.
 
     The caps are ours: the reference trims the stream at 1,000,000 entries, also those that nobody has read yet, and
@@ -90,8 +87,7 @@ class Promoter:
     events_cap: int = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduler:
+class Scheduler(NamedTuple):
     """How repeatable jobs are fired. `stream_cap`: as for the promoter."""
 
     tick_ms: int = 1000
@@ -100,8 +96,7 @@ class Scheduler:
     stream_cap: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
+class Caps(NamedTuple):
     """How long streams may grow before the reference's producers and workers trim them."""
 
     stream: int = 1_000_000
@@ -120,8 +115,7 @@ class Tail:
     poll_ms: int = 250
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(NamedTuple):
     """How far a search for a job goes: entries per place when it must look everywhere, and around a time it has a
     hint of; and the window around such a time.
     """
@@ -132,16 +126,14 @@ class Search:
     after_ms: int = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """From where on a number is worth a warning, and from where on it is critical; None for never."""
 
     warn: int | None
     crit: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(NamedTuple):
     """When a queue is not well. All ours: the reference judges nothing.
 
     idle_ms: how long a job in flight may be untouched; workers renew every ten seconds, and take over after thirty.
@@ -161,8 +153,7 @@ class Health:
     grace_ms: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Checkup:
+class Checkup(NamedTuple):
     """How much of a queue is looked at to find what is wrong with it.
 
     sample: jobs, members, letters and specs of each place that are read. events, pending: the newest of them, and the

@@ -11,7 +11,6 @@ import gc
 import logging
 import signal
 import uuid
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from chasqui.clock import SystemClock
@@ -120,8 +119,7 @@ class Worker:
         self._tick_ms = scheduler_tick_ms or _TICK_MS
         self._retry = Retry(max_attempts=max_attempts, crash_limit=max(1, crash_limit))
         self._options = _with(
-            replace(
-                _DEFAULTS,
+            _DEFAULTS._replace(
                 concurrency=max(1, concurrency),
                 group=group,
                 events=events_enabled,
@@ -312,4 +310,4 @@ def _check_counts(counts: dict[str, int | None]) -> None:
 
 def _with(options: Options, **given: Any) -> Options:
     """The options, with what was given; None leaves the default."""
-    return replace(options, **{name: value for name, value in given.items() if value is not None})
+    return options._replace(**{name: value for name, value in given.items() if value is not None})

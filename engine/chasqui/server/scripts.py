@@ -12,7 +12,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from chasqui.server.call import Word
 
+_FILES = Path(__file__).parent / "lua"
 _HEADER = re.compile(
     r"(?:#!lua flags=(?P<flags>\S+)\n)?"
     r"(?P<purpose>(?:-- (?!KEYS:).+\n)+)"
@@ -72,13 +73,12 @@ def parse(name: str, text: str) -> Script:
 @cache
 def load(name: str) -> Script:
     """The script of this name, read once."""
-    return parse(name, (resources.files("chasqui.server") / "lua" / f"{name}.lua").read_text("utf-8"))
+    return parse(name, (_FILES / f"{name}.lua").read_text("utf-8"))
 
 
 def names() -> list[str]:
     """Every script there is, in alphabetical order."""
-    files = (resources.files("chasqui.server") / "lua").iterdir()
-    return sorted(file.name.removesuffix(".lua") for file in files if file.name.endswith(".lua"))
+    return sorted(file.stem for file in _FILES.glob("*.lua"))
 
 
 def text(name: str) -> str:
