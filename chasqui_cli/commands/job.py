@@ -23,6 +23,13 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=queue_names)]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
 
+CANCELLED = {"queue": "str", "id": "str", "name": "str", "run_at_ms": "int", "outcome": "str"}
+CANCEL_COLUMNS: list[Column] = [
+    column("id"),
+    column("name"),
+    column("due", "run_at_ms", kind="moment"),
+    column("outcome"),
+]
 RESULT = {"queue": "str", "id": "str", "result": "any"}
 COLUMNS: list[Column] = [
     column("id"),
@@ -102,6 +109,42 @@ def result(desk: Desk, queue: Queue, job_id: JobId) -> None:
         print_line(json_text(shown, indent=2))
     else:
         desk.emit_one({"queue": queue, "id": job_id, "result": shown}, [column("result"), column("id")])
+
+
+@app.command()
+@at_desk(shape=CANCELLED, changes=True)
+def cancel(desk: Desk, queue: Queue, job_id: JobId, scan: SearchBound = 100_000) -> None:
+    """Cancel a job that is delayed: it is removed by its exact bytes, which are written down first."""
+    from chasqui import Keys, cancelling
+    from chasqui.errors import NotFound
+    from chasqui_cli.changes import Plan
+
+    keys = Keys(queue)
+    with desk.session() as session:
+        held, looked = session.look(cancelling.find, keys, job_id, most=scan)
+        if held is None:
+            part = "" if looked is None or looked.complete else f" among the first {looked.entries:,}"
+            raise NotFound(
+                f"there is no delayed job {job_id!r} in {queue!r}{part}",
+                hint=f"only delayed jobs can be cancelled; see: chasqui why {job_id} --queue {queue}",
+            )
+        record = {
+            "queue": queue,
+            "id": job_id,
+            "name": held.member.name,
+            "run_at_ms": held.member.run_at_ms,
+            "outcome": "would cancel",
+        }
+        agreed = desk.agrees(Plan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS), now_ms=None)
+        if agreed:
+            with desk.written_down("job cancel", queue) as pen:
+                pen.keep([held.item()])
+                done = session.run(cancelling.cancel, keys, held)
+                record["outcome"] = "cancelled" if done else "gone"
+                pen.tell(cancelled=int(done), gone=int(not done))
+    desk.emit([record], CANCEL_COLUMNS)
+    if record["outcome"] == "gone":
+        raise typer.Exit(3)
 
 
 def _verdict(session: Session, queue: str, job_id: str, scan: int) -> Verdict:

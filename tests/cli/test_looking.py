@@ -45,7 +45,7 @@ class Scene:
 
     def __init__(self, server: Server, seed: Seed, inside: Inside) -> None:
         self.server, self.seed, self._inside = server, seed, inside
-        self.queue = seed.queue
+        self.queue, self.home = seed.queue, inside.home
         self.jobs = every_state(seed)
 
     def __call__(self, *words: str, url: str | None = None) -> Ended:
@@ -203,6 +203,35 @@ def test_job_result_is_printed_decoded(scene: Scene) -> None:
     assert_complains(scene("job", "result", scene.queue, "waits-1"), 4, "there is no result of 'waits-1'")
     scene.seed.say("SET", scene.seed.keys.result("odd-1"), b"\xc1")
     assert_complains(scene("job", "result", scene.queue, "odd-1"), 1)
+
+
+@pytest.mark.parametrize("which", ["delayed", "anonymous"])
+def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(
+    scene: Scene, which: str
+) -> None:
+    job_id, keys = scene.jobs[which], scene.seed.keys
+    members = scene.seed.say("ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
+    words = ("job", "cancel", scene.queue, job_id)
+    dry = scene(*words, "--dry-run", "--read-only", "-o", "jsonl")
+    assert_shaped(dry.json, job.CANCELLED)
+    assert (dry.code, dry.json["outcome"], scene.seed.say("ZCARD", keys.delayed)) == (0, "would cancel", 2)
+    assert not list(scene.home.rglob("journal/*"))
+    assert_complains(scene(*words, "-q", "--read-only", "--yes"), 5, "read-only")
+    refused = scene(*words)
+    assert (refused.code, scene.seed.say("ZCARD", keys.delayed)) == (5, 2)
+    done = scene(*words, "--yes", "--note", "a mistake", "-o", "jsonl")
+    assert (done.code, done.json["outcome"]) == (0, "cancelled")
+    [left] = scene.seed.say("ZRANGE", keys.delayed, 0, -1)
+    [gone] = set(members[::2]) - {left}
+    assert scene.seed.say("EXISTS", keys.delayed_index(job_id), keys.delayed_marker(job_id)) == 0
+    [journal] = scene.home.rglob("journal/*.jsonl")
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    [item] = [line["item"] for line in lines if "item" in line]
+    assert (item["kind"], item["action"], item["id"]) == ("delayed", "cancelled", job_id)
+    assert (bytes.fromhex(item["member"]), item["run_at_ms"]) == (gone, int(members[members.index(gone) + 1]))
+    assert (item["index_ms"] > 0) == (item["marker_ms"] > 0) == (which == "delayed")
+    assert lines[-1]["result"] == {"cancelled": 1, "gone": 0, "ended": "done"}
+    assert_complains(scene(*words, "--yes", "-q"), 4, "there is no delayed job")
 
 
 def test_events_of_the_past(scene: Scene) -> None:
