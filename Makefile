@@ -50,7 +50,7 @@ docs: $(READY) ## Renew what is generated: completions/, docs/cli.md, docs/lua.m
 
 bench: $(READY) servers ## Measure, as ratios: beside the released engine and a raw loop; start-up; codecs.
 	$(BIN)/python -m benchmarks.table
-	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python benchmarks/codec.py
 
 clean: ## Remove the virtual environment and every cache.
