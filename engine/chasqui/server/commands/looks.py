@@ -5,8 +5,8 @@ They only read, also on a read-only link; what cannot be asked so without payloa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.server.call import Call
 from chasqui.server.scripts import script
@@ -22,8 +22,7 @@ PENDING_SAMPLE = 16
 """Of how many pending entries, oldest first, the longest idle time is told: what is abandoned gathers there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """How much a search may look at in one go: about a millisecond of the server's time."""
 
     entries: int = 250
@@ -33,8 +32,7 @@ class Slice:
 SLICE = Slice()
 
 
-@dataclass(frozen=True, slots=True)
-class Needle:
+class Needle(NamedTuple):
     """What to look for in a stream: a text in a field, or as the whole of it."""
 
     field: str
@@ -42,8 +40,7 @@ class Needle:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Which part of a stream to look at, and from which end. An id after `(` is not part of it."""
 
     first: str = "-"
@@ -52,11 +49,10 @@ class Span:
 
     def beyond(self, entry_id: str) -> Span:
         """What is left of it once one has come to this id."""
-        return replace(self, last=f"({entry_id}") if self.backwards else replace(self, first=f"({entry_id}")
+        return self._replace(last=f"({entry_id}") if self.backwards else self._replace(first=f"({entry_id}")
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(NamedTuple):
     """How far a stream reaches. A stream that is not there has no ids, and nothing was ever added to it.
 
     first_id: None also when all entries are gone. last_id: the last one ever given, whether or not it is still there.
@@ -81,8 +77,7 @@ class Reach:
         return self.last_id is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What a search in a stream came to: where to go on, or None when there is no more to look at."""
 
     looked: int

@@ -1,6 +1,7 @@
 """What the server's replies say, as values: each knows how to read itself from the raw reply of its command.
 
-Which command that is, its builder says; the bytes of jobs inside stay bytes here.
+Which command that is, its builder says; the bytes of jobs inside stay bytes here. Most are named tuples: one is made for
+every row, and the classes themselves for every command line.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from chasqui.server.call import Reply
@@ -20,8 +21,7 @@ FAR_MS = 2**53
 """Further than any time that is meant, and still exact as a score."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry of a stream."""
 
     entry_id: bytes
@@ -64,8 +64,7 @@ class Fired:
         return cls(reply[0], bool(reply[1])) if reply else cls(0, removed=False, stale=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Fire:
+class Fire(NamedTuple):
     """One fire of a repeatable job: when it is meant for, the job's envelope, and its name."""
 
     at_ms: int
@@ -73,8 +72,7 @@ class Fire:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+class Letter(NamedTuple):
     """A dead letter to be replayed: which one, and the envelope and name its new entry gets."""
 
     dead_id: bytes | str
@@ -82,8 +80,7 @@ class Letter:
     name: str | bytes = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """Who holds a lock and for how long; without an end (`ttl_ms` is None) nobody else will ever get it."""
 
     mine: bool
@@ -97,8 +94,7 @@ class Lease:
         return cls(bool(mine), holder, ttl_ms if ttl_ms >= 0 else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(NamedTuple):
     """A repeatable job as stored; `data` is None when only its place in the schedule is left.
 
     fault: why the rest could not be read at all, when something else stands under its key.
@@ -111,8 +107,7 @@ class Spec:
     fault: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PendingEntry:
+class PendingEntry(NamedTuple):
     """One entry that was delivered and not settled yet."""
 
     entry_id: bytes
@@ -126,8 +121,7 @@ class PendingEntry:
         return [cls(*row) for row in reply]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A consumer group. `lag` is None when the server cannot tell how many entries it has not read yet."""
 
     name: bytes
