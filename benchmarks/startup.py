@@ -16,7 +16,11 @@ from tests.servers import spawn
 
 ROOT = Path(__file__).parents[1]
 ENVELOPE = "94a161c40481a16101cf000001a1e23c61d600"
-CHASQUI = [sys.executable, "-m", "chasqui_cli"]
+CHASQUI = [
+    sys.executable,
+    "-c",
+    "from chasqui_cli.__main__ import main; main()",
+]  # what the installed word does
 CONTENDERS: dict[str, list[str]] = {
     "python -c pass": [sys.executable, "-c", "pass"],
     "import typer": [sys.executable, "-c", "import typer"],

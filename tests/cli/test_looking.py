@@ -389,6 +389,20 @@ def test_doctor_without_a_name_examines_all(scene: Scene) -> None:
     assert {(scene.queue, "dead-letters"), (f"{scene.queue}-bad", "no-group")} <= found
 
 
+def test_what_may_not_be_looked_at_is_a_finding(scene: Scene) -> None:
+    user = f"viewer-{uuid.uuid4().hex[:8]}"
+    rights = ("on", ">secret", "~*", "+@all", "-evalsha", "-evalsha_ro", "-eval", "-eval_ro")
+    scene.seed.say("ACL", "SETUSER", user, *rights)
+    url = f"unix://{user}:secret@{scene.server.socket}"
+    ended = scene("doctor", scene.queue, "-q", "-o", "json", url=url)
+    told = [(one["code"], one["level"]) for one in ended.json if one["queue"] == scene.queue]
+    assert told == [("refused", "critical")]
+    [row] = [one for one in scene("queues", "-q", "-o", "json", url=url).json if one["queue"] == scene.queue]
+    assert (row["state"], row["glyph"], row["waiting"]) == ("unseen", "?", None)
+    assert_shaped(row, queues.SHAPE)
+    assert "secret" not in ended.out + ended.err
+
+
 def test_metrics_once(scene: Scene) -> None:
     told = scene("metrics", scene.queue)
     assert told.code == 0
