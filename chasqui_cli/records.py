@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.shapes import Maybe, Sometimes
@@ -154,8 +154,14 @@ SNAPSHOT = {
 
 def snapshot_record(snapshot: Snapshot) -> Record:
     """A queue at one moment."""
-    told = asdict(snapshot)
-    return {name: told[name] for name in SNAPSHOT}
+    return {name: _plain(getattr(snapshot, name)) for name in SNAPSHOT}
+
+
+def _plain(value: Any) -> Any:
+    """Named tuples as objects, wherever they stand."""
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 FINDING = {

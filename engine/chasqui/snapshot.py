@@ -6,7 +6,7 @@ Nothing here judges whether that is well, and finding out which queues there are
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.errors import ServerError
 from chasqui.options import Caps
@@ -24,16 +24,14 @@ KIND = "chasquimq"
 _EXPECTED = ("stream", "stream", "zset", "zset", "stream", "string", "string")
 
 
-@dataclass(frozen=True, slots=True)
-class LockHolder:
+class LockHolder(NamedTuple):
     """Who leads, and for how long still; without an end (None) nobody else ever will."""
 
     holder: str
     ttl_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
+class GroupView(NamedTuple):
     """A consumer group. `lag` is the server's own count of unread entries, None where it cannot tell.
 
     waiting: our best count of them. longest_idle_ms: among the oldest pending entries, where what is abandoned gathers.
@@ -50,8 +48,7 @@ class GroupView:
     longest_idle_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class WrongKey:
+class WrongKey(NamedTuple):
     """A key that holds another type than belongs there; what it should have told is missing from the snapshot."""
 
     key: str
