@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +18,9 @@ from chasqui_cli.records import EVENT, event_record, gap_record
 from chasqui_cli.times import span
 
 if TYPE_CHECKING:
+    from chasqui import ServerError
     from chasqui.events import Gap, Told
+    from chasqui.server.commands import Reach
     from chasqui_cli.choosing import Judge
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
@@ -105,7 +107,7 @@ class Press:
     writer: Running
     judge: Judge
     kinds: list[str]
-    looked: int = field(default=0)
+    looked: int = 0
 
     def take(self, item: Told | Gap, now_ms: int | None = None) -> None:
         """One more event or gap."""
@@ -141,7 +143,6 @@ def _after(judge: Judge, start: str) -> str:
 def _past(desk: Desk, names: list[str], start: str, kinds: list[str]) -> None:
     import heapq
 
-    from chasqui.snapshot import id_ms
     from chasqui_cli.finding import found_queues
 
     with desk.session() as session:
@@ -151,7 +152,7 @@ def _past(desk: Desk, names: list[str], start: str, kinds: list[str]) -> None:
         _tell_reach(desk, session, queues, now_ms)
         streams = [_read(session, queue, _after(press.judge, start)) for queue in queues]
         for order, _, item in heapq.merge(*streams, key=lambda one: one[:2]):
-            if press.judge.until_ms is not None and id_ms(f"{order[0]}-0") > press.judge.until_ms:
+            if press.judge.until_ms is not None and order[0] > press.judge.until_ms:
                 break
             if press.looked >= desk.choice.scan:
                 desk.say(f"stopped after {press.looked:,} events; --scan looks at more")
@@ -190,24 +191,23 @@ def _tell_reach(desk: Desk, session: Session, queues: list[str], now_ms: int) ->
     from chasqui import Keys
     from chasqui import events as asks
 
-    for queue, found in zip(
-        queues[:MOST_TOLD],
-        session.look(asks.reach, [Keys(queue) for queue in queues[:MOST_TOLD]]) if queues else [],
-        strict=True,
-    ):
-        desk.say(_reach(queue, found, now_ms))
+    told = queues[:MOST_TOLD]
+    reaches = session.look(asks.reach, [Keys(queue) for queue in told]) if told else []
+    for queue, found in zip(told, reaches, strict=True):
+        desk.say(f"{queue}: {_reach(found, now_ms)}")
     if len(queues) > MOST_TOLD:
         desk.say(f"… and {len(queues) - MOST_TOLD} more queues")
 
 
-def _reach(queue: str, found: object, now_ms: int) -> str:
+def _reach(found: Reach | ServerError, now_ms: int) -> str:
+    from chasqui import ServerError
     from chasqui.snapshot import id_ms
 
-    first = getattr(found, "first_id", None)
-    if first is None:
-        return f"{queue}: {found}" if isinstance(found, Exception) else f"{queue}: no events are kept"
-    age = span(max(0, now_ms - id_ms(first)))
-    return f"{queue}: events reach back {age}, {getattr(found, 'length', 0):,} of them"
+    if isinstance(found, ServerError):
+        return str(found)
+    if found.first_id is None:
+        return "no events are kept"
+    return f"events reach back {span(max(0, now_ms - id_ms(found.first_id)))}, {found.length:,} of them"
 
 
 async def _followed(desk: Desk, names: list[str], start: str | None, kinds: list[str]) -> None:

@@ -77,7 +77,7 @@ class _Queues:
 
         up = GaugeMetricFamily("chasqui_up", "Whether the queue server answers.")
         try:
-            seen = _seen(self._desk, self._link, self._queues)
+            seen = _seen(self._desk.quietly(), self._link, self._queues)
         except ServerError as error:
             self._desk.say(f"scrape failed: {error}")
             up.add_metric([], 0)
@@ -132,11 +132,10 @@ async def _serve(desk: Desk, queues: list[str], host: str, port: int) -> None:
     from chasqui.queue_events import Tail
     from chasqui_cli.following import join_new
 
-    quiet = desk.quietly()
     with desk.link() as link:
         names = queues or [one.queue for one in _seen(desk, link, None)]
         registry = CollectorRegistry()
-        registry.register(_Queues(quiet, link, queues))
+        registry.register(_Queues(desk, link, queues))
         counts = _Counts(registry)
         served, thread = start_http_server(port, host, registry)
         desk.say(f"serving http://{host}:{served.server_port}/metrics; Ctrl-C ends it")

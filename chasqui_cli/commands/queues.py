@@ -56,43 +56,42 @@ def queues(desk: Desk, rescan: Rescan = False) -> None:
 
     with desk.session() as session:
         seen = seen_queues(desk, session, None, anew=rescan)
-    rows = sorted(map(_row, seen), key=_worst_first)
+    rows = [row for _, row in sorted(map(_row, seen), key=_worst_first)]
     now_ms = next((row["server_time_ms"] for row in rows if row["server_time_ms"]), None)
-    desk.emit([row for row in rows if row.pop("level") is not None], COLUMNS, now_ms=now_ms)
+    desk.emit(rows, COLUMNS, now_ms=now_ms)
 
 
-def _row(seen: Snapshot | Unseen) -> Record:
-    """A queue and what is wrong with it; one that could not be looked at says why."""
+def _row(seen: Snapshot | Unseen) -> tuple[int, Record]:
+    """How bad it is, and the queue with what is wrong with it; one that could not be looked at says why."""
     from chasqui import health
     from chasqui.snapshot import Unseen
 
     if isinstance(seen, Unseen):
         refused = health.Finding(health.Level.CRITICAL, "refused", str(seen.error), seen.queue)
         nothing = dict.fromkeys(_FROM_SNAPSHOT)
-        return {
+        return health.Level.CRITICAL, {
             "queue": seen.queue,
             "state": "unseen",
             "glyph": "?",
-            "level": health.Level.CRITICAL,
             **nothing,
             "findings": [finding_record(refused)],
         }
     findings = health.of_queue(seen)
     state = health.state(seen, findings)
     told = snapshot_record(seen)
-    return {
+    return state.level, {
         "queue": seen.queue,
         "state": state.word,
         "glyph": state.glyph,
-        "level": state.level,
         **{name: told[name] for name in _FROM_SNAPSHOT},
         "findings": [finding_record(one) for one in findings],
     }
 
 
-def _worst_first(row: Record) -> tuple[Any, ...]:
+def _worst_first(judged: tuple[int, Record]) -> tuple[Any, ...]:
+    level, row = judged
     return (
-        -row["level"],
+        -level,
         -(row["oldest_waiting_ms"] or 0),
         -(row["waiting"] or 0),
         -(row["dlq_depth"] or 0),
