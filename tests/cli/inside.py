@@ -57,5 +57,7 @@ def assert_shaped(value: Any, shape: Any, where: str = "") -> None:
         assert needed <= value.keys() <= shape.keys(), f"{where}: {value.keys() ^ shape.keys()}"
         for name in value:
             assert_shaped(value[name], shape[name], f"{where}.{name}")
+    elif shape.startswith("str") and isinstance(value, dict):
+        assert value.keys() == {"$str"}, f"{where}: text that is no UTF-8 is told by its bytes"
     elif shape != "any" and not (shape.endswith("?") and value is None):
         assert isinstance(value, _PLAIN[shape.removesuffix("?")]), f"{where}: {value!r} is no {shape}"

@@ -61,7 +61,7 @@ def test_events_are_followed_and_new_queues_join(any_server: Server, seed: Seed,
 
         def ids() -> list[str]:
             told = [json.loads(line) for line in it.out]
-            return [one["id"] for one in told if one["queue"].startswith(seed.queue)]
+            return [one["id"] for one in told if str(one["queue"]).startswith(seed.queue)]
 
         it.until(lambda r: bool(ids()), "an event", prod=lambda: seed.tell("active", "after", attempt=1))
         other.tell("completed", "joined", attempt=1, duration_us=7)
