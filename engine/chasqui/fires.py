@@ -14,7 +14,7 @@ from chasqui.errors import ArgumentError, ConfigError
 from chasqui.wire.repeat_spec import Every, FireAll, FireOnce, MissedFires, Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 MOST_FIRES = 10_000
 MOST_STEPS = 100_000
@@ -76,6 +76,23 @@ def plan(
     wanted = _allowed(policy, late=now_ms - due_ms > 2 * tick_ms)
     fires, count, next_ms = _passed(pattern, due_ms, now_ms, start_after_ms, wanted)
     return FirePlan(tuple(fires), next_ms, count - len(fires))
+
+
+def upcoming(
+    pattern: Pattern,
+    due_ms: int,
+    most: int,
+    *,
+    start_after_ms: int | None = None,
+    end_before_ms: int | None = None,
+) -> Iterator[int]:
+    """The fires to come, the first of them at `due_ms`, as a scheduler that keeps its ticks will make them."""
+    at_ms: int | None = due_ms
+    for _ in range(most):
+        if at_ms is None or (end_before_ms and at_ms > end_before_ms):
+            return
+        yield at_ms
+        at_ms = _following(pattern, at_ms, start_after_ms)
 
 
 def _allowed(policy: MissedFires, *, late: bool) -> int:

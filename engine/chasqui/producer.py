@@ -1,7 +1,7 @@
 """Flows that put jobs into a queue: now or later, one or a hundred thousand. Nothing here connects or tells the time.
 
 What a job looks like in bytes is the wire room's business; which words the server understands, the server room's;
-how the pieces travel, and travel again, is in `shipment.py`.
+how the pieces travel, and travel again, is in `shipment.py`; how jobs are taken back, in `withdrawal.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from chasqui.options import Producer
 from chasqui.server.commands import After, time_ms
 from chasqui.shipment import Piece, Shipment, send
 from chasqui.wire import delayed_member, ids, packed, retry_override, stream_entry
+from chasqui.withdrawal import take_back as take_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -256,11 +257,11 @@ class _Clerk:
         """Each id has a marker of its own; those without share one."""
         for at in places:
             if self.goods.of(at).named:
-                yield Piece([at], partial(self._schedule_once, at), bool)
+                yield Piece([at], partial(self._schedule_once, at), bool, [self._due(at)])
         nameless = [at for at in places if not self.goods.of(at).named]
         for start in range(0, len(nameless), RUN):
             some = nameless[start : start + RUN]
-            yield Piece(some, partial(self._schedule_all, some))
+            yield Piece(some, partial(self._schedule_all, some), dues=[self._due(at) for at in some])
 
     def _schedule_once(self, at: int) -> Call:
         due, member = self.goods.of(at).due, self.goods.member(at)
@@ -269,8 +270,11 @@ class _Clerk:
         return self.commands.schedule_once(self.keys, self._id(at), member, due or 0, now_ms=self.server_ms)
 
     def _schedule_all(self, places: Sequence[int]) -> Call:
-        jobs = [(self.goods.of(at).due or 0, self.goods.member(at)) for at in places]
+        jobs = [(self._due(at), self.goods.member(at)) for at in places]
         return self.commands.schedule_all(self.keys, self.ledger.producer_id, self._id(places[0]), jobs)
+
+    def _due(self, at: int) -> Due:
+        return self.goods.of(at).due or 0
 
     def _id(self, at: int) -> str:
         return self.goods.jobs[at].id

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import uuid
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.errors import ServerError, Unreachable
 from chasqui.server.call import Call, Train
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chasqui.server.call import Flow, Reply
+    from chasqui.server.commands import Due
 
 log = logging.getLogger("chasqui.producer")
 
@@ -58,17 +59,26 @@ class Ledger:
         self.depth = None if isinstance(depth, ServerError) else depth
 
 
+class Landing(NamedTuple):
+    """Where a job went: into the stream, or among the delayed."""
+
+    entry_id: str | None = None
+    run_at_ms: int | None = None
+
+
 @dataclass(slots=True)
 class Piece:
-    """Part of a shipment: the jobs at these places, in one call.
+    """Part of a shipment: the jobs at these places, in one call. `dues`: when each is due, if they are for later.
 
-    written: True when the server said so, False when it said no or was not asked, None when its answer was lost.
+    reply: the server's answer, from which it is told where each job went. written: True when the server said so, False when it said no or was not asked, None when its answer was lost.
     created: False when the answer was that this id had been used before.
     """
 
     places: Sequence[int]
     make: Callable[[], Call]
     is_new: Callable[[Reply], bool] | None = None
+    dues: Sequence[Due] | None = None
+    reply: Reply = None
     written: bool | None = False
     created: bool = True
 
@@ -77,8 +87,18 @@ class Piece:
         if isinstance(reply, ServerError):
             return reply
         self.created = self.is_new is None or self.is_new(reply) or self.written is None
-        self.written = True
+        self.written, self.reply = True, reply
         return None
+
+    def landings(self) -> Iterator[Landing]:
+        """Where each of its jobs went. A run of entries has one millisecond, and numbers that follow each other."""
+        if not self.written or not self.reply:
+            yield from repeat(Landing(), len(self.places))
+        elif self.dues is not None:
+            yield from (Landing(run_at_ms=_moment(due, self.reply)) for due in self.dues)
+        else:
+            ms, _, first = self.reply.decode().partition("-")
+            yield from (Landing(f"{ms}-{int(first) + nth}") for nth in range(len(self.places)))
 
 
 @dataclass(slots=True)
@@ -100,9 +120,23 @@ class Shipment:
         return [known[place] for place in range(len(known))]
 
     @property
+    def landings(self) -> list[Landing]:
+        """Where each job went, as far as it is known."""
+        known = {
+            place: landing
+            for piece in self.pieces
+            for place, landing in zip(piece.places, piece.landings(), strict=True)
+        }
+        return [known[place] for place in range(len(known))]
+
+    @property
     def repeated(self) -> set[int]:
         """The places of jobs whose ids had been used before, so that nothing was added for them."""
         return {place for piece in self.pieces if not piece.created for place in piece.places}
+
+
+def _moment(due: Due, server_ms: int) -> int:
+    return due if isinstance(due, int) else server_ms + due.delay_ms
 
 
 def send(shipment: Shipment) -> Flow[Shipment]:

@@ -53,6 +53,22 @@ class Term(NamedTuple):
     stepped: bool = False
 
 
+class Parts(NamedTuple):
+    """The seven fields as they were written. `both`: both day fields must match."""
+
+    second: list[Term]
+    minute: list[Term]
+    hour: list[Term]
+    date: list[Term]
+    month: list[Term]
+    weekday: list[Term]
+    year: list[Term]
+    any_date: bool
+    any_weekday: bool
+    any_year: bool
+    both: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Fields:
     """A whole expression, read. `one_time_of_day` tells a fixed time (09:00) from an interval (every 5 minutes)."""
@@ -102,24 +118,38 @@ def _numbered(text: str) -> str:
     return text
 
 
-def _fields(words: list[str]) -> Fields:
+def parts(expression: str) -> Parts:
+    """The terms of each field, for those who tell what an expression says; it must be one."""
+    return _parts(_words(expression))
+
+
+def _parts(words: list[str]) -> Parts:
     words[3] = words[3].replace("?", "*")
     words[5] = words[5].replace("?", "*")
     both = words[5].startswith("+")
     words[5] = words[5].removeprefix("+")
     for word, bounds in zip(words, _ALL_BOUNDS, strict=True):
         _refuse_foreign_letters(word, bounds)
-    second, minute, hour, date, month, weekday, year = (
-        _terms(word, bounds) for word, bounds in zip(words, _ALL_BOUNDS, strict=True)
+    return Parts(
+        *(_terms(word, bounds) for word, bounds in zip(words, _ALL_BOUNDS, strict=True)),
+        any_date=words[3] == "*",
+        any_weekday=words[5] == "*",
+        any_year=words[6] == "*",
+        both=both,
     )
-    rule = _day_rule(date, weekday, any_date=words[3] == "*", any_weekday=words[5] == "*", both=both)
+
+
+def _fields(words: list[str]) -> Fields:
+    told = _parts(words)
+    second, minute, hour, date, month, weekday, year = told[:7]
+    rule = _day_rule(date, weekday, any_date=told.any_date, any_weekday=told.any_weekday, both=told.both)
     return Fields(
         seconds=tuple(sorted(_numbers(second))),
         minutes=tuple(sorted(_numbers(minute))),
         hours=tuple(sorted(_numbers(hour))),
         days=Days.of(rule),
         months=_numbers(month),
-        years=year[0].numbers if words[6] == "*" else _numbers(year),
+        years=year[0].numbers if told.any_year else _numbers(year),
         last_year=max(_numbers(year), default=0),
         one_time_of_day=all(map(_is_one, (second, minute, hour))),
     )

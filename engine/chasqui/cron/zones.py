@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from chasqui.cron.text import WHITE, quoted
 from chasqui.errors import ConfigError
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _SIGNED = re.compile(r"[+-]?[0-9]{1,10}")
 _LONGEST_GAP_S = 2 * 24 * 3600
@@ -59,12 +59,12 @@ def _iana_names() -> frozenset[str]:
 
 def wall_clock(instant_ms: int, tz: tzinfo) -> datetime:
     """What the clocks on the wall show at that instant, as a naive datetime."""
-    return (_EPOCH + instant_ms * _MILLISECOND).astimezone(tz).replace(tzinfo=None, fold=0)
+    return (EPOCH + instant_ms * _MILLISECOND).astimezone(tz).replace(tzinfo=None, fold=0)
 
 
 def instant(wall: datetime, tz: tzinfo) -> int:
     """When the wall clock shows that, in ms; the first time, where it is shown twice."""
-    return (wall.replace(tzinfo=tz) - _EPOCH) // _MILLISECOND
+    return (wall.replace(tzinfo=tz) - EPOCH) // _MILLISECOND
 
 
 def exists(wall: datetime, tz: tzinfo) -> bool:

@@ -17,6 +17,9 @@ NO_CAP = 2**62
 REMEMBER_ADDED_S = 100
 """How long an added id is remembered where the server does not do it by itself: the native default."""
 
+REMEMBER_UNDONE_S = 86_400
+"""How long it is remembered that an operation was undone: whoever is interrupted will try again the same day."""
+
 
 def trimming(cap: int | None) -> tuple[Word, ...]:
     """Let the server drop the oldest entries beyond about `cap`; no words for no cap."""

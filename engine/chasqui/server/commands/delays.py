@@ -5,11 +5,12 @@ The member's bytes are made and read in `wire/delayed_member.py`; what is due is
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
-from chasqui.server.commands.caps import NO_CAP, REMEMBER_ADDED_S
+from chasqui.server.commands.caps import NO_CAP, REMEMBER_ADDED_S, REMEMBER_UNDONE_S
 from chasqui.server.scripts import script
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Delays:
         )
 
     def schedule_once(self, keys: Keys, job_id: str, member: bytes, run_at_ms: int, *, now_ms: int) -> Call:
-        """Schedule a job unless its id was used before; answers 1, or 0 for a duplicate."""
+        """Schedule a job unless its id was used before; answers the server's time in ms, or 0 for a duplicate."""
         return self._schedule_once(keys, job_id, member, run_at_ms, run_at_ms - now_ms)
 
     def delay_once(self, keys: Keys, job_id: str, member: bytes, delay_ms: int) -> Call:
@@ -91,6 +92,106 @@ class Delays:
     def move_delayed(self, keys: Keys, member: bytes, run_at_ms: int) -> Call:
         """Change when a delayed job is due; answers 1, or 0 when it is gone or was due then already."""
         return Call(("ZADD", keys.delayed, "XX", "CH", run_at_ms, member), keys=(keys.delayed,))
+
+    def delayed_between(
+        self, keys: Keys, least: int | str, most: int | str, *, skip: int = 0, count: int
+    ) -> Call:
+        """Delayed jobs due from one time to another, past the first `skip` of them; `scored` reads them."""
+        words = ("ZRANGEBYSCORE", keys.delayed, least, most, "WITHSCORES", "LIMIT", skip, count)
+        return Call(words, keys=(keys.delayed,))
+
+    def latest_delayed(self, keys: Keys) -> Call:
+        """The delayed job that is due last, for `scored`."""
+        return Call(("ZRANGE", keys.delayed, -1, -1, "WITHSCORES"), keys=(keys.delayed,))
+
+    def due_between(self, keys: Keys, least: int | str, most: int | str) -> Call:
+        """How many delayed jobs are due from one time to another; a time after `(` is not part of it."""
+        return Call(("ZCOUNT", keys.delayed, least, most), keys=(keys.delayed,))
+
+    def due_time(self, keys: Keys, member: bytes) -> Call:
+        """When this delayed job is due, None when it is not there; `whole_ms` reads it."""
+        return Call(("ZSCORE", keys.delayed, member), keys=(keys.delayed,))
+
+    def indexed(self, keys: Keys, job_id: str) -> tuple[Call, Call, Call]:
+        """The member a delayed job's id stands for, and for how many ms that and the id itself are remembered."""
+        index, marker = keys.delayed_index(job_id), keys.delayed_marker(job_id)
+        return (
+            Call(("GET", index), keys=(index,)),
+            Call(("PTTL", index), keys=(index,)),
+            Call(("PTTL", marker), keys=(marker,)),
+        )
+
+    def cut_delayed(self, keys: Keys, job_id: str, member: bytes) -> Call:
+        """Cancel a delayed job by its bytes, and forget its id; answers 1, or 0 when it is not there (any more)."""
+        return script(
+            "cut_delayed",
+            delayed=keys.delayed,
+            index=keys.delayed_index(job_id),
+            marker=keys.delayed_marker(job_id),
+            member=member,
+        )
+
+    def run_delayed(self, keys: Keys, job_id: str, member: bytes, envelope: bytes, name: bytes) -> Call:
+        """Move a delayed job to the stream now; answers the new entry's id, None when it is not there (any more)."""
+        return script(
+            "run_delayed",
+            delayed=keys.delayed,
+            stream=keys.stream,
+            index=keys.delayed_index(job_id),
+            member=member,
+            d=envelope,
+            job_name=name,
+        )
+
+    def shift_delayed(self, keys: Keys, job_id: str, member: bytes, run_at_ms: int) -> Call:
+        """Change when a delayed job is due and how long its id is remembered; answers 1, or 0 when it is gone."""
+        return script(
+            "shift_delayed",
+            delayed=keys.delayed,
+            index=keys.delayed_index(job_id),
+            marker=keys.delayed_marker(job_id),
+            member=member,
+            run_at_ms=run_at_ms,
+            spare_s=MARKER_SPARE_S,
+        )
+
+    def restore_delayed(
+        self,
+        keys: Keys,
+        operation: str,
+        job_id: str,
+        member: bytes,
+        run_at_ms: int,
+        *,
+        moved_to_ms: int | None = None,
+        index_ms: int = 0,
+        marker_ms: int = 0,
+    ) -> Call:
+        """Put a delayed job back that an operation removed, or moved to another time; answers how that went."""
+        digest = hashlib.sha256(member).hexdigest()
+        return script(
+            "restore_delayed",
+            delayed=keys.delayed,
+            index=keys.delayed_index(job_id),
+            marker=keys.delayed_marker(job_id),
+            undone=keys.added_marker(f"undo-{operation}", digest),
+            member=member,
+            run_at_ms=run_at_ms,
+            moved_to_ms="" if moved_to_ms is None else moved_to_ms,
+            index_ms=index_ms,
+            marker_ms=marker_ms,
+            ttl_s=REMEMBER_UNDONE_S,
+        )
+
+    def remember_index(self, keys: Keys, job_id: str, member: bytes, index_ms: int) -> Call:
+        """Let a delayed job be found by its id, for so long."""
+        index = keys.delayed_index(job_id)
+        return Call(("SET", index, member, "PX", index_ms), keys=(index,))
+
+    def forget_markers(self, keys: Keys, job_ids: Sequence[str]) -> Call:
+        """Let ids be used again."""
+        markers = tuple(keys.delayed_marker(job_id) for job_id in job_ids)
+        return Call(("DEL", *markers), keys=markers)
 
     def promote(self, keys: Keys, *, batch: int, cap: int | None = None, dead_cap: int | None = None) -> Call:
         """Move what is due to the stream; `Promoted.of` reads the answer.

@@ -159,7 +159,9 @@ class Entries:
         """Keep running jobs from being claimed by others; answers the ids that are no longer this consumer's."""
         return script("renew", stream=keys.stream, group=group, consumer=consumer, rest=entry_ids)
 
-    def hand_back(self, keys: Keys, group: str, consumer: str, deliveries: Mapping[bytes, int]) -> Call:
+    def hand_back(
+        self, keys: Keys, group: str, consumer: str | bytes, deliveries: Mapping[bytes, int]
+    ) -> Call:
         """Let others have entries that were never started, at once; answers the ids that were still ours.
 
         `deliveries` says for each how many count, which is how many there were before the one handed back.
@@ -174,7 +176,7 @@ class Entries:
         self,
         keys: Keys,
         group: str,
-        consumer: str,
+        consumer: str | bytes,
         deliveries: Mapping[bytes, int],
         *,
         heir: str,
@@ -189,6 +191,14 @@ class Entries:
             idle_ms=idle_ms,
             rest=[word for pair in deliveries.items() for word in pair],
         )
+
+    def withdraw(self, keys: Keys, entries: Sequence[tuple[str, bytes, int]]) -> Call:
+        """Take entries out that nobody has read, and delay again those that come with a member and a due time.
+
+        Answers for each: 1 taken out, 0 read or gone, 2 delayed again already.
+        """
+        words = [word for entry in entries for word in entry]
+        return script("withdraw", stream=keys.stream, delayed=keys.delayed, rest=words)
 
     def drop_consumers(self, keys: Keys, group: str, consumers: Sequence[str | bytes]) -> Call:
         """Remove consumers that have nothing pending; answers the names of those that were kept."""

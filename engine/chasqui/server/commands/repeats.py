@@ -5,15 +5,16 @@ A spec's bytes are made and read in `wire/repeat_spec.py`, and when it fires nex
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
-from chasqui.server.commands.caps import NO_CAP
+from chasqui.server.call import Call
+from chasqui.server.commands.caps import NO_CAP, REMEMBER_UNDONE_S
 from chasqui.server.scripts import script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.server.call import Call
     from chasqui.server.commands.values import Fire
     from chasqui.wire.keys import Keys
 
@@ -34,9 +35,42 @@ class Repeats:
             data=data,
         )
 
-    def remove_repeat(self, keys: Keys, key: str) -> Call:
+    def remove_repeat(self, keys: Keys, key: str | bytes) -> Call:
         """Remove a spec and its counter; answers 1, or 0 when it was not scheduled."""
-        return script("remove_repeat", repeats=keys.repeat, spec=keys.repeat_spec(key), key=key)
+        return script("remove_repeat", repeats=keys.repeat, spec=_hash_of(keys, key), key=key)
+
+    def stored_repeat(self, keys: Keys, key: str | bytes) -> tuple[Call, Call]:
+        """When a spec fires next (None: it is not scheduled), and its bytes and counter."""
+        name = _hash_of(keys, key)
+        return (
+            Call(("ZSCORE", keys.repeat, key), keys=(keys.repeat,)),
+            Call(("HMGET", name, "spec", "fired"), keys=(name,), tolerant=True),
+        )
+
+    def restore_repeat(
+        self,
+        keys: Keys,
+        operation: str,
+        key: bytes,
+        *,
+        left: bytes,
+        data: bytes,
+        next_ms: int | None,
+        fired: bytes,
+    ) -> Call:
+        """Put a spec back that an operation stored or removed, if it is still as it was `left`; answers how that went."""
+        return script(
+            "restore_repeat",
+            repeats=keys.repeat,
+            spec=_hash_of(keys, key),
+            undone=keys.added_marker(f"undo-{operation}", hashlib.sha256(key).hexdigest()),
+            key=key,
+            left=left,
+            data=data,
+            next_ms="" if next_ms is None else next_ms,
+            fired=fired,
+            ttl_s=REMEMBER_UNDONE_S,
+        )
 
     def fire_repeat(
         self,
@@ -68,3 +102,8 @@ class Repeats:
             cap=cap or NO_CAP,
             rest=[word for fire in fires for word in (fire.at_ms, fire.envelope, fire.name)],
         )
+
+
+def _hash_of(keys: Keys, key: str | bytes) -> str | bytes:
+    """The key of a spec's hash; foreign hands may have given it a name that is no text."""
+    return keys.repeat_spec(key) if isinstance(key, str) else keys.repeat_spec("").encode() + key

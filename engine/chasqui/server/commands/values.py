@@ -141,16 +141,23 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A consumer of a group, and how long ago it last asked for anything."""
+    """A consumer of a group, and how long ago it last asked for anything.
+
+    inactive_ms: how long ago it was last given something, -1 for never; None where the server does not tell.
+    """
 
     name: bytes
     pending: int
     idle_ms: int
+    inactive_ms: int | None = None
 
     @classmethod
     def list_of(cls, reply: Reply) -> list[Consumer]:
         """From `consumers`."""
-        return [cls(row[b"name"], row[b"pending"], row[b"idle"]) for row in map(_mapping, reply)]
+        return [
+            cls(row[b"name"], row[b"pending"], row[b"idle"], row.get(b"inactive"))
+            for row in map(_mapping, reply)
+        ]
 
 
 def scored(reply: Reply) -> list[tuple[bytes, int]]:

@@ -1,4 +1,5 @@
 -- Add a run of jobs at once, and once: a call sent again after a lost reply finds the marker and adds nothing.
+-- All entries share the first one's millisecond, so that its id tells the ids of all: each has the next number.
 -- KEYS: stream marker
 -- ARGV: ttl_s words shared jobs...
 -- Returns: the id of the first of the entries, one for each job; if words is 1 a job is its d, else d and name.
@@ -9,17 +10,20 @@ local first = redis.call('GET', marker)
 if first then
   return first
 end
+local at = '*'
 for i = 4, #ARGV, words do
   local d, name, entry_id = ARGV[i], shared, nil
   if words == 2 then
     name = ARGV[i + 1]
   end
   if name == '' then
-    entry_id = redis.call('XADD', stream, '*', 'd', d)
+    entry_id = redis.call('XADD', stream, at, 'd', d)
   else
-    entry_id = redis.call('XADD', stream, '*', 'd', d, 'n', name)
+    entry_id = redis.call('XADD', stream, at, 'd', d, 'n', name)
   end
-  first = first or entry_id
+  if not first then
+    first, at = entry_id, string.match(entry_id, '^%d+') .. '-*'
+  end
 end
 redis.call('SET', marker, first, 'EX', ttl_s)
 return first

@@ -2,7 +2,7 @@
 -- The member is written before the marker: a refused write leaves no marker that would swallow the next try.
 -- KEYS: marker delayed index
 -- ARGV: ttl_s due member
--- Returns: 1 scheduled, 0 the id was used before. `due` is a time in ms of the server's clock, or `+` and ms from now.
+-- Returns: the server's time in ms, 0 when the id was used before. `due` is a time in ms of the server's clock, or `+` and ms from now.
 local marker, delayed, index = KEYS[1], KEYS[2], KEYS[3]
 local ttl_s, due, member = ARGV[1], ARGV[2], ARGV[3]
 
@@ -15,4 +15,4 @@ local run_at_ms = due:sub(1, 1) == '+' and string.format('%.0f', now + due:sub(2
 redis.call('ZADD', delayed, run_at_ms, member)
 redis.call('SET', marker, '1', 'EX', ttl_s)
 redis.call('SET', index, member, 'EX', ttl_s)
-return 1
+return now

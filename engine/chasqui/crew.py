@@ -1,0 +1,160 @@
+"""Flows for a queue's consumers: who they are, what they hold and whether they live; and how the dead are cleared away.
+
+A consumer is a name in a group and nothing more; that somebody answers to it can only be told from when it last asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from chasqui.errors import NoGroup, ServerError
+from chasqui.options import Worker
+from chasqui.server.commands import RELEASED, Consumer, Group, PendingEntry, time_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chasqui.server.call import Flow, Reply
+    from chasqui.server.commands import Commands
+    from chasqui.wire.keys import Keys
+
+__all__ = ["GONE_MS", "Crew", "Member", "PendingEntry", "Verdict"]
+
+Verdict = Literal["working", "waiting", "not polling", "gone"]
+
+POLLS_MS = 2 * Worker().read_block_ms + Worker().claim_min_idle_ms // 3
+"""A living worker asks for jobs, or renews its leases, well within this time."""
+GONE_MS = Worker().dead_consumer_ms
+"""After so long without a word what a consumer holds is taken by others anyway."""
+PAGE = 1000
+AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A consumer of one group.
+
+    inactive_ms: how long ago it was last given something; None where the server does not tell, or it never was.
+    oldest_ms: the longest any of its entries has been left alone. again: how many of them were delivered more than once.
+    Both are of those that were looked at.
+    """
+
+    name: str
+    raw_name: bytes
+    group: str
+    in_flight: int
+    idle_ms: int
+    inactive_ms: int | None
+    oldest_ms: int
+    again: int
+    verdict: Verdict
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody answers to this name any more."""
+        return self.verdict == "gone"
+
+
+class Crew(NamedTuple):
+    """All consumers at one moment. looked: at how many pending entries; complete: whether those were all."""
+
+    now_ms: int
+    members: list[Member]
+    looked: int
+    complete: bool
+
+
+def muster(commands: Commands, keys: Keys, *, gone_ms: int = GONE_MS, scan: int = 10_000) -> Flow[Crew]:
+    """Everybody, in two round trips and one for each further thousand entries in flight."""
+    clock, reply = yield [commands.server_time(), commands.groups(keys)]
+    groups = [] if _is_missing(reply) else [group.name for group in Group.list_of(reply)]
+    members: list[Member] = []
+    looked, complete = 0, True
+    for group in groups:
+        rows, pending = yield [commands.consumers(keys, group), commands.pending_page(keys, group, PAGE)]
+        entries = PendingEntry.list_of(pending)
+        while len(pending) == PAGE and looked + len(entries) < scan:
+            [pending] = yield [commands.pending_page(keys, group, PAGE, after=entries[-1].entry_id)]
+            entries += PendingEntry.list_of(pending)
+        looked, complete = looked + len(entries), complete and len(pending) < PAGE
+        consumers = [] if _is_missing(rows) else Consumer.list_of(rows)
+        members += [_member(one, group, entries, gone_ms) for one in consumers]
+    return Crew(time_ms(clock), members, looked, complete)
+
+
+def _member(one: Consumer, group: bytes, entries: Iterable[PendingEntry], gone_ms: int) -> Member:
+    own = [entry for entry in entries if entry.consumer == one.name]
+    return Member(
+        name=_text(one.name),
+        raw_name=one.name,
+        group=_text(group),
+        in_flight=one.pending,
+        idle_ms=one.idle_ms,
+        inactive_ms=one.inactive_ms if one.inactive_ms is not None and one.inactive_ms >= 0 else None,
+        oldest_ms=max((entry.idle_ms for entry in own), default=0),
+        again=sum(entry.deliveries > 1 for entry in own),
+        verdict=_verdict(one, gone_ms),
+    )
+
+
+def _verdict(one: Consumer, gone_ms: int) -> Verdict:
+    """By when it last asked. Nobody ever asks in the name under which entries are handed back: they wait there."""
+    if one.name == RELEASED.encode():
+        return "waiting"
+    if one.idle_ms > gone_ms:
+        return "gone"
+    if one.idle_ms > POLLS_MS:
+        return "not polling"
+    return "working" if one.pending else "waiting"
+
+
+def holdings(commands: Commands, keys: Keys, member: Member, most: int) -> Flow[list[PendingEntry]]:
+    """The entries a consumer holds, oldest first."""
+    found: list[PendingEntry] = []
+    while len(found) < most:
+        count = min(PAGE, most - len(found))
+        after = found[-1].entry_id if found else None
+        [rows] = yield [
+            commands.pending_page(keys, member.group, count, after=after, consumer=member.raw_name)
+        ]
+        found += PendingEntry.list_of(rows)
+        if len(rows) < count:
+            break
+    return found
+
+
+def prune(commands: Commands, keys: Keys, members: Sequence[Member]) -> Flow[list[bool]]:
+    """Remove consumers, but none that holds an entry at that moment; answers which were removed."""
+    kept: set[tuple[str, bytes]] = set()
+    for group in dict.fromkeys(one.group for one in members):
+        names = [one.raw_name for one in members if one.group == group]
+        for start in range(0, len(names), AT_ONCE):
+            [still] = yield [commands.drop_consumers(keys, group, names[start : start + AT_ONCE])]
+            kept |= {(group, name) for name in still}
+    return [(one.group, one.raw_name) not in kept for one in members]
+
+
+def release(
+    commands: Commands, keys: Keys, member: Member, entries: Sequence[PendingEntry]
+) -> Flow[list[bool]]:
+    """Let others have a consumer's entries at once, their deliveries counted as they are; answers which were its own."""
+    released: set[bytes] = set()
+    for start in range(0, len(entries), AT_ONCE):
+        some = {one.entry_id: one.deliveries for one in entries[start : start + AT_ONCE]}
+        [moved] = yield [commands.hand_back(keys, member.group, member.raw_name, some)]
+        released.update(moved)
+    return [one.entry_id in released for one in entries]
+
+
+def _is_missing(reply: Reply) -> bool:
+    """No stream, or no such group: then there is nobody. Any other refusal is an error."""
+    if not isinstance(reply, ServerError):
+        return False
+    if isinstance(reply, NoGroup) or "no such key" in str(reply).lower():
+        return True
+    raise reply
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")

@@ -1,0 +1,30 @@
+-- Put a repeatable job back to what it was before somebody stored or removed it, once per operation, and only if it is
+-- still as that left it. How often it fired is kept; only one that was removed gets its count back.
+-- KEYS: repeats spec undone
+-- ARGV: key left data next_ms fired ttl_s
+-- Returns: "restored", "already", or "changed" when somebody else has changed it since. `left` are the bytes that were left (none: it was removed); without `next_ms` there was none before.
+local repeats, spec, undone = KEYS[1], KEYS[2], KEYS[3]
+local key, left, data, next_ms, fired, ttl_s = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+
+local current = redis.call('HGET', spec, 'spec') or ''
+local scheduled = redis.call('ZSCORE', repeats, key)
+if redis.call('EXISTS', undone) == 1 then
+  return 'already'
+end
+if current ~= left or (left == '' and scheduled) then
+  return current == data and (not scheduled) == (next_ms == '') and 'already' or 'changed'
+end
+if next_ms == '' then
+  redis.call('ZREM', repeats, key)
+  redis.call('DEL', spec)
+else
+  if data ~= '' then
+    redis.call('HSET', spec, 'spec', data)
+  end
+  if left == '' and fired ~= '' then
+    redis.call('HSET', spec, 'fired', fired)
+  end
+  redis.call('ZADD', repeats, next_ms, key)
+end
+redis.call('SET', undone, '1', 'EX', ttl_s)
+return 'restored'
