@@ -418,7 +418,7 @@ def test_a_job_is_scheduled_once_per_id_and_can_be_found_and_cancelled(everywher
     def story(b: Bench) -> Any:
         now = b.now_ms()
         schedule = b.commands.schedule_once(b.keys, "job", member(b"mail"), now + 60_999, now_ms=now)
-        scheduled = [b.do(schedule), b.do(schedule)]
+        scheduled = [0 <= b.do(schedule) - now < 5000, b.do(schedule)]
         before = b.dump()
         found = b.run(b.commands.find_delayed(b.keys, "job"))
         assert found == (member(b"mail"), now + 60_999)
@@ -427,7 +427,7 @@ def test_a_job_is_scheduled_once_per_id_and_can_be_found_and_cancelled(everywher
 
     outcome = everywhere(story)
     scheduled, before, cancelled, found = outcome.told
-    assert (scheduled, cancelled, found) == ([1, 0], [1, 0], None)
+    assert (scheduled, cancelled, found) == ([True, 0], [1, 0], None)
     assert before == {
         "delayed": {shown(member(b"mail")): "now+60s"},
         "didx:job": {"value": shown(member(b"mail")), "expires_in_s": 3660},
@@ -445,10 +445,10 @@ def test_delays_are_counted_by_the_server(everywhere: Everywhere) -> None:
         b.say("ZREM", b.keys.delayed, member(b"b"))
         assert b.do(call) == told, "what left the set meanwhile is not scheduled again"
         once = b.commands.delay_once(b.keys, "job", member(b"c"), 60_999)
-        return [b.do(once), b.do(once)]
+        return [0 <= b.do(once) - told < 5000, b.do(once)]
 
     outcome = everywhere(story)
-    assert outcome.told == [1, 0]
+    assert outcome.told == [True, 0]
     assert outcome.left == {
         "delayed": {shown(member(b"a")): "now+60s", shown(member(b"c")): "now+60s"},
         "didx:job": {"value": shown(member(b"c")), "expires_in_s": 3660},

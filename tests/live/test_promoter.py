@@ -81,7 +81,7 @@ async def test_a_promoted_job_can_no_longer_be_cancelled_and_its_id_stays_used(
         made = envelope.encode(envelope.Envelope("order-7", from_data(7), 7))
         now = b.now_ms()
         member = delayed_member.encode(made)
-        assert b.do(b.commands.schedule_once(b.keys, "order-7", member, now - 1, now_ms=now)) == 1
+        assert b.do(b.commands.schedule_once(b.keys, "order-7", member, now - 1, now_ms=now)) > 0
         await Promoter(link, b.keys).tick()
         assert b.do(b.commands.cancel_delayed(b.keys, "order-7")) == 0
         assert b.say("EXISTS", b.keys.delayed_index("order-7")) == 0

@@ -166,6 +166,38 @@ def find_member(b: Bench) -> Call:
     return b.commands.find_member(b.keys.delayed, b"mail")
 
 
+def cut_delayed(b: Bench) -> Call:
+    b.do(schedule_once(b))
+    return b.commands.cut_delayed(b.keys, "job", MEMBER)
+
+
+def run_delayed(b: Bench) -> Call:
+    b.do(schedule_once(b))
+    return b.commands.run_delayed(b.keys, "job", MEMBER, MEMBER[8:], b"mail")
+
+
+def shift_delayed(b: Bench) -> Call:
+    b.do(schedule_once(b))
+    return b.commands.shift_delayed(b.keys, "job", MEMBER, 99_000)
+
+
+def restore_delayed(b: Bench) -> Call:
+    return b.commands.restore_delayed(
+        b.keys, "op", "job", MEMBER, 9_000, index_ms=3_600_000, marker_ms=3_600_000
+    )
+
+
+def withdraw(b: Bench) -> Call:
+    [entry_id] = b.add(b"x")
+    return b.commands.withdraw(b.keys, [(entry_id.decode(), MEMBER, 9_000)])
+
+
+def restore_repeat(b: Bench) -> Call:
+    return b.commands.restore_repeat(
+        b.keys, "op", b"tick", left=b"", data=b"spec", next_ms=1000, fired=b"7"
+    )
+
+
 CASES = {
     "ack_delete": Case(ack_delete, ("stream",)),
     "add_all": Case(add_all, ("stream",)),
@@ -173,6 +205,7 @@ CASES = {
     "add_unique": Case(add_unique, ("stream",)),
     "bury": Case(bury, ("stream", "dlq")),
     "cancel_delayed": Case(cancel_delayed, ("delayed",)),
+    "cut_delayed": Case(cut_delayed, ("delayed",)),
     "drop_consumers": Case(drop_consumers, ("stream",)),
     "drop_ghosts": Case(drop_ghosts, ("stream",)),
     "drop_lease": Case(drop_lease, ("promoter_lock",)),
@@ -188,12 +221,17 @@ CASES = {
     "remove_repeat": Case(remove_repeat, ("repeat",)),
     "renew": Case(renew, ("stream",)),
     "replay_dead": Case(replay_dead, ("stream", "dlq")),
+    "restore_delayed": Case(restore_delayed, ("delayed",)),
+    "restore_repeat": Case(restore_repeat, ("repeat",)),
+    "run_delayed": Case(run_delayed, ("stream", "delayed")),
     "scan_ready": Case(scan_ready, ("stream",)),
     "schedule_all": Case(schedule_all, ("delayed",)),
     "schedule_once": Case(schedule_once, ("delayed",)),
     "settle_mine": Case(settle_mine, ("stream",)),
+    "shift_delayed": Case(shift_delayed, ("delayed",)),
     "take_lease": Case(take_lease, ("promoter_lock",)),
     "upsert_repeat": Case(upsert_repeat, ("repeat",)),
+    "withdraw": Case(withdraw, ("stream", "delayed")),
 }
 
 STANDS_IN = {"read_ready": "scan_ready"}
@@ -248,7 +286,7 @@ def test_a_key_of_another_type_leaves_everything_where_it_was(
     assert everywhere(story).told or unchanging, "it did not heal once the type was right again"
 
 
-@pytest.mark.parametrize("build", [fire_repeat, upsert_repeat])
+@pytest.mark.parametrize("build", [fire_repeat, restore_repeat, upsert_repeat])
 def test_a_spec_of_another_type_leaves_everything_where_it_was(
     everywhere: Everywhere, build: Callable[[Bench], Call]
 ) -> None:
@@ -274,6 +312,8 @@ GROWS = [
     "fire_repeat",
     "upsert_repeat",
     "replay_dead",
+    "restore_delayed",
+    "restore_repeat",
 ]
 
 

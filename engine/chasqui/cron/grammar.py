@@ -130,12 +130,12 @@ def _parts(words: list[str]) -> Parts:
     words[5] = words[5].removeprefix("+")
     for word, bounds in zip(words, _ALL_BOUNDS, strict=True):
         _refuse_foreign_letters(word, bounds)
+    second, minute, hour, date, month, weekday, year = (
+        _terms(word, bounds) for word, bounds in zip(words, _ALL_BOUNDS, strict=True)
+    )
+    any_date, any_weekday, any_year = (words[at] == "*" for at in (3, 5, 6))
     return Parts(
-        *(_terms(word, bounds) for word, bounds in zip(words, _ALL_BOUNDS, strict=True)),
-        any_date=words[3] == "*",
-        any_weekday=words[5] == "*",
-        any_year=words[6] == "*",
-        both=both,
+        second, minute, hour, date, month, weekday, year, any_date, any_weekday, any_year, both
     )
 
 
