@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from fnmatch import translate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from chasqui_cli.tagged import tagged
 from chasqui_cli.times import moment_ms
@@ -42,17 +42,17 @@ class Choice:
         named = ("where", "name", "reason", "since", "until")
         return " ".join(f"--{one} {shlex.quote(getattr(self, one))}" for one in named if getattr(self, one))
 
-    def judge(self, now_ms: int, moment_key: str) -> Judge:
+    def judge(self, now_ms: int, moment_key: str, towards: Literal["past", "future"] = "past") -> Judge:
         """The rules, ready to be applied; what cannot be right is refused here, before anything is read.
 
-        moment_key: which field of a record says when it happened.
+        moment_key: which field of a record says when it happened, or will: then `1h` is counted `towards` the future.
         """
         return Judge(
             where=_expression(self.where) if self.where else None,
             name=re.compile(translate(self.name)) if self.name else None,
             reason=self.reason,
-            since_ms=moment_ms(self.since, now_ms, "past") if self.since else None,
-            until_ms=moment_ms(self.until, now_ms, "past") if self.until else None,
+            since_ms=moment_ms(self.since, now_ms, towards) if self.since else None,
+            until_ms=moment_ms(self.until, now_ms, towards) if self.until else None,
             moment_key=moment_key,
         )
 

@@ -8,7 +8,7 @@
     broken UTF-8     {"$str": "hex"}
     too deep         {"$deep": 128}                the depth at which display stops; the bytes are shown beside it
 
-Integers stay integers, however large.
+Integers stay integers, however large. `untagged` reads it back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 DEPTH_SHOWN = 128
 
@@ -94,3 +94,70 @@ def _text(value: str) -> Any:
         return {"$str": value.encode("utf-8", "surrogateescape").hex()}
     except UnicodeEncodeError:
         return {"$str": value.encode("utf-8", "surrogatepass").hex()}
+
+
+def untagged(value: Any) -> Any:
+    """The value that `tagged` made this of. What looks like a tag and is none is refused with `ArgumentError`."""
+    if isinstance(value, list):
+        return [untagged(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tags = [key for key in value if key.startswith("$")]
+    if not tags:
+        return {key: untagged(item) for key, item in value.items()}
+    from chasqui import ArgumentError
+
+    try:
+        if len(value) == 1 and tags[0] in _TAGS:
+            return _TAGS[tags[0]](value[tags[0]])
+    except (TypeError, ValueError, KeyError, IndexError) as fault:
+        raise ArgumentError(
+            f"{tags[0]} cannot hold {json.dumps(value[tags[0]])[:60]}: {fault}", hint=_TAG_HINT
+        ) from None
+    raise ArgumentError(f"{tags[0]} stands where no tag belongs", hint=_TAG_HINT)
+
+
+_TAG_HINT = (
+    'a key that begins with $ is written as {"$map": [["$key", value]]}; see the tags in docs/dead-letters.md'
+)
+
+
+def _ext(parts: Any) -> Any:
+    from chasqui import ExtType
+
+    code, data = parts
+    if not isinstance(code, int) or not -128 <= code <= 127:
+        raise ValueError("the type is a number from -128 to 127")
+    return tuple.__new__(ExtType, (code, bytes.fromhex(data)))
+
+
+def _timestamp(parts: Any) -> Any:
+    from chasqui import Timestamp
+
+    seconds, nanoseconds = parts
+    return Timestamp(seconds, nanoseconds)
+
+
+def _map(pairs: Any) -> Any:
+    from chasqui import Pairs
+
+    found = [(untagged(key), untagged(item)) for key, item in pairs]
+    keys = [key for key, _ in found]
+    if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
+        return dict(found)
+    return Pairs(tuple(found))
+
+
+def _deep(_: Any) -> Any:
+    raise ValueError(f"what lies deeper than {DEPTH_SHOWN} levels is not shown, so it cannot be written back")
+
+
+_TAGS: dict[str, Callable[[Any], Any]] = {
+    "$bin": bytes.fromhex,
+    "$ext": _ext,
+    "$timestamp": _timestamp,
+    "$map": _map,
+    "$float": float,
+    "$str": lambda data: bytes.fromhex(data).decode("utf-8", "surrogateescape"),
+    "$deep": _deep,
+}

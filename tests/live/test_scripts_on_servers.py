@@ -193,9 +193,7 @@ def withdraw(b: Bench) -> Call:
 
 
 def restore_repeat(b: Bench) -> Call:
-    return b.commands.restore_repeat(
-        b.keys, "op", b"tick", left=b"", data=b"spec", next_ms=1000, fired=b"7"
-    )
+    return b.commands.restore_repeat(b.keys, "op", b"tick", left=b"", data=b"spec", next_ms=1000, fired=b"7")
 
 
 CASES = {

@@ -134,9 +134,7 @@ def _parts(words: list[str]) -> Parts:
         _terms(word, bounds) for word, bounds in zip(words, _ALL_BOUNDS, strict=True)
     )
     any_date, any_weekday, any_year = (words[at] == "*" for at in (3, 5, 6))
-    return Parts(
-        second, minute, hour, date, month, weekday, year, any_date, any_weekday, any_year, both
-    )
+    return Parts(second, minute, hour, date, month, weekday, year, any_date, any_weekday, any_year, both)
 
 
 def _fields(words: list[str]) -> Fields:

@@ -1,0 +1,161 @@
+"""Jobs as they are described: on the command line, or one per line of a file. Reading them writes nothing anywhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from chasqui_cli.tagged import untagged
+from chasqui_cli.taking import backoff, parsed
+from chasqui_cli.times import duration_ms, moment_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chasqui import ProducerOptions
+    from chasqui.adding import Wanted
+
+CHECKED_AT_ONCE = 1000
+KNOWN = ("name", "data", "id", "delay_ms", "at", "attempts", "backoff")
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What the command line says about every job; a line may say otherwise."""
+
+    name: str = ""
+    job_id: str | None = None
+    unique: bool = False
+    delay: str | None = None
+    at: str | None = None
+    attempts: int | None = None
+    backoff: str | None = None
+
+    def job(self, described: dict[str, Any], now_ms: int) -> Wanted:
+        """The job; `ArgumentError` says what is wrong with it."""
+        from chasqui import adding
+        from chasqui.errors import ArgumentError
+
+        for key in described:
+            if key not in KNOWN:
+                raise ArgumentError(f"there is no {key!r} in a job", hint=f"known: {', '.join(KNOWN)}")
+        name, job_id = described.get("name", self.name), described.get("id", self.job_id)
+        if not isinstance(name, str):
+            raise ArgumentError("name is no text")
+        if job_id is not None and not isinstance(job_id, str):
+            raise ArgumentError("id is no text")
+        delay_ms, at_ms = self._due(described, now_ms)
+        return adding.described(
+            name,
+            untagged(described.get("data")),
+            job_id=job_id,
+            unique=self.unique,
+            delay_ms=delay_ms,
+            at_ms=at_ms,
+            attempts=described.get("attempts", self.attempts),
+            backoff=backoff(described.get("backoff", self.backoff)),
+        )
+
+    def _due(self, described: dict[str, Any], now_ms: int) -> tuple[int | None, int | None]:
+        """A delay for the server to count, or a moment; what a line says replaces both of the usual."""
+        from chasqui.errors import ArgumentError
+
+        delay_ms, at = described.get("delay_ms"), described.get("at")
+        if delay_ms is not None and (
+            not isinstance(delay_ms, int) or isinstance(delay_ms, bool) or delay_ms < 0
+        ):
+            raise ArgumentError("delay_ms is no number of milliseconds")
+        if delay_ms is None and at is None:
+            delay_ms, at = duration_ms(self.delay) if self.delay else None, self.at
+        if at is None or (isinstance(at, int) and not isinstance(at, bool)):
+            return delay_ms, at
+        if not isinstance(at, str):
+            raise ArgumentError("at is neither a time nor milliseconds since 1970")
+        return delay_ms, moment_ms(at, now_ms, "future")
+
+
+class Bad(NamedTuple):
+    """A line that is no job, and why."""
+
+    line: int
+    why: str
+
+
+class Line(NamedTuple):
+    """A job, and the line it stood in."""
+
+    number: int
+    job: Wanted
+
+
+@contextmanager
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """The file, to be read twice; what cannot be, such as stdin, is laid aside on disk first."""
+    if path != "-":
+        with Path(path).open("rb") as file:
+            if file.seekable():
+                yield file
+                return
+            with _laid_aside(file) as copy:
+                yield copy
+    else:
+        with _laid_aside(sys.stdin.buffer) as copy:
+            yield copy
+
+
+@contextmanager
+def _laid_aside(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    with tempfile.SpooledTemporaryFile(max_size=32 << 20, prefix="chasqui-add-") as copy:
+        shutil.copyfileobj(file, copy)
+        copy.seek(0)
+        yield copy
+
+
+def read(file: IO[bytes], usual: Usual, now_ms: int, *, first: int = 1) -> Iterator[Line | Bad]:
+    """Every job of a file from a line on, and every line that is none."""
+    file.seek(0)
+    for number, raw in enumerate(file, 1):
+        if number >= first and raw.strip():
+            yield _line(number, raw, usual, now_ms)
+
+
+def _line(number: int, raw: bytes, usual: Usual, now_ms: int) -> Line | Bad:
+    try:
+        described = parsed(raw.decode())
+        if not isinstance(described, dict):
+            return Bad(number, 'no object: write {"name": …, "data": …}')
+        return Line(number, usual.job(described, now_ms))
+    except (ValueError, TypeError, RecursionError) as error:
+        return Bad(number, str(error) or type(error).__name__)
+
+
+def checked(lines: Iterator[Line | Bad], options: ProducerOptions, now_ms: int) -> Iterator[Line | Bad]:
+    """The same, and what could not be packed is bad too. Many are looked at together: hardly any is bad."""
+    held: list[Line] = []
+    for one in lines:
+        if isinstance(one, Bad):
+            yield one
+            continue
+        held.append(one)
+        if len(held) == CHECKED_AT_ONCE:
+            yield from _fit(held, options, now_ms)
+            held = []
+    yield from _fit(held, options, now_ms)
+
+
+def _fit(lines: list[Line], options: ProducerOptions, now_ms: int) -> list[Line | Bad]:
+    from chasqui import adding
+
+    try:
+        adding.made([one.job for one in lines], now_ms, options)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        if len(lines) == 1:
+            return [Bad(lines[0].number, str(error) or type(error).__name__)]
+        middle = len(lines) // 2
+        return [*_fit(lines[:middle], options, now_ms), *_fit(lines[middle:], options, now_ms)]
+    return list(lines)
