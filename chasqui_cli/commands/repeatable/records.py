@@ -1,0 +1,165 @@
+"""Schedules as records: their shape, their columns, their patterns in words and their fires in local time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from chasqui_cli.columns import Column, column
+from chasqui_cli.records import spec_record
+from chasqui_cli.shapes import Sometimes
+from chasqui_cli.times import iso, span
+
+if TYPE_CHECKING:
+    from chasqui import RepeatSpec
+    from chasqui.repeatable import Held, Listed
+    from chasqui_cli.columns import Record
+
+SPEC = {
+    "key": "str",
+    "name": "str?",
+    "pattern": {"kind": "str?", "expression": "str?", "tz": "str?", "interval_ms": "int?"},
+    "next_fire_ms": "int",
+    "limit": "int?",
+    "fired": "int",
+    "start_after_ms": "int?",
+    "end_before_ms": "int?",
+    "missed_fires": {"kind": "str?", "max_catchup": Sometimes("int")},
+    "overdue_ms": Sometimes("int"),
+    "undecodable": Sometimes("str"),
+}
+CHANGED = SPEC | {"outcome": "str"}
+FIRE = {"n": "int", "fire_ms": "int", "local": "str", "tz": "str", "note": "str?"}
+GRACE_MS = 5000
+"""A scheduler ticks every second, and may be busy: what is later than this is overdue."""
+
+
+def listed_record(found: Listed, now_ms: int) -> Record:
+    """A stored schedule. What cannot be read says why, and what is late by how much."""
+    from chasqui import Undecodable
+
+    if isinstance(found.spec, Undecodable):
+        nothing: Record = dict.fromkeys(name for name in SPEC if name not in ("overdue_ms", "undecodable"))
+        record = nothing | {
+            "key": found.key,
+            "pattern": {"kind": None, "expression": None, "tz": None, "interval_ms": None},
+            "next_fire_ms": found.next_ms,
+            "fired": found.fired,
+            "missed_fires": {"kind": None},
+            "undecodable": found.spec.reason,
+        }
+    else:
+        told = spec_record(found.spec) | {
+            "key": found.key,
+            "next_fire_ms": found.next_ms,
+            "fired": found.fired,
+        }
+        record = {name: told[name] for name in SPEC if name in told}
+    late_ms = now_ms - found.next_ms
+    return record | ({"overdue_ms": late_ms} if late_ms > GRACE_MS else {})
+
+
+def new_record(spec: RepeatSpec, next_ms: int, before: Held) -> Record:
+    """A schedule that is about to be stored."""
+    fired = int(before.fired) if before.fired and before.fired.isdigit() else 0
+    told = spec_record(spec) | {"next_fire_ms": next_ms, "fired": fired}
+    return {name: told[name] for name in SPEC if name in told}
+
+
+def state(record: Record) -> str:
+    """A word for how it is."""
+    if "undecodable" in record:
+        return f"unreadable: {record['undecodable']}"
+    return f"OVERDUE {span(record['overdue_ms'])}" if "overdue_ms" in record else "ok"
+
+
+def words_of(record: Record) -> str:
+    """When a schedule fires, in words; an expression that cannot be read stands for itself."""
+    from chasqui.cron import words
+    from chasqui.errors import ConfigError
+
+    pattern = record["pattern"]
+    if pattern["interval_ms"] is not None:
+        return f"every {span(pattern['interval_ms'])}"
+    if pattern["expression"] is None:
+        return "?"
+    try:
+        told = words.describe(pattern["expression"])
+    except ConfigError:
+        return str(pattern["expression"])
+    return f"{told} ({pattern['tz'] or 'UTC'})"
+
+
+def pattern_words(pattern: Any) -> str:
+    """The same of a pattern."""
+    interval_ms, expression = getattr(pattern, "interval_ms", None), getattr(pattern, "expression", None)
+    told = {"interval_ms": interval_ms, "expression": expression, "tz": getattr(pattern, "tz", None)}
+    return words_of({"pattern": told})
+
+
+def fire_records(pattern: Any, times: Iterator[int]) -> Iterator[Record]:
+    """Fires as the clocks of their zone show them, with what is odd about them."""
+    from datetime import UTC
+
+    from chasqui import cron
+    from chasqui.cron import notes
+
+    expression = getattr(pattern, "expression", None)
+    schedule = None if expression is None else cron.parse(expression, pattern.tz)
+    before: int | None = None
+    for number, at_ms in enumerate(times, 1):
+        yield {
+            "n": number,
+            "fire_ms": at_ms,
+            "local": notes.local(at_ms, schedule.zone if schedule else UTC),
+            "tz": (schedule and schedule.tz) or "UTC",
+            "note": notes.remark(schedule, at_ms, before) if schedule else None,
+        }
+        before = at_ms
+
+
+def next_words(spec: RepeatSpec, next_ms: int) -> list[str]:
+    """The next three fires, in a sentence."""
+    from chasqui import fires
+
+    times = fires.upcoming(spec.pattern, next_ms, 3, end_before_ms=spec.end_before_ms)
+    told = [
+        one["local"] + (f" ({one['note']})" if one["note"] else "")
+        for one in fire_records(spec.pattern, times)
+    ]
+    return ["next: " + "; ".join(islice(told, spec.limit or 3))]
+
+
+def instead(key: str, before: Held, now_ms: int) -> list[str]:
+    """What is replaced, in words."""
+    from chasqui import repeatable
+
+    if not before.is_there:
+        return []
+    record = listed_record(repeatable.listed(key, before), now_ms)
+    return [
+        f"instead of: {words_of(record)}, next {iso(record['next_fire_ms'])}, fired {record['fired']:,} times"
+    ]
+
+
+COLUMNS: list[Column] = [
+    column("key"),
+    column("name"),
+    Column("when", words_of),
+    column("next", "next_fire_ms", kind="moment"),
+    column("fired", kind="count"),
+    column("limit", kind="count"),
+    Column("state", state),
+    Column("missed", lambda record: record["missed_fires"]["kind"], wide=True),
+    column("starts", "start_after_ms", kind="moment", wide=True),
+    column("ends", "end_before_ms", kind="moment", wide=True),
+]
+CHANGE_COLUMNS = [*COLUMNS[:4], column("outcome")]
+FIRE_COLUMNS = [
+    column("n", align="right"),
+    column("fires", "fire_ms", kind="moment"),
+    column("local"),
+    column("note"),
+]
+ADD_COLUMNS = [column("id"), column("entry", "entry_id")]

@@ -1,0 +1,119 @@
+"""`chasqui schedule`: fire repeatable jobs that are due, once or for as long as it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chasqui_cli.columns import Column, column
+from chasqui_cli.completing import queue_names
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.leading import check_may_write, follow, force_unlock
+
+if TYPE_CHECKING:
+    from chasqui.scheduler import Scheduler, Ticked
+    from chasqui_cli.columns import Record
+    from chasqui_cli.session import Session
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+FIRED = {
+    "queue": "str",
+    "fired": "int",
+    "missed": "int",
+    "removed": "int",
+    "overdue": "int",
+    "bad": [{"key": "str", "why": "str"}],
+}
+COLUMNS: list[Column] = [
+    column("queue"),
+    column("fired", kind="count"),
+    column("missed", kind="count"),
+    column("removed", kind="count"),
+    column("overdue", kind="count"),
+    column("bad"),
+]
+PARTLY = 3
+
+
+@app.command()
+@at_desk(shape=FIRED, many=False, changes=True)
+def schedule(
+    desk: Desk,
+    queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=queue_names)],
+    forever: Annotated[
+        bool, typer.Option("--follow", help="Stay, and schedule while no other scheduler leads.")
+    ] = False,
+    unlock: Annotated[
+        bool, typer.Option("--force-unlock", help="First take away a lock that would never end.")
+    ] = False,
+) -> None:
+    """Fire all repeatable jobs that are due, and say how many; with --follow, until SIGTERM or Ctrl-C.
+
+    Times that have passed are treated by each schedule's own rule for missed fires. What cannot be fired is told, and
+    stays as it is: then the exit code is 3.
+    """
+    from chasqui import Keys
+
+    if not desk.change.dry_run:
+        check_may_write(desk, "schedule")
+    keys = Keys(queue)
+    with desk.session() as session:
+        if unlock:
+            force_unlock(desk, session, queue, keys.scheduler_lock, "scheduler")
+        if desk.change.dry_run:
+            desk.emit_one(_look(session, queue), COLUMNS)
+            desk.say("dry run: so many schedules are overdue; nothing was changed")
+            return
+    from chasqui.scheduler import Scheduler
+
+    scheduler: Scheduler | None = None
+
+    def made(link: Any) -> Scheduler:
+        nonlocal scheduler
+        scheduler = Scheduler(link, keys)
+        return scheduler
+
+    if forever:
+        counts = dict(follow(desk, queue, made).counts)
+        bad = scheduler.bad_specs if scheduler else ()
+    else:
+        counts, bad = _tick(desk, queue)
+    with desk.session() as session:
+        record = _look(session, queue) | {
+            name: counts.get(name, 0) for name in ("fired", "missed", "removed")
+        }
+    desk.emit_one(record | {"bad": [{"key": one.key, "why": one.reason} for one in bad]}, COLUMNS)
+    if bad:
+        raise typer.Exit(PARTLY)
+
+
+def _tick(desk: Desk, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
+    """Page after page, until nothing is due."""
+    import asyncio
+
+    return asyncio.run(_ticked(desk, queue))
+
+
+async def _ticked(desk: Desk, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
+    from chasqui import Keys
+    from chasqui.scheduler import Scheduler
+
+    link = desk.async_link()
+    try:
+        scheduler = Scheduler(link, Keys(queue))
+        ticked: Ticked = await scheduler.tick()
+        while ticked.more:
+            ticked = await scheduler.tick()
+        return dict(scheduler.state.counts), scheduler.bad_specs
+    finally:
+        await link.close()
+
+
+def _look(session: Session, queue: str) -> Record:
+    """How many are due, without firing one."""
+    from chasqui import Keys, snapshot
+
+    seen = session.look(snapshot.one, Keys(queue))
+    return dict(zip(FIRED, (queue, 0, 0, 0, seen.repeatable_overdue, []), strict=True))
