@@ -1,0 +1,154 @@
+"""`chasqui worker`: run a handler for every job of a queue."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_cli.completing import queue_names
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.leading import check_may_write
+from chasqui_cli.times import duration_ms
+
+if TYPE_CHECKING:
+    from chasqui_cli.commands.worker.handlers import Found
+    from chasqui_cli.commands.worker.running import Orders
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def worker(ctx: typer.Context) -> None:
+    """Run a worker: your handler, for every job of a queue."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+@app.command()
+@at_desk()
+def run(
+    desk: Desk,
+    target: Annotated[
+        str,
+        typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`."),
+    ],
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue", help="Whose jobs; by itself the handler's `queue`.", autocompletion=queue_names
+        ),
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="So many jobs at a time.")] = 100,
+    processes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="So many processes; one uses one core.")
+    ] = 1,
+    max_attempts: Annotated[
+        int, typer.Option(min=0, metavar="N", help="How often a job runs that does not say so itself.")
+    ] = 25,
+    store_results: Annotated[
+        bool, typer.Option("--store-results", help="Keep what handlers return.")
+    ] = False,
+    result_ttl: Annotated[
+        str | None, typer.Option("--result-ttl", metavar="TIME", help="For how long; 1h by itself.")
+    ] = None,
+    burst: Annotated[bool, typer.Option("--burst", help="End as soon as the queue is drained.")] = False,
+    no_promoter: Annotated[bool, typer.Option("--no-promoter", help="Leave delayed jobs to others.")] = False,
+    no_scheduler: Annotated[bool, typer.Option("--no-scheduler", help="Leave schedules to others.")] = False,
+    no_events: Annotated[bool, typer.Option("--no-events", help="Tell nobody what happens.")] = False,
+    claim_idle: Annotated[
+        str | None,
+        typer.Option(
+            "--claim-idle", metavar="TIME", help="Take over jobs left alone for so long; 30s by itself."
+        ),
+    ] = None,
+    metrics_port: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="[HOST:]PORT",
+            help="Serve Prometheus counters, on 127.0.0.1 unless said; each further process on the next port.",
+        ),
+    ] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Start again when a source file changes.")] = False,
+    app_dir: Annotated[
+        Path | None, typer.Option("--app-dir", metavar="DIR", help="Where your modules are; here by itself.")
+    ] = None,
+) -> None:
+    """Run a handler for every job of a queue, until SIGTERM or Ctrl-C; a second one leaves at once.
+
+    The first lets running jobs end and hands back those that were not begun.
+
+    chasqui worker run mail.jobs:send --queue emails --processes 4
+    """
+    from chasqui_cli.commands.worker.handlers import find
+    from chasqui_cli.commands.worker.running import Orders
+
+    check_may_write(desk, "work")
+    place = app_dir or Path.cwd()
+    if reload:
+        from chasqui_cli.commands.worker.reloading import run_reloading
+
+        raise typer.Exit(run_reloading(place, [word for word in sys.argv[1:] if word != "--reload"]))
+    metrics = _endpoint(metrics_port) if metrics_port else None
+    result_ttl_ms = duration_ms(result_ttl) if result_ttl else None
+    claim_idle_ms = duration_ms(claim_idle) if claim_idle else None
+    found = find(target, place)
+    orders = Orders(
+        target=target,
+        app_dir=place,
+        queue=queue or found.queue or _no_queue(target),
+        concurrency=concurrency,
+        max_attempts=max_attempts,
+        store_results=store_results,
+        result_ttl_ms=result_ttl_ms,
+        burst=burst,
+        promoter=not no_promoter,
+        scheduler=not no_scheduler,
+        events=not no_events,
+        claim_idle_ms=claim_idle_ms,
+        metrics=metrics,
+    )
+    _introduce(desk, orders, found, processes)
+    if processes == 1:
+        from chasqui_cli.commands.worker import running
+
+        running.run(desk, orders, found)
+        return
+    from chasqui import run_fleet
+    from chasqui_cli.commands.worker.running import run_as_one_of_many
+
+    raise typer.Exit(run_fleet(processes, run_as_one_of_many, (desk, orders)))
+
+
+def _introduce(desk: Desk, orders: Orders, found: Found, processes: int) -> None:
+    """Say what will run where, once the server has answered."""
+    with desk.link() as link:
+        features = link.features()
+        desk.say(f"handler {orders.target} from {found.file}")
+        desk.say(f"queue {orders.queue} on {link.address} ({features.kind} {features.version})")
+    many = f"{processes} processes with " if processes > 1 else ""
+    desk.say(
+        f"{many}up to {orders.concurrency:,} jobs at a time" + (", until drained" if orders.burst else "")
+    )
+    if orders.metrics:
+        desk.say(f"metrics on http://{orders.metrics[0]}:{orders.metrics[1]}/metrics")
+
+
+def _no_queue(target: str) -> str:
+    from chasqui.errors import ArgumentError
+
+    raise ArgumentError(
+        f"{target} does not say whose jobs it is for", hint="add --queue NAME, or give it a `queue`"
+    )
+
+
+def _endpoint(text: str) -> tuple[str, int]:
+    from chasqui.errors import ArgumentError
+
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise ArgumentError(f"{text!r} is no port", hint="write 9100, or 0.0.0.0:9100")
+    return host or "127.0.0.1", int(port)
