@@ -32,20 +32,23 @@ def json_value(text: str, what: str) -> Any:
 
 def parsed(text: str) -> Any:
     """JSON as the standard has it: Python would also take NaN and Infinity, which are written as tags here."""
-    return json.loads(text, parse_constant=_refused)
+    return _DECODER.decode(text)
 
 
 def _refused(word: str) -> Any:
     raise ValueError(f'{word} is no JSON; write {{"$float": "{word.lower()}"}}')
 
 
+_DECODER = json.JSONDecoder(parse_constant=_refused)
+
+
 def backoff(given: Any) -> Any:
     """`250`, `fixed:250[:jitter]`, `exponential:100[:longest[:multiplier[:jitter]]]`, or a mapping of its fields."""
+    if not isinstance(given, str):
+        return given
     from chasqui import BackoffSpec
     from chasqui.errors import ArgumentError
 
-    if given is None or not isinstance(given, str):
-        return given
     kind, *numbers = given.split(":") if ":" in given else ("fixed", given)
     try:
         if kind == "fixed" and 1 <= len(numbers) <= 2:

@@ -15,7 +15,7 @@ from chasqui.producer import PLAIN, Batch, Goods, Terms
 from chasqui.records import SyncJob
 from chasqui.server.commands import After
 from chasqui.shipment import Ledger
-from chasqui.wire import ids
+from chasqui.wire import delayed_member, ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,9 @@ def described(
     backoff: BackoffLike | None = None,
 ) -> Wanted:
     """A job somebody wants; what is wrong with it by itself is told here, or by `made`."""
-    if unique and job_id is None:
+    if job_id is not None:
+        ids.check(job_id)
+    elif unique:
         raise ArgumentError("a unique job needs an id", hint="give it one: --id, or `id` in its line")
     if delay_ms is not None and at_ms is not None:
         raise ArgumentError("delay and at say the same thing: give one of them")
@@ -120,6 +122,9 @@ def made(wanted: Sequence[Wanted], now_ms: int, options: Producer) -> Load:
     ]
     batch = Batch.of(jobs, {place: one.terms for place, one in enumerate(wanted) if one.terms})
     Goods.pack_up(batch, options)
+    for terms in batch.terms.values():
+        if isinstance(terms.due, int):
+            delayed_member.check_delay(max(0, terms.due - now_ms), options.max_delay_s)
     return Load(batch, options)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,27 +19,42 @@ from tests.cli.shell import Ended
 _PLAIN: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Inside:
-    """Runs a command line. `home` holds its configuration and data."""
+    """Runs command lines, on the server at `url` if one is set. `home` holds configuration and data."""
 
-    home: Path
     capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+    home: Path
+    url: str = ""
 
-    def __call__(self, *words: str) -> Ended:
+    def __call__(self, *words: str | Path, stdin: str = "") -> Ended:
         self.capsys.readouterr()
-        code = run(list(words))
+        self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        given = [str(word) for word in words]
+        self.monkeypatch.setattr(sys, "argv", ["chasqui", *given])
+        code = int(run([*given, *(["-u", self.url] if self.url else [])]))
         told = self.capsys.readouterr()
-        return Ended(int(code), told.out, told.err)
+        return Ended(code, told.out, told.err)
+
+    def journal(self) -> list[dict[str, Any]]:
+        """The items of the last operation."""
+        written = (self.home / ".local/state/chasqui/journal").glob("*.jsonl")
+        last = max(written, key=lambda path: path.stat().st_mtime_ns)
+        lines = [json.loads(line) for line in last.read_text().splitlines()]
+        return [line["item"] for line in lines if "item" in line]
+
+    def operations(self) -> int:
+        return len(list(self.home.glob(".local/state/chasqui/journal/*.jsonl")))
 
 
 @pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+def inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Inside:
     for name in list(os.environ):
         if name.startswith(("CHASQUI_", "REDIS", "XDG_", "NO_COLOR", "FORCE_COLOR")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    return Inside(tmp_path, capsys)
+    return Inside(capsys, monkeypatch, tmp_path)
 
 
 def assert_shaped(value: Any, shape: Any, where: str = "") -> None:

@@ -12,13 +12,14 @@ import typer
 
 from chasqui_cli.changes import Plan
 from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.add.lines import Bad, Line, Usual, checked, opened, read
+from chasqui_cli.commands.add.lines import Line, Usual, checked, good, opened, read
 from chasqui_cli.commands.add.sending import Sender
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.output import Format
 from chasqui_cli.streams import talk
 from chasqui_cli.taking import json_value
+from chasqui_cli.times import duration_ms
 
 if TYPE_CHECKING:
     from chasqui import ProducerOptions
@@ -105,6 +106,9 @@ def add(
     cap: Annotated[
         int | None, typer.Option("--cap", min=1, metavar="N", help="How many jobs may wait; 1,000,000.")
     ] = None,
+    max_delay: Annotated[
+        str, typer.Option("--max-delay", metavar="TIME", help="Refuse to delay a job for longer.")
+    ] = "30d",
     no_journal: Annotated[
         bool, typer.Option("--no-journal", help="Do not write the jobs down for `undo`; it is faster.")
     ] = False,
@@ -119,7 +123,7 @@ def add(
     if file is not None and (data is not None or job_id is not None):
         raise ArgumentError("--file brings its own data and ids", hint="give DATA and --id, or --file")
     usual = Usual(name, job_id, unique, delay, at, attempts, backoff)
-    errand = _Errand(desk, queue, usual, _options(on_full, cap), rps, not no_journal)
+    errand = _Errand(desk, queue, usual, _options(on_full, cap, max_delay), rps, not no_journal)
     if file is None:
         errand.add_one(None if data is None else json_value(data, "DATA"))
     else:
@@ -138,12 +142,13 @@ def _check_name(queue: str) -> None:
         )
 
 
-def _options(on_full: OnFull, cap: int | None) -> ProducerOptions:
+def _options(on_full: OnFull, cap: int | None, max_delay: str) -> ProducerOptions:
     from chasqui import ProducerOptions
 
+    options = ProducerOptions(max_delay_s=max(1, duration_ms(max_delay) // 1000))
     if on_full is OnFull.GROW:
-        return ProducerOptions(cap=None)
-    return ProducerOptions() if cap is None else ProducerOptions(cap=cap)
+        return replace(options, cap=None)
+    return options if cap is None else replace(options, cap=cap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +181,11 @@ class _Errand:
             if not total:
                 self.desk.say("nothing to do: there are no jobs in it")
                 return
-            good = (one for one in self._lines(file, first, now_ms) if isinstance(one, Line))
+            lines = good(file, self.usual, now_ms, first=first, bad=bad)
             if not self._agreed(total):
-                self._emit(self._intended(one.job) for one in good)
+                self._emit(self._intended(one.job) for one in lines)
                 return
-            jobs = _noted(good, numbers)
+            jobs = _noted(lines, numbers)
             with (
                 self._sender(session, total) as sender,
                 self.desk.progress(f"adding to {self.queue}", total) as advance,
@@ -190,29 +195,28 @@ class _Errand:
         if bad:
             raise typer.Exit(PARTLY)
 
-    def _lines(self, file: IO[bytes], first: int, now_ms: int) -> Iterator[Line | Bad]:
-        return checked(read(file, self.usual, now_ms, first=first), self.options, now_ms)
-
-    def _looked_through(self, file: IO[bytes], first: int, now_ms: int, *, skip_bad: bool) -> tuple[int, int]:
+    def _looked_through(
+        self, file: IO[bytes], first: int, now_ms: int, *, skip_bad: bool
+    ) -> tuple[int, set[int]]:
         """How many jobs there are, and bad lines, which are told; they stop it unless they are to be skipped."""
         from chasqui.errors import ArgumentError
 
-        good, bad = 0, 0
-        for one in self._lines(file, first, now_ms):
+        total, bad = 0, set[int]()
+        for one in checked(read(file, self.usual, now_ms, first=first), self.options, now_ms):
             if isinstance(one, Line):
-                good += 1
+                total += 1
                 continue
-            bad += 1
-            if bad <= BAD_SHOWN:
+            bad.add(one.line)
+            if len(bad) <= BAD_SHOWN:
                 talk(f"line {one.line}: {one.why}")
-        if bad > BAD_SHOWN:
-            talk(f"… and {bad - BAD_SHOWN:,} more bad lines")
+        if len(bad) > BAD_SHOWN:
+            talk(f"… and {len(bad) - BAD_SHOWN:,} more bad lines")
         if bad and not skip_bad:
             raise ArgumentError(
-                f"{bad:,} of {good + bad:,} lines are no jobs; nothing was added",
+                f"{len(bad):,} of {total + len(bad):,} lines are no jobs; nothing was added",
                 hint="mend them, or add the others with --skip-bad",
             )
-        return good, bad
+        return total, bad
 
     def _agreed(self, total: int) -> bool:
         """Adding takes nothing away, so nobody is asked, unless the context wants the name typed."""

@@ -15,7 +15,7 @@ from chasqui_cli.taking import backoff, parsed
 from chasqui_cli.times import duration_ms, moment_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from chasqui import ProducerOptions
     from chasqui.adding import Wanted
@@ -38,7 +38,7 @@ class Usual:
 
     def job(self, described: dict[str, Any], now_ms: int) -> Wanted:
         """The job; `ArgumentError` says what is wrong with it."""
-        from chasqui import adding
+        from chasqui.adding import described as wanted
         from chasqui.errors import ArgumentError
 
         for key in described:
@@ -50,7 +50,7 @@ class Usual:
         if job_id is not None and not isinstance(job_id, str):
             raise ArgumentError("id is no text")
         delay_ms, at_ms = self._due(described, now_ms)
-        return adding.described(
+        return wanted(
             name,
             untagged(described.get("data")),
             job_id=job_id,
@@ -134,18 +134,28 @@ def _line(number: int, raw: bytes, usual: Usual, now_ms: int) -> Line | Bad:
         return Bad(number, str(error) or type(error).__name__)
 
 
+def good(file: IO[bytes], usual: Usual, now_ms: int, *, first: int, bad: Collection[int]) -> Iterator[Line]:
+    """The jobs of a file that was looked through, and in which these lines are bad."""
+    for one in read(file, usual, now_ms, first=first):
+        if isinstance(one, Line) and one.number not in bad:
+            yield one
+
+
 def checked(lines: Iterator[Line | Bad], options: ProducerOptions, now_ms: int) -> Iterator[Line | Bad]:
     """The same, and what could not be packed is bad too. Many are looked at together: hardly any is bad."""
-    held: list[Line] = []
+    held: list[Line | Bad] = []
     for one in lines:
-        if isinstance(one, Bad):
-            yield one
-            continue
         held.append(one)
         if len(held) == CHECKED_AT_ONCE:
-            yield from _fit(held, options, now_ms)
+            yield from _in_order(held, options, now_ms)
             held = []
-    yield from _fit(held, options, now_ms)
+    yield from _in_order(held, options, now_ms)
+
+
+def _in_order(lines: list[Line | Bad], options: ProducerOptions, now_ms: int) -> Iterator[Line | Bad]:
+    looked_at = iter(_fit([one for one in lines if isinstance(one, Line)], options, now_ms))
+    for one in lines:
+        yield next(looked_at) if isinstance(one, Line) else one
 
 
 def _fit(lines: list[Line], options: ProducerOptions, now_ms: int) -> list[Line | Bad]:

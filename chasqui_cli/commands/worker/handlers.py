@@ -58,7 +58,7 @@ def _located(module_name: str, place: Path) -> Path:
     known, file = "", place
     for part in module_name.split("."):
         known = f"{known}.{part}" if known else part
-        spec: ModuleSpec | None = PathFinder.find_spec(known, where or None)
+        spec: ModuleSpec | None = PathFinder.find_spec(known, where if known != part else None)
         if spec is None or not (spec.origin or spec.submodule_search_locations):
             raise ArgumentError(
                 f"there is no module {known!r}", hint=f"it was looked for in {place}; --app-dir names another"

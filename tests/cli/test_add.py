@@ -1,0 +1,336 @@
+"""`chasqui add`: ids out, nothing twice, nothing half looked at, everything that waits taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chasqui import Link, producer
+from chasqui.wire import envelope
+from chasqui_cli.commands.add import ADDED
+from chasqui_cli.taking import backoff
+from tests.cli.inside import Inside
+from tests.cli.seed_tend import Lab
+from tests.cli.shell import Shell, assert_complains
+from tests.proxy import proxied
+from tests.servers import Server
+
+
+@pytest.fixture
+def lab(server: Server, inside: Inside, queue: str) -> Lab:
+    inside.url = server.url
+    return Lab(Link.open(server.url), queue)
+
+
+@pytest.fixture
+def any_lab(any_server: Server, inside: Inside, queue: str) -> Lab:
+    inside.url = any_server.url
+    return Lab(Link.open(any_server.url), queue)
+
+
+def jobs(lab: Lab) -> list[tuple[str, object]]:
+    """Id and data of every job in the stream, in order."""
+    rows = lab.say("XRANGE", lab.keys.stream, "-", "+")
+    found = [envelope.decode(fields[1]) for _, fields in rows]
+    return [(job.id, job.payload.data()) for job in found]
+
+
+def test_a_job_is_added_and_its_id_printed(lab: Lab, inside: Inside) -> None:
+    told = inside("add", lab.queue, '{"to": "x", "raw": {"$bin": "00ff"}}', "--name", "mail")
+    assert told.code == 0
+    assert jobs(lab) == [(told.out.strip(), {"to": "x", "raw": b"\x00\xff"})]
+    [(_, fields)] = lab.say("XRANGE", lab.keys.stream, "-", "+")
+    assert fields[2:] == [b"n", b"mail"]
+
+
+def test_the_json_is_exactly_what_scripts_rely_on(lab: Lab, inside: Inside) -> None:
+    now = inside("add", lab.queue, "1", "-o", "json").json
+    [(entry_id, _)] = lab.say("XRANGE", lab.keys.stream, "-", "+")
+    assert now == {
+        "queue": lab.queue,
+        "id": jobs(lab)[0][0],
+        "entry_id": entry_id.decode(),
+        "run_at_ms": None,
+        "duplicate": False,
+    }
+    before = lab.now_ms()
+    later = inside("add", lab.queue, "-", "--delay", "1h", "--id", "mine", "-o", "json", stdin="[1]").json
+    assert list(later) == list(ADDED)
+    assert (later["id"], later["entry_id"]) == ("mine", None)
+    assert 0 <= later["run_at_ms"] - before - 3_600_000 < 5000
+    [line] = inside(
+        "add", lab.queue, "--at", "2031-05-06T07:08:09Z", "--max-delay", "5000d", "-o", "jsonl"
+    ).lines
+    assert line["run_at_ms"] == 1_935_817_689_000
+    assert inside("add", lab.queue, "--schema").json["items"]["required"] == list(ADDED)
+
+
+def test_the_same_id_is_told_as_a_duplicate(lab: Lab, inside: Inside) -> None:
+    words = ("add", lab.queue, "1", "--id", "once", "--unique", "-o", "json")
+    assert [inside(*words).json["duplicate"] for _ in range(2)] == [False, True]
+    assert len(jobs(lab)) == 1
+
+
+def test_attempts_and_backoff_travel_with_the_job(any_lab: Lab, inside: Inside) -> None:
+    inside("add", any_lab.queue, "1", "--attempts", "3", "--backoff", "exponential:100:30000:3:5")
+    [(_, fields)] = any_lab.say("XRANGE", any_lab.keys.stream, "-", "+")
+    retry = envelope.decode(fields[1]).retry
+    assert retry is not None
+    assert retry.backoff is not None
+    assert (retry.max_attempts, retry.backoff.kind) == (3, "exponential")
+    assert (retry.backoff.delay_ms, retry.backoff.max_delay_ms) == (100, 30_000)
+    assert (retry.backoff.multiplier, retry.backoff.jitter_ms) == (3.0, 5)
+
+
+def test_backoffs_as_people_write_them() -> None:
+    assert backoff("250").to_dict() == {"kind": "fixed", "delay_ms": 250}
+    assert backoff("fixed:250").to_dict() == {"kind": "fixed", "delay_ms": 250}
+    assert backoff("exponential:100").to_dict() == {"kind": "exponential", "delay_ms": 100, "multiplier": 2.0}
+    for wrong in ("", "x", "fixed:", "fixed:1:2:3", "linear:5", "exponential:1:x"):
+        with pytest.raises(ValueError, match="no backoff"):
+            backoff(wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("{}}",), "no JSON"),
+        (("hello",), "quoted twice"),
+        (("NaN",), "$float"),
+        (("1", "--unique"), "needs an id"),
+        (("1", "--delay", "5"), "no duration"),
+        (("1", "--delay", "60d"), "exceeds"),
+        (("1", "--at", "2099-01-01"), "exceeds"),
+        (("1", "--delay", "1s", "--at", "2031-01-01"), "same thing"),
+        (("1", "--backoff", "x"), "no backoff"),
+        (("1", "--id", " "), "non-empty"),
+        (("1", "--file", "x"), "--file brings its own"),
+        (("1", "--name", "n" * 300), "name"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(
+    any_lab: Lab, inside: Inside, words: tuple[str, ...], said: str
+) -> None:
+    assert_complains(inside("add", any_lab.queue, *words), 2, said)
+    assert not any_lab.say("EXISTS", any_lab.keys.stream)
+
+
+def test_a_new_queue_gets_no_name_that_others_cannot_take(any_lab: Lab, inside: Inside) -> None:
+    for name in ("a{b", "a*", "a\x1b[2J", ""):
+        assert_complains(inside("add", name, "1"), 2, "no name for a queue")
+
+
+def test_read_only_and_dry_run_write_nothing_anywhere(any_lab: Lab, inside: Inside) -> None:
+    assert_complains(inside("add", any_lab.queue, "1", "--read-only"), 5, "read-only")
+    dry = inside("add", any_lab.queue, "1", "--id", "mine", "--dry-run", "--read-only", "-o", "json")
+    assert (dry.code, dry.json["id"], dry.json["entry_id"]) == (0, "mine", None)
+    assert not any_lab.say("EXISTS", any_lab.keys.stream)
+    assert inside.operations() == 0
+
+
+def test_a_protected_context_wants_the_name_typed(any_lab: Lab, inside: Inside) -> None:
+    place = inside.home / ".config" / "chasqui"
+    place.mkdir(parents=True)
+    (place / "config.toml").write_text(f'[contexts.prod]\nurl = "{inside.url}"\nprotected = true\n')
+    (place / "config.toml").chmod(0o600)
+    inside.url = ""
+    refused = inside("add", any_lab.queue, "1", "--context", "prod", "--yes")
+    assert refused.code == 5
+    assert "--confirm" in refused.err
+    agreed = inside("add", any_lab.queue, "1", "--context", "prod", "--confirm", any_lab.queue)
+    assert agreed.code == 0
+
+
+# Files
+
+
+def lines(count: int) -> str:
+    return "".join(f'{{"name": "n", "data": {number}}}\n' for number in range(count))
+
+
+@pytest.mark.parametrize("how", ["table", "json", "jsonl", "name"])
+def test_a_file_is_added_in_order_and_every_id_told(
+    lab: Lab, inside: Inside, tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "jobs").write_text(lines(1500))
+    told = inside("add", lab.queue, "--file", tmp_path / "jobs", "-o", how)
+    assert told.code == 0, told.err
+    found = jobs(lab)
+    assert [data for _, data in found] == list(range(1500))
+    records = told.json if how == "json" else told.lines if how == "jsonl" else []
+    ids = [record["id"] for record in records] or told.out.split()
+    assert ids == [job_id for job_id, _ in found]
+    if how == "jsonl":
+        entries = [entry_id.decode() for entry_id, _ in lab.say("XRANGE", lab.keys.stream, "-", "+")]
+        assert [record["entry_id"] for record in told.lines] == entries
+
+
+def test_lines_may_say_everything_a_job_can_say(lab: Lab, inside: Inside) -> None:
+    described = [
+        {"name": "a", "data": {"$bin": "00"}, "id": "one", "attempts": 2, "backoff": "fixed:5"},
+        {"data": [1], "delay_ms": 60_000},
+        {"data": 2, "at": "2031-01-01T00:00:00Z", "id": "three"},
+        {"data": 3, "at": 1_924_905_600_000, "backoff": {"kind": "fixed", "delay_ms": 7}},
+        {"data": None, "at": "2001-01-01"},
+    ]
+    stdin = "\n\n".join(map(json.dumps, described))
+    told = inside(
+        "add", lab.queue, "-f", "-", "-o", "jsonl", "--name", "usual", "--max-delay", "5000d", stdin=stdin
+    )
+    assert told.code == 0, told.err
+    first, second, third, fourth, fifth = told.lines
+    assert first["id"] == "one"
+    assert third["run_at_ms"] == 1_924_992_000_000
+    assert fourth["run_at_ms"] == 1_924_905_600_000
+    assert second["run_at_ms"] < third["run_at_ms"]
+    assert (fifth["run_at_ms"], fifth["entry_id"] is not None) == (None, True)
+    assert lab.say("ZCARD", lab.keys.delayed) == 3
+    names = [fields[3] for _, fields in lab.say("XRANGE", lab.keys.stream, "-", "+")]
+    assert names == [b"a", b"usual"]
+
+
+BAD = [
+    ('{"nam": 1}', "there is no 'nam' in a job"),
+    ("[]", "no object"),
+    ("{", "Expecting property name"),
+    ('{"data": NaN}', "$float"),
+    ('{"data": {"$ext": 1}}', "$ext"),
+    ('{"data": 1, "delay_ms": -1}', "no number of milliseconds"),
+    ('{"data": 1, "delay_ms": true}', "no number of milliseconds"),
+    ('{"data": 1, "at": "soon"}', "is no time"),
+    ('{"data": 1, "at": "2099-01-01"}', "exceeds"),
+    ('{"data": 1, "attempts": -1}', "max_attempts"),
+    ('{"data": 1, "id": 5}', "id is no text"),
+    ('{"data": 1, "id": ""}', "non-empty"),
+    ('{"data": 1, "name": 5}', "name is no text"),
+    ('{"data": 118059162071741130342400}', "does not fit 64 bits"),
+    (f'{{"name": "{"n" * 300}"}}', "name"),
+    ("[" * 100_000, ""),
+]
+
+
+def test_bad_lines_are_told_by_number_before_anything_is_added(any_lab: Lab, inside: Inside) -> None:
+    stdin = "".join(f'{{"data": {nth}}}\n{bad}\n' for nth, (bad, _) in enumerate(BAD))
+    told = inside("add", any_lab.queue, "-f", "-", stdin=stdin)
+    assert told.code == 2, told.err
+    assert f"{len(BAD)} of {2 * len(BAD)} lines" in told.err
+    assert not any_lab.say("EXISTS", any_lab.keys.stream)
+    assert inside.operations() == 0
+    shown = [line for line in told.err.splitlines() if line.startswith("line ")]
+    for nth, (_, why) in enumerate(BAD):
+        assert shown[nth].startswith(f"line {2 * nth + 2}: "), told.err
+        assert why in shown[nth]
+    skipped = inside("add", any_lab.queue, "-f", "-", "--skip-bad", stdin=stdin)
+    assert skipped.code == 3
+    assert [data for _, data in jobs(any_lab)] == list(range(len(BAD)))
+
+
+def test_a_full_queue_takes_nothing_more_and_says_where_to_go_on(
+    any_lab: Lab, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chasqui_cli.commands.add.sending.BATCH", 100)
+    told = inside("add", any_lab.queue, "-f", "-", "--cap", "250", stdin=lines(300))
+    assert told.code == 3
+    assert "200 of 300 jobs were added" in told.err
+    assert "--from-line 201" in told.err
+    assert len(told.out.split()) == 200
+    rest = inside(
+        "add", any_lab.queue, "-f", "-", "--from-line", "201", "--on-full", "grow", stdin=lines(300)
+    )
+    assert rest.code == 0
+    assert [data for _, data in jobs(any_lab)] == list(range(300))
+    assert_complains(inside("add", any_lab.queue, "1", "-q", "--cap", "300"), 1, "is full", "--on-full grow")
+
+
+def test_many_jobs_are_paced(any_lab: Lab, inside: Inside) -> None:
+    told = inside("add", any_lab.queue, "-f", "-", "--rps", "100", "-o", "jsonl", stdin=lines(50))
+    assert told.code == 0
+    first, *_, last = [int(record["entry_id"].split("-")[0]) for record in told.lines]
+    assert last - first >= 200, (
+        "fifty at a hundred per second, in pieces of 25, take a quarter of a second at least"
+    )
+
+
+def test_round_trips_do_not_grow_with_jobs(any_server: Server, inside: Inside, queue: str) -> None:
+    with proxied(any_server.socket) as proxy:
+        inside.url = proxy.url
+        inside("add", queue, "1")
+        proxy.turns = 0
+        inside("add", queue, "1")
+        alone, proxy.turns = proxy.turns, 0
+        assert inside("add", queue, "-f", "-", stdin=lines(5000)).code == 0
+        assert proxy.turns <= alone + 20
+
+
+def test_a_lost_reply_doubles_nothing(server: Server, inside: Inside, queue: str) -> None:
+    with proxied(server.socket) as proxy:
+        inside.url = proxy.url
+        chances = iter(range(100_000))
+        proxy.mischief = lambda: next(chances) in (2, 5, 9, 20, 33)
+        told = inside("add", queue, "-f", "-", "-o", "jsonl", stdin=lines(30_000))
+        assert told.code == 0, told.err
+        assert next(chances) > 33, "no reply was lost, so this proves nothing"
+    found = jobs(Lab(Link.open(server.url), queue))
+    assert [data for _, data in found] == list(range(30_000))
+    assert [record["id"] for record in told.lines] == [job_id for job_id, _ in found]
+
+
+# Taking back
+
+
+def test_what_was_added_can_be_taken_back_by_what_was_written_down(lab: Lab, inside: Inside) -> None:
+    assert inside("add", lab.queue, "-f", "-", "--delay", "1h", stdin=lines(3)).code == 0
+    assert inside("add", lab.queue, "-f", "-", stdin=lines(700)).code == 0
+    items = inside.journal()
+    assert len(items) == 700
+    assert {item["kind"] for item in items} == {"added"}
+    told = lab.run(producer.take_back(lab.commands, lab.keys, "op", items))
+    assert told == ["restored"] * 700
+    assert lab.say("XLEN", lab.keys.stream) == 0
+    assert lab.say("ZCARD", lab.keys.delayed) == 3
+
+
+def test_huge_loads_are_not_written_down_and_say_so(
+    any_lab: Lab, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chasqui_cli.commands.add.MOST_WRITTEN_DOWN", 10)
+    told = inside("add", any_lab.queue, "-f", "-", stdin=lines(11))
+    assert "not written down" in told.err
+    assert inside.journal() == []
+    inside("add", any_lab.queue, "1", "--no-journal")
+    assert inside.journal() == []
+
+
+def test_killed_in_the_middle_what_was_told_is_there_once_and_all_of_it_can_be_taken_back(
+    server: Server, shell: Shell, queue: str, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs").write_text(lines(30_000))
+    words = ["add", queue, "-f", str(tmp_path / "jobs"), "-o", "jsonl", "-u", server.url]
+    with subprocess.Popen(
+        [sys.executable, "-m", "chasqui_cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=shell.environment(),
+    ) as child:
+        assert child.stdout is not None
+        told = [child.stdout.readline()]
+        os.kill(child.pid, signal.SIGKILL)
+        told += child.stdout.readlines()
+    printed = [json.loads(line)["id"] for line in told if line.endswith(b"\n")]
+    lab = Lab(Link.open(server.url), queue)
+    found = jobs(lab)
+    assert 0 < len(found) < 30_000
+    assert [data for _, data in found] == list(range(len(found))), "in order, none twice"
+    assert printed == [job_id for job_id, _ in found][: len(printed)]
+    [file] = (shell.home / ".local/state/chasqui/journal").glob("*.jsonl")
+    kept = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
+    items = [line["item"] for line in kept if "item" in line]
+    told_back = lab.run(producer.take_back(lab.commands, lab.keys, "op", items))
+    assert told_back.count("restored") == len(found)
+    assert lab.say("XLEN", lab.keys.stream) == 0
