@@ -45,7 +45,7 @@ def _harmless(match: re.Match[str]) -> str:
 def json_text(value: Any, *, indent: int | None = None) -> str:
     """JSON that is valid, readable and harmless on any terminal."""
     text = json.dumps(tagged(value), ensure_ascii=False, allow_nan=False, indent=indent)
-    return _UNPRINTABLE.sub(_harmless, text)
+    return text if text.isascii() and text.isprintable() else _UNPRINTABLE.sub(_harmless, text)
 
 
 def tagged(value: Any, depth: int = 0) -> Any:
@@ -62,6 +62,8 @@ def tagged(value: Any, depth: int = 0) -> Any:
         return {"$deep": DEPTH_SHOWN}
     if isinstance(value, dict):
         return _mapping(list(value.items()), depth)
+    if type(value) is list:
+        return [tagged(item, depth + 1) for item in value]
     return _odd(value, depth)
 
 
@@ -88,7 +90,7 @@ def _mapping(pairs: Sequence[tuple[Any, Any]], depth: int) -> Any:
 
 def _text(value: str) -> Any:
     """Text; or, where its bytes were not UTF-8 (the codec keeps those as lone surrogates), the bytes."""
-    if not _SURROGATE.search(value):
+    if value.isascii() or not _SURROGATE.search(value):
         return value
     try:
         return {"$str": value.encode("utf-8", "surrogateescape").hex()}

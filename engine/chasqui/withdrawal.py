@@ -26,6 +26,8 @@ AT_ONCE = 500
 PAGE = 250
 LATEST_MS = 300_000
 """A job is in the stream within this time after it was written down, or never: nobody tries longer to send it."""
+MOST = 200_000
+"""How many entries are looked at for jobs that were written down together; ten thousand of them are at most."""
 
 
 class Mark(NamedTuple):
@@ -86,13 +88,15 @@ def whereabouts(commands: Commands, keys: Keys, wanted: Sequence[tuple[Mark, str
 def _found(commands: Commands, keys: Keys, marks: Collection[Mark], after: str) -> Flow[dict[Mark, str]]:
     until = str(int(after.partition("-")[0]) + LATEST_MS)
     found: dict[Mark, str] = {}
-    while len(found) < len(marks):
+    looked = 0
+    while len(found) < len(marks) and looked < MOST:
         [rows] = yield [commands.between(keys.stream, f"({after}", until, PAGE)]
         for entry in Entry.list_of(rows):
             after = entry.entry_id.decode()
             mark = _mark_of(entry)
             if mark and mark in marks:
                 found[mark] = after
+        looked += len(rows)
         if len(rows) < PAGE:
             break
     return found
