@@ -147,8 +147,8 @@ def _options(on_full: OnFull, cap: int | None, max_delay: str) -> ProducerOption
 
     options = ProducerOptions(max_delay_s=max(1, duration_ms(max_delay) // 1000))
     if on_full is OnFull.GROW:
-        return replace(options, cap=None)
-    return options if cap is None else replace(options, cap=cap)
+        return options._replace(cap=None)
+    return options if cap is None else options._replace(cap=cap)
 
 
 @dataclass(frozen=True, slots=True)
