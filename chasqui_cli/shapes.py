@@ -7,23 +7,20 @@ A `?` means: or null. Every key is there in every record, unless it stands in `S
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Shape = dict[str, Any]
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Maybe:
+class Maybe(NamedTuple):
     """A shape, or null."""
 
     shape: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Sometimes:
+class Sometimes(NamedTuple):
     """A key that only some records have."""
 
     shape: Any

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import hiredis
 
@@ -24,8 +24,7 @@ T = TypeVar("T")
 _NOTHING = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(NamedTuple):
     """Commands for one node, to be written at once; `silence` is how long the server may say nothing at all.
 
     more: bytes that follow the payload, made as they are written.
@@ -43,23 +42,20 @@ class Parcel:
         yield from self.more
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(NamedTuple):
     """A parcel without replies. `sent` is true when the server may have acted on it."""
 
     error: ServerError
     sent: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Wait, then go on."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(NamedTuple):
     """Close the connections to a node: it is not what it was."""
 
     node: Node
