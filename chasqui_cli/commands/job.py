@@ -15,6 +15,8 @@ from chasqui_cli.tagged import json_text
 from chasqui_cli.verdicts import JOB, job_record
 
 if TYPE_CHECKING:
+    from chasqui import Keys
+    from chasqui.search import Member
     from chasqui.verdict import Verdict
     from chasqui_cli.session import Session
 
@@ -115,36 +117,48 @@ def result(desk: Desk, queue: Queue, job_id: JobId) -> None:
 @at_desk(shape=CANCELLED, changes=True)
 def cancel(desk: Desk, queue: Queue, job_id: JobId, scan: SearchBound = 100_000) -> None:
     """Cancel a job that is delayed: it is removed by its exact bytes, which are written down first."""
-    from chasqui import Keys, cancelling
+    from chasqui import Keys, delaying, withdrawal
     from chasqui.errors import NotFound
     from chasqui_cli.changes import Plan
 
     keys = Keys(queue)
     with desk.session() as session:
-        held, looked = session.look(cancelling.find, keys, job_id, most=scan)
-        if held is None:
-            part = "" if looked is None or looked.complete else f" among the first {looked.entries:,}"
+        member, far = _delayed(session, keys, job_id, scan)
+        if member is None:
             raise NotFound(
-                f"there is no delayed job {job_id!r} in {queue!r}{part}",
+                f"there is no delayed job {job_id!r} {far} in {queue!r}",
                 hint=f"only delayed jobs can be cancelled; see: chasqui why {job_id} --queue {queue}",
             )
         record = {
             "queue": queue,
             "id": job_id,
-            "name": held.member.name,
-            "run_at_ms": held.member.run_at_ms,
+            "name": member.name,
+            "run_at_ms": member.run_at_ms,
             "outcome": "would cancel",
         }
         agreed = desk.agrees(Plan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS), now_ms=None)
         if agreed:
             with desk.written_down("job cancel", queue) as pen:
-                pen.keep([held.item()])
-                done = session.run(cancelling.cancel, keys, held)
+                footing = session.run(withdrawal.footing, keys)
+                known = session.run(delaying.known, keys, [member])
+                pen.keep(delaying.items(known, "cancelled", footing=footing))
+                [done] = session.run(delaying.cancel, keys, [member])
                 record["outcome"] = "cancelled" if done else "gone"
                 pen.tell(cancelled=int(done), gone=int(not done))
     desk.emit([record], CANCEL_COLUMNS)
     if record["outcome"] == "gone":
         raise typer.Exit(3)
+
+
+def _delayed(session: Session, keys: Keys, job_id: str, scan: int) -> tuple[Member | None, str]:
+    """The delayed job of this id, where its index points or by a search; and how far that went."""
+    from chasqui import delaying, search
+
+    indexed = session.look(delaying.by_id, keys, [job_id])
+    if job_id in indexed:
+        return indexed[job_id], ""
+    found, looked = session.look(search.members, keys.delayed, job_id, most=scan)
+    return found, "at all" if looked.complete else f"among the first {looked.entries:,}"
 
 
 def _verdict(session: Session, queue: str, job_id: str, scan: int) -> Verdict:

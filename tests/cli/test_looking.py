@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from chasqui import delaying
+from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from chasqui_cli.commands import check, doctor, job, queues, watch
 from chasqui_cli.records import EVENT, FINDING, SNAPSHOT
@@ -234,6 +236,10 @@ def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(
     assert (item["index_ms"] > 0) == (item["marker_ms"] > 0) == (which == "delayed")
     assert lines[-1]["result"] == {"cancelled": 1, "gone": 0, "ended": "done"}
     assert_complains(scene(*words, "--yes", "-q"), 4, "there is no delayed job")
+    link = scene.seed.link
+    for told in ("restored", "already"):
+        assert link.run(delaying.put_back(Commands(link.features()), keys, "op-1", [item])) == [told]
+    assert scene.seed.say("ZRANGE", keys.delayed, 0, -1, "WITHSCORES") == members
 
 
 def test_events_of_the_past(scene: Scene) -> None:
