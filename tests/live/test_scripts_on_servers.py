@@ -146,6 +146,12 @@ def drop_ghosts(b: Bench) -> Call:
     return call
 
 
+def find_ghosts(b: Bench) -> Call:
+    ids = b.deliver(b"1", b"2")
+    b.say("XDEL", b.keys.stream, ids[0])
+    return replace(b.commands.find_ghosts(b.keys, GROUP, count=10), tolerant=False)
+
+
 def look(b: Bench) -> Call:
     b.deliver(b"x")
     return b.commands.look(b.keys)
@@ -208,6 +214,7 @@ CASES = {
     "drop_ghosts": Case(drop_ghosts, ("stream",)),
     "drop_lease": Case(drop_lease, ("promoter_lock",)),
     "find_entry": Case(find_entry, ("stream",)),
+    "find_ghosts": Case(find_ghosts, ("stream",)),
     "find_member": Case(find_member, ("delayed",)),
     "fire_repeat": Case(fire_repeat, ("stream", "delayed", "repeat")),
     "hand_over": Case(hand_over, ("stream",)),

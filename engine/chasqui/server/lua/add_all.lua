@@ -4,16 +4,16 @@
 -- ARGV: ttl_s words shared jobs...
 -- Returns: the id of the first of the entries, one for each job; if words is 1 a job is its d, else d and name.
 local stream, marker = KEYS[1], KEYS[2]
-local ttl_s, words, shared = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local ttl_s, words, shared = ARGV[1], ARGV[2], ARGV[3]
 
 local first = redis.call('GET', marker)
 if first then
   return first
 end
 local at = '*'
-for i = 4, #ARGV, words do
+for i = 4, #ARGV, tonumber(words) do
   local d, name, entry_id = ARGV[i], shared, nil
-  if words == 2 then
+  if words == '2' then
     name = ARGV[i + 1]
   end
   if name == '' then
