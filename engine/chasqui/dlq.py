@@ -1,13 +1,21 @@
-"""Flows for the dead letters: look at them, and put them back to work. How jobs get there is the consumer's business."""
+"""Flows for the dead letters: look at them, put them back to work, rewrite, delete and import them.
+
+How jobs get there is the consumer's business; how such a change is taken back is told in `restoring.py`, and with which
+error a job died, where its letter does not say, in `failures.py`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import WireError
-from chasqui.server.commands import Entry, Letter
-from chasqui.wire import dead_entry, envelope
+from chasqui.server.commands import Entry, Letter, Span
+from chasqui.wire import dead_entry, envelope, payload
+from chasqui.wire.packed import Undecodable
+from chasqui.wire.splice import spliced
+from chasqui.wire.stream_entry import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,7 +23,9 @@ if TYPE_CHECKING:
     from chasqui.server.call import Flow
     from chasqui.server.commands import Commands
     from chasqui.wire.dead_entry import DeadEntry
+    from chasqui.wire.envelope import Envelope
     from chasqui.wire.keys import Keys
+    from chasqui.wire.packed import Value
 
 PAGE = 100
 """Letters are as large as jobs may be, so a page of them can be a hundred megabytes."""
@@ -27,6 +37,51 @@ class DeadJob:
 
     dead_id: str
     letter: DeadEntry
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A dead letter as the server sent it: its fields are looked into only when asked, for most are passed over."""
+
+    dead_id: str
+    fields: Sequence[bytes]
+
+    def raw(self, field: bytes) -> bytes:
+        """The first value under this name, empty where there is none."""
+        for at in range(0, len(self.fields), 2):
+            if self.fields[at] == field:
+                return self.fields[at + 1]
+        return b""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return readable(self.raw(b"n"))
+
+    @property
+    def died_ms(self) -> int:
+        """When it was buried, by the server's clock."""
+        return int(self.dead_id.partition("-")[0])
+
+    def opened(self) -> DeadEntry:
+        """All it says."""
+        return dead_entry.decode(self.fields)
+
+    def job(self) -> Envelope | Undecodable:
+        """The job in it, or why there is none."""
+        data = self.raw(b"d")
+        try:
+            return envelope.decode(data, len(data))
+        except WireError as fault:
+            return Undecodable(data, str(fault))
+
+    @property
+    def digest(self) -> str:
+        """Tells it from every other letter, also once it has another id elsewhere."""
+        told = hashlib.sha256(self.dead_id.encode())
+        for word in self.fields:
+            told.update(b"%d:" % len(word) + word)
+        return told.hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +160,125 @@ def _choose(
 
 
 def _revived(job: DeadJob) -> Letter | None:
-    """The letter as a job that never ran, its payload in the form it had; None if there is no job in it."""
+    """The letter as a job that never ran; None if there is no job in it."""
     try:
         found = envelope.decode(job.letter.d, len(job.letter.d))
     except WireError:
         return None
-    fresh = envelope.encode(found.at_attempt(0), exact_payload=True)
-    return Letter(job.dead_id, fresh, job.letter.name_bytes)
+    return Letter(job.dead_id, _fresh(found), job.letter.name_bytes)
+
+
+def _fresh(job: Envelope) -> bytes:
+    """The job with all its attempts before it, its payload in the form it had."""
+    return envelope.encode(job.at_attempt(0), exact_payload=True)
+
+
+def page(
+    commands: Commands, keys: Keys, count: int, *, first: str = "-", last: str = "+", newest: bool = False
+) -> Flow[list[DeadLetter]]:
+    """Letters between two ids (an id after `(` is left out), from the oldest on, or from the newest."""
+    [rows] = yield [commands.part(keys.dlq, Span(first, last, newest), count)]
+    return [DeadLetter(row[0].decode(), row[1]) for row in rows]
+
+
+def fetch(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list[DeadLetter | None]]:
+    """The letters with these ids, in one round trip; None for each that is not there."""
+    if not dead_ids:
+        return []
+    replies = yield [commands.between(keys.dlq, dead_id, dead_id, 1) for dead_id in dead_ids]
+    return [DeadLetter(rows[0][0].decode(), rows[0][1]) if rows else None for rows in replies]
+
+
+def revived(letter: DeadLetter) -> bytes | None:
+    """The envelope that a replay writes: attempt 0, everything else as it was; None if there is no job in it."""
+    job = letter.job()
+    return None if isinstance(job, Undecodable) else _fresh(job)
+
+
+def replay_exactly(
+    commands: Commands, keys: Keys, letters: Sequence[tuple[DeadLetter, bytes]], *, cap: int | None = None
+) -> Flow[list[str]]:
+    """Put these letters back into the stream, each with the envelope given; answers ids of entries, "gone" or "full".
+
+    A letter is deleted in the step that writes its job, so after an end in the middle the rest is still dead.
+    """
+    if not letters:
+        return []
+    told = [Letter(letter.dead_id, fresh, letter.raw(b"n")) for letter, fresh in letters]
+    [answers] = yield [commands.replay_dead(keys, told, cap=cap)]
+    return [answer.decode() for answer in answers]
+
+
+def delete(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list[bool]]:
+    """Delete letters for good, in one round trip; answers for each whether it was there."""
+    if not dead_ids:
+        return []
+    counts = yield [commands.delete_dead(keys, [dead_id]) for dead_id in dead_ids]
+    return [bool(count) for count in counts]
+
+
+def rewrite(commands: Commands, keys: Keys, letter: DeadLetter, data: bytes) -> Flow[str | None]:
+    """Give a letter another envelope, all else as it was; answers its new id, None if it is gone meanwhile."""
+    [new_id] = yield [commands.rewrite_dead(keys, letter.dead_id, _with_d(letter.fields, data))]
+    return None if new_id is None else new_id.decode()
+
+
+def edited(letter: DeadLetter, after: Value) -> bytes:
+    """The letter's envelope with other data; what is the same in both keeps its very bytes."""
+    data = letter.raw(b"d")
+    job = envelope.decode(data, len(data))
+    before = job.payload.data(len(job.payload.raw))
+    content = payload.Payload(job.payload.form, spliced(job.payload.raw, before, after))
+    return envelope.encode(job._replace(payload=content), exact_payload=True)
+
+
+def fresh(data: bytes) -> bytes:
+    """An envelope as a replay writes it."""
+    return _fresh(envelope.decode(data, len(data)))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a server already has of letters to be imported: still there under the old id, or imported before as."""
+
+    there: bool
+    before: str | None
+
+
+def known(commands: Commands, keys: Keys, letters: Sequence[DeadLetter]) -> Flow[list[Known]]:
+    """For each letter to be imported whether the server has it, in one round trip."""
+    if not letters:
+        return []
+    looks = [commands.between(keys.dlq, letter.dead_id, letter.dead_id, 1) for letter in letters]
+    *found, before = yield [*looks, commands.imported_as(keys, [letter.digest for letter in letters])]
+    there = [
+        bool(rows) and list(rows[0][1]) == list(letter.fields)
+        for rows, letter in zip(found, letters, strict=True)
+    ]
+    return [
+        Known(is_there, as_id.decode() if as_id else None)
+        for is_there, as_id in zip(there, before, strict=True)
+    ]
+
+
+def import_letters(
+    commands: Commands, keys: Keys, letters: Sequence[DeadLetter], *, again: bool = False
+) -> Flow[list[str]]:
+    """Add exported letters, in one round trip; answers their new ids, "there" or "before". Twice is once.
+
+    again: also those that were imported before and have left since.
+    """
+    answers = yield [
+        commands.import_dead(keys, letter.dead_id, letter.digest, letter.fields, again=again)
+        for letter in letters
+    ]
+    return [answer.decode() for answer in answers]
+
+
+def _with_d(fields: Sequence[bytes], data: bytes) -> list[bytes]:
+    changed = list(fields)
+    for at in range(0, len(changed), 2):
+        if changed[at] == b"d":
+            changed[at + 1] = data
+            return changed
+    return [b"d", data, *changed]

@@ -101,6 +101,25 @@ def replay_dead(b: Bench) -> Call:
     return b.commands.replay_dead(b.keys, [Letter(dead_id, b"x", "mail")])
 
 
+def rewrite_dead(b: Bench) -> Call:
+    dead_id = b.say("XADD", b.keys.dlq, "*", "d", "x").decode()
+    return b.commands.rewrite_dead(b.keys, dead_id, ["d", b"y", "reason", "unrecoverable"])
+
+
+def restore_dead(b: Bench) -> Call:
+    return b.commands.restore_dead(b.keys, "op", "1-1", ["d", b"x"])
+
+
+def unreplay(b: Bench) -> Call:
+    b.run(b.commands.ensure_group(b.keys, GROUP))
+    [entry_id] = b.add(b"x")
+    return b.commands.unreplay(b.keys, "op", "1-1", entry_id.decode(), ["d", b"x"])
+
+
+def import_dead(b: Bench) -> Call:
+    return b.commands.import_dead(b.keys, "1-1", "digest", ["d", b"x"])
+
+
 def upsert_repeat(b: Bench) -> Call:
     return b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000)
 
@@ -218,6 +237,7 @@ CASES = {
     "find_member": Case(find_member, ("delayed",)),
     "fire_repeat": Case(fire_repeat, ("stream", "delayed", "repeat")),
     "hand_over": Case(hand_over, ("stream",)),
+    "import_dead": Case(import_dead, ("dlq",)),
     "look": Case(look, ()),
     "park_retry": Case(park_retry, ("stream", "delayed")),
     "promote": Case(promote, ("stream", "delayed")),
@@ -229,12 +249,15 @@ CASES = {
     "restore_delayed": Case(restore_delayed, ("delayed",)),
     "restore_repeat": Case(restore_repeat, ("repeat",)),
     "run_delayed": Case(run_delayed, ("stream", "delayed")),
+    "restore_dead": Case(restore_dead, ("dlq",)),
+    "rewrite_dead": Case(rewrite_dead, ("dlq",)),
     "scan_ready": Case(scan_ready, ("stream",)),
     "schedule_all": Case(schedule_all, ("delayed",)),
     "schedule_once": Case(schedule_once, ("delayed",)),
     "settle_mine": Case(settle_mine, ("stream",)),
     "shift_delayed": Case(shift_delayed, ("delayed",)),
     "take_lease": Case(take_lease, ("promoter_lock",)),
+    "unreplay": Case(unreplay, ("stream", "dlq")),
     "upsert_repeat": Case(upsert_repeat, ("repeat",)),
     "withdraw": Case(withdraw, ("stream", "delayed")),
 }
@@ -319,6 +342,10 @@ GROWS = [
     "replay_dead",
     "restore_delayed",
     "restore_repeat",
+    "import_dead",
+    "restore_dead",
+    "rewrite_dead",
+    "unreplay",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Builders for the dead letters: buried, put back to work, deleted.
+"""Builders for the dead letters: buried, put back to work, rewritten, deleted, and each of that taken back.
 
 Their fields are made and read in `wire/dead_entry.py`; which of them deserve another life is not decided here.
 """
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from chasqui.server.commands.values import Letter
     from chasqui.wire.keys import Keys
 
+REMEMBER_S = 30 * 86_400
+"""How long a server knows what was brought back or imported: long after anybody would do it a second time by mistake."""
 MAX_FIELDS = 1000
 """More would overflow the stack of a server's Lua; who buries an entry with more must fold some into one."""
 
@@ -62,3 +64,63 @@ class DeadLetters:
     def delete_dead(self, keys: Keys, dead_ids: Sequence[bytes | str]) -> Call:
         """Delete letters for good; answers how many there were."""
         return Call(("XDEL", keys.dlq, *dead_ids), keys=(keys.dlq,))
+
+    def rewrite_dead(self, keys: Keys, dead_id: str, fields: Sequence[Word]) -> Call:
+        """Put a letter with these fields in a letter's place; answers its id, None if that one is gone."""
+        return script("rewrite_dead", dlq=keys.dlq, dead_id=dead_id, rest=fields)
+
+    def restore_dead(
+        self, keys: Keys, op: str, dead_id: str, fields: Sequence[Word], *, instead: str = ""
+    ) -> Call:
+        """Bring back a letter that the operation `op` deleted; answers its new id, b"already" or b"gone"."""
+        undone = keys.added_marker("undo", op)
+        return script(
+            "restore_dead",
+            dlq=keys.dlq,
+            undone=undone,
+            ttl_s=REMEMBER_S,
+            dead_id=dead_id,
+            instead=instead,
+            rest=fields,
+        )
+
+    def unreplay(self, keys: Keys, op: str, dead_id: str, entry_id: str, fields: Sequence[Word]) -> Call:
+        """Bring back a letter that `op` replayed, unless its job was read; answers its new id or why not."""
+        return script(
+            "unreplay",
+            stream=keys.stream,
+            dlq=keys.dlq,
+            undone=keys.added_marker("undo", op),
+            ttl_s=REMEMBER_S,
+            dead_id=dead_id,
+            entry_id=entry_id,
+            rest=fields,
+        )
+
+    def import_dead(
+        self, keys: Keys, dead_id: str, digest: str, fields: Sequence[Word], *, again: bool = False
+    ) -> Call:
+        """Add an exported letter; answers its new id, b"there" or b"before"."""
+        return script(
+            "import_dead",
+            dlq=keys.dlq,
+            imported=imported(keys),
+            ttl_s=REMEMBER_S,
+            dead_id=dead_id,
+            digest=digest,
+            again=int(again),
+            rest=fields,
+        )
+
+    def imported_as(self, keys: Keys, digests: Sequence[str]) -> Call:
+        """Which letters were made of these imports, None for those that were not imported."""
+        return Call(("HMGET", imported(keys), *digests), keys=(imported(keys),))
+
+    def forget_imported(self, keys: Keys, digests: Sequence[str]) -> Call:
+        """Let these be imported once more."""
+        return Call(("HDEL", imported(keys), *digests), keys=(imported(keys),))
+
+
+def imported(keys: Keys) -> str:
+    """Hash: digests of imported letters, and the letters that were made of them."""
+    return keys.added_marker("import", "letters")

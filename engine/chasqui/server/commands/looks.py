@@ -122,6 +122,12 @@ class Looks:
         words: tuple[Word, ...] = ("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *after)
         return Call(words, keys=tuple(streams), block_ms=block_ms, tolerant=True)
 
+    def part(self, stream: str, span: Span, count: int) -> Call:
+        """Entries of a part of a stream, from the end that the span says; `Entry.list_of` reads them."""
+        if span.backwards:
+            return Call(("XREVRANGE", stream, span.last, span.first, "COUNT", count), keys=(stream,))
+        return Call(("XRANGE", stream, span.first, span.last, "COUNT", count), keys=(stream,))
+
     def find_entry(self, stream: str, needle: Needle, span: Span, *, bound: Slice = SLICE) -> Call:
         """Entries of a stream that have the needle, as ids; `Found.of` reads the answer."""
         start, stop = (span.last, span.first) if span.backwards else (span.first, span.last)

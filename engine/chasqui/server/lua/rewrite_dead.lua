@@ -1,0 +1,14 @@
+-- Put a dead letter in the place of another: the new one is written, then the old one is deleted.
+-- A second run finds the old one gone and writes nothing.
+-- KEYS: dlq
+-- ARGV: dead_id fields...
+-- Returns: the id of the new letter, nothing when the old one is no longer there.
+local dlq = KEYS[1]
+local dead_id = ARGV[1]
+
+if #redis.call('XRANGE', dlq, dead_id, dead_id) == 0 then
+  return false
+end
+local new_id = redis.call('XADD', dlq, '*', unpack(ARGV, 2))
+redis.call('XDEL', dlq, dead_id)
+return new_id
