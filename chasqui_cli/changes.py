@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chasqui_cli.output import Look, drawn
+from chasqui_cli.output import Look, drawn, wants_color
 from chasqui_cli.safe import safe
 from chasqui_cli.streams import talk
 
@@ -54,9 +54,13 @@ class Plan:
         """The plan in one line."""
         return f"{self.verb} {len(self.records):,} {self.noun} of {self.queue}"
 
-    def show(self, look: Look) -> None:
-        """The preview, on stderr: how many, chosen how, five of them, and what follows."""
-        talk(self.headline)
+    def show(self, look: Look, *, place: str = "", tint: str | None = None) -> None:
+        """The preview, on stderr: where, how many, chosen how, five of them, and what follows.
+
+        place: the context, which also has its colour (`tint`) where colours are seen.
+        """
+        colored = tint if wants_color(look.color, sys.stderr.isatty()) else None
+        talk(f"{place}{self.headline}", tint=colored)
         if self.chosen:
             talk(f"  chosen by: {self.chosen}")
         for record in self.records[:SAMPLES] if self.columns else ():

@@ -14,7 +14,7 @@ from chasqui_cli.tagged import tagged
 from chasqui_cli.times import moment_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from chasqui_cli.columns import Record
 
@@ -47,8 +47,11 @@ class Choice:
 
         moment_key: which field of a record says when it happened, or will: then `1h` is counted `towards` the future.
         """
+        where = _expression(self.where) if self.where else None
         return Judge(
-            where=_expression(self.where) if self.where else None,
+            where=where.found if where else None,
+            needles=where.needles if where else (),
+            asks_for=where.fields if where else frozenset(),
             name=re.compile(translate(self.name)) if self.name else None,
             reason=self.reason,
             since_ms=moment_ms(self.since, now_ms, towards) if self.since else None,
@@ -59,9 +62,15 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Says of a record whether it is wanted. `since_ms` and `until_ms` also bound what has to be read."""
+    """Says of a record whether it is wanted. `since_ms` and `until_ms` also bound what has to be read.
+
+    needles: texts without which no bytes can hold a wanted record: most are passed over without being decoded.
+    asks_for: the fields an expression mentions, so that what is costly to find is found only for those who ask.
+    """
 
     where: Callable[[Any], Any] | None = field(default=None, repr=False)
+    needles: tuple[bytes, ...] = ()
+    asks_for: frozenset[str] = frozenset()
     name: re.Pattern[str] | None = None
     reason: str | None = None
     since_ms: int | None = None
@@ -85,7 +94,14 @@ class Judge:
         )
 
 
-def _expression(text: str) -> Callable[[Any], Any]:
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    found: Callable[[Any], Any]
+    needles: tuple[bytes, ...]
+    fields: frozenset[str]
+
+
+def _expression(text: str) -> _Expression:
     """A JMESPath expression. A record it cannot be applied to (a number compared with a text) is not wanted."""
     import jmespath
     from jmespath.exceptions import JMESPathError
@@ -107,7 +123,44 @@ def _expression(text: str) -> Callable[[Any], Any]:
         except JMESPathError:
             return None
 
-    return found
+    return _Expression(found, tuple(_needles(compiled.parsed)), frozenset(_fields(compiled.parsed)))
+
+
+_IN_THE_BYTES = ("data", "name", "id", "reason", "detail")
+"""What a record shows as it stands in the bytes it was read from."""
+
+
+def _needles(node: Any) -> Iterator[bytes]:
+    """Texts that must be in the bytes: those some field of theirs is equal to, if all conditions must hold."""
+    if node["type"] == "and_expression":
+        for child in node["children"]:
+            yield from _needles(child)
+    elif node["type"] == "comparator" and node["value"] == "eq":
+        sides = node["children"]
+        texts = [one["value"] for one in sides if one["type"] == "literal" and isinstance(one["value"], str)]
+        paths = [_path(one) for one in sides if one["type"] in ("field", "subexpression")]
+        # Beyond ASCII a text may have been written in other ways than the one it is compared with.
+        if texts and texts[0].isascii() and paths and paths[0] and paths[0][0] in _IN_THE_BYTES:
+            yield texts[0].encode()
+
+
+def _path(node: Any) -> list[str]:
+    """The names along a.b.c; none for anything else, nor where a tag stands in: its text is not that of the bytes."""
+    if node["type"] == "field":
+        return [] if node["value"].startswith("$") else [node["value"]]
+    steps = [_path(child) for child in node["children"]] if node["type"] == "subexpression" else [[]]
+    return [name for step in steps for name in step] if all(steps) else []
+
+
+def _fields(node: Any) -> Iterator[str]:
+    """Every name an expression mentions; `@`, the whole record, is one."""
+    if node["type"] == "current":
+        yield "@"
+    elif node["type"] == "field":
+        yield node["value"]
+    for child in node["children"]:
+        if isinstance(child, dict):
+            yield from _fields(child)
 
 
 def _is_true(value: Any) -> bool:

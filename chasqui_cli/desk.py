@@ -150,7 +150,7 @@ class Desk:
                 hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
             )
         if not self.quiet or not self.change.yes:
-            plan.show(self.look(now_ms))
+            plan.show(self.look(now_ms), place=_place_name(settings), tint=settings.color)
         if self.change.dry_run:
             self.say("dry run: nothing was changed")
             return False
@@ -178,12 +178,15 @@ class Desk:
             note=self.change.note,
             command=shlex.join(["chasqui", *(redact(word) for word in sys.argv[1:])]),
         )
-        with writing as pen:
-            yield pen
-        if pen.kept:
-            self.say(
-                f"written down as {pen.operation.op}; take it back with: chasqui undo {pen.operation.op}"
-            )
+        try:
+            with writing as pen:
+                yield pen
+        finally:
+            # Also after an error or Ctrl-C: then most of all one wants to know what was done.
+            if pen.kept:
+                self.say(
+                    f"written down as {pen.operation.op}; take it back with: chasqui undo {pen.operation.op}"
+                )
 
     def _warn(self, settings: Settings) -> None:
         from chasqui import redact
@@ -194,6 +197,13 @@ class Desk:
             )
         if settings.tls_insecure:
             self.say("warning: --tls-insecure: the server's identity is not verified")
+
+
+def _place_name(settings: Settings) -> str:
+    """Which context a change is made in, as a word in front of it: a colour alone tells not everybody."""
+    if settings.context is None or settings.url_from != f"context {settings.context}":
+        return ""
+    return f"[{settings.context}{' ⚠ protected' if settings.protected else ''}] "
 
 
 def _place(address: Address) -> Path | None:

@@ -18,10 +18,11 @@ from typing import IO, TYPE_CHECKING, Any
 from chasqui_cli.tagged import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 Item = dict[str, Any]
+_ITEM = '{"item": '
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,23 @@ class Pen:
         self.kept = 0
         self.result: dict[str, Any] = {}
 
-    def keep(self, items: Sequence[Item]) -> None:
-        """Write down what is about to change. `kind` says how it is put back."""
+    def keep(self, items: Sequence[Item]) -> int:
+        """Write down what is about to change; answers the number of the first. `kind` says how it is put back."""
+        first = self.kept
         for item in items:
             _write(self._file, {"item": item})
         self.kept += len(items)
         _settle(self._file)
+        return first
+
+    def learn(self, facts: Mapping[int, Item]) -> None:
+        """Add to kept items, by number, what only the change could tell: under which id something is now.
+
+        It is on disk with the next items, or at the end: an undo finds out by itself, but not as fast.
+        """
+        for number, fact in facts.items():
+            _write(self._file, {"learned": number, "fact": fact})
+        self._file.flush()
 
     def tell(self, **result: Any) -> None:
         """How it went, so far; written down at the end."""
@@ -115,10 +127,14 @@ class Journal:
         raise NotFound(f"{told} with {op!r}", hint="`chasqui log` lists them")
 
     def items(self, entry: Entry) -> Iterator[Item]:
-        """What an operation kept, in order."""
+        """What an operation kept, in order, with all that was learned of it."""
+        facts: dict[int, Item] = {}
         for line in _lines(entry.path):
-            if "item" in line:
-                yield line["item"]
+            if "learned" in line:
+                facts[line["learned"]] = facts.get(line["learned"], {}) | line["fact"]
+        kept = (line["item"] for line in _lines(entry.path) if "item" in line)
+        for number, item in enumerate(kept):
+            yield item | facts.get(number, {})
 
     def mark_undone(self, entry: Entry, by: str) -> None:
         """Write down that it was put back, and by which operation."""
@@ -133,13 +149,18 @@ class Journal:
         operation: Operation | None = None
         items, result, undone = 0, None, False
         try:
-            for line in _lines(path):
-                if "operation" in line:
-                    operation = Operation(**line["operation"])
-                items += "item" in line
-                undone = undone or "undone" in line
-                result = line.get("result", result)
-        except (OSError, TypeError):
+            with path.open() as file:
+                for text in file:
+                    # Items are most of a file, and hold payloads: they are counted without being read.
+                    if text.startswith(_ITEM):
+                        items += text.endswith("}}\n")
+                        continue
+                    line = _line(text)
+                    if "operation" in line:
+                        operation = Operation(**line["operation"])
+                    undone = undone or "undone" in line
+                    result = line.get("result", result)
+        except (OSError, TypeError, UnicodeDecodeError):
             return None
         return Entry(operation, items, result, undone, path) if operation else None
 
@@ -168,13 +189,15 @@ class Writing:
 def _lines(path: Path) -> Iterable[dict[str, Any]]:
     """The lines that are whole: the last one may have been cut off by a power failure."""
     with path.open() as file:
-        for text in file:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict):
-                yield line
+        yield from filter(None, map(_line, file))
+
+
+def _line(text: str) -> dict[str, Any]:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return {}
+    return line if isinstance(line, dict) else {}
 
 
 def _write(file: IO[str], line: dict[str, Any]) -> None:

@@ -15,6 +15,8 @@ URL_VARIABLES = ("CHASQUI_REDIS_URL", "REDIS_URL")
 PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, not a password
 READ_ONLY_VARIABLE = "CHASQUI_READONLY"
 
+TINTS = ("red", "green", "yellow", "blue", "magenta", "cyan")
+"""What a context's `color` may be: every terminal has these."""
 _MEND = "mend the file, or move it away"
 _CONTEXT_KEYS = {
     "url": str,
@@ -101,6 +103,11 @@ def state_directory() -> Path:
             hint="say where they may be: XDG_STATE_HOME",
         )
     return base / "chasqui"
+
+
+def editor() -> str | None:
+    """The program people like to edit with, as a command line."""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or None
 
 
 def cache_directory() -> Path | None:
@@ -266,8 +273,31 @@ def _checked(name: str, table: Any) -> dict[str, Any]:
                 f"context {name!r}: unknown key {key!r}", hint=f"known: {', '.join(_CONTEXT_KEYS)}"
             )
         if not isinstance(value, kind):
-            raise ConfigError(f"context {name!r}: {key} must be a {kind.__name__}")
+            raise ConfigError(f"context {name!r}: {key} must be a {kind.__name__}", hint=_MEND)
     return table
+
+
+def read_value(key: str, text: str) -> str | bool:
+    """A value for a context as people type it; what its key cannot hold is refused."""
+    from chasqui.errors import ArgumentError
+
+    kind = _CONTEXT_KEYS.get(key)
+    if kind is None:
+        raise ArgumentError(f"a context has no {key!r}", hint=f"known: {', '.join(_CONTEXT_KEYS)}")
+    if kind is bool:
+        if text.lower() not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
+            raise ArgumentError(f"{key} is true or false, not {text!r}", hint=f"write {key}=true")
+        return _truthy(text)
+    if key == "color" and text not in TINTS:
+        raise ArgumentError(
+            f"{text!r} is no colour to tell contexts apart", hint=f"one of {', '.join(TINTS)}"
+        )
+    return text
+
+
+def context_table(name: str) -> dict[str, Any]:
+    """What is kept of a context, checked."""
+    return _context(name)[1]
 
 
 def _truthy(text: str | None) -> bool:

@@ -12,6 +12,7 @@ import sys
 from typing import IO
 
 _LACKING = "chasqui.lacking"
+_TINTS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
 
 
 def settle() -> None:
@@ -28,12 +29,13 @@ def settle() -> None:
             stream.reconfigure(errors=_LACKING)
 
 
-def talk(text: str) -> None:
-    """One line for the person, on stderr. That nobody can read it is no reason to stop."""
+def talk(text: str, *, tint: str | None = None) -> None:
+    """One line for the person, on stderr, perhaps in a colour. That nobody can read it is no reason to stop."""
     from chasqui_cli.safe import safe
 
+    before, after = (f"\x1b[1;{_TINTS[tint]}m", "\x1b[0m") if tint in _TINTS else ("", "")
     try:
-        sys.stderr.write(safe(text) + "\n")
+        sys.stderr.write(f"{before}{safe(text)}{after}\n")
         sys.stderr.flush()
     except OSError:
         discard(sys.stderr)

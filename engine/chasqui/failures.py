@@ -82,7 +82,7 @@ def _texts(entries: Iterable[Entry]) -> dict[str, str]:
 
 def _failure(entry: Entry) -> tuple[str, str]:
     fields = entry.fields
-    if len(fields) < 2 or fields[0] == b"e" and fields[1] != b"failed":
+    if len(fields) < 2 or (fields[0] == b"e" and fields[1] != b"failed"):
         return "", ""
     told = event_entry.decode(fields)
     return (told.job_id or "", told.reason or "") if told.kind == event_entry.FAILED else ("", "")

@@ -6,12 +6,13 @@ a run that was cut off may be repeated.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from chasqui.server.commands import Found, Needle, Slice, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from chasqui.server.call import Call, Flow
     from chasqui.server.commands import Commands

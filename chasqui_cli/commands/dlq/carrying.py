@@ -1,0 +1,309 @@
+"""`chasqui dlq export`, `import` and `purge`: dead letters out to a file, in from one, and away."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chasqui_cli.changes import Plan
+from chasqui_cli.columns import column
+from chasqui_cli.commands.dlq.letters import (
+    DIED,
+    ENTRY_ID,
+    LETTER,
+    OUTCOME,
+    OUTCOME_COLUMNS,
+    Capture,
+    Failures,
+    Ids,
+    Match,
+    QueueName,
+    Search,
+    capture,
+    in_chunks,
+    letter_item,
+    or_not_found,
+    say_how_far,
+    shown,
+)
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.output import Format
+from chasqui_cli.shapes import Sometimes
+from chasqui_cli.tagged import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from chasqui import Keys
+    from chasqui.dlq import DeadLetter, Known
+    from chasqui_cli.columns import Record
+    from chasqui_cli.session import Session
+
+EXPORTED = LETTER | {"raw": Sometimes(["str"]), "redacted": Sometimes("bool")}
+IMPORTED = {"line": "int", "dlq_id": "str?", "outcome": "str", "new_dlq_id": "str?", "error": "str?"}
+IMPORTED_COLUMNS = [column(name) for name in ("new_dlq_id", "line", "dlq_id", "outcome", "error")]
+SAMPLE_COLUMNS = [column("dlq_id"), DIED, column("name"), column("id"), column("reason")]
+AT_ONCE = 200
+
+
+@at_desk(Format.JSONL, shape=EXPORTED, chooses=True, by_reason=True, payloads=True)
+def export(
+    desk: Desk,
+    queue: QueueName,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Write a new, private file instead of stdout."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Export so many at most.")] = None,
+) -> None:
+    """Write dead letters as JSON lines, oldest first: what `peek` shows, and in `raw` every byte, for `dlq import`.
+
+    Secrets are covered: a letter that holds any has no `raw` and is marked `redacted`. --show-secrets exports all whole.
+    """
+    from chasqui import Keys
+
+    if desk.output is not Format.JSONL:
+        raise typer.BadParameter("an export is JSON lines; `dlq peek` knows the other formats")
+    keys = Keys(queue)
+    with desk.session() as session, _opened(file) as out:
+        search = Search(session, keys, desk.choice.judge(session.now_ms(), ""), desk.choice.scan)
+        failures = Failures(session, keys)
+        count = covered = 0
+        with desk.progress("exporting", None) as advance:
+            for match in search:
+                if limit is not None and count >= limit:
+                    break
+                line = _exported(desk, match, failures)
+                out.write(json_text(line) + "\n")
+                count += 1
+                covered += "redacted" in line
+                advance(count)
+    say_how_far(desk, search)
+    desk.say(f"exported {count:,} dead letters{f' to {file}' if file else ''}")
+    if covered:
+        desk.say(
+            f"{covered:,} of them hold secrets: these are covered, and cannot be imported;"
+            " --show-secrets exports them whole"
+        )
+
+
+@contextmanager
+def _opened(file: Path | None) -> Iterator[IO[str]]:
+    """Stdout, or a file that is not there yet and that only its owner may read."""
+    from chasqui.errors import Refused
+
+    if file is None:
+        yield sys.stdout
+        return
+    try:
+        number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Refused(f"{file} is there already", hint="name a new file, or move that one away") from None
+    with os.fdopen(number, "w") as out:
+        yield out
+
+
+def _exported(desk: Desk, match: Match, failures: Failures) -> Record:
+    from chasqui_cli.redaction import holds_secrets
+
+    record = match.record(failures)
+    if not desk.show_secrets and holds_secrets([record, _other_fields(match)]):
+        return shown(desk, record) | {"redacted": True}
+    return record | {"raw": [word.hex() for word in match.letter.fields]}
+
+
+def _other_fields(match: Match) -> dict[str, str]:
+    """What the letter holds beside its payload, as text: somebody may have put secrets there too."""
+    words = [word.decode("utf-8", "replace") for word in match.letter.fields]
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return {name.removeprefix("orig:"): text for name, text in pairs if name != "d"}
+
+
+@at_desk(shape=IMPORTED, changes=True)
+def import_(
+    desk: Desk,
+    queue: QueueName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `dlq export` wrote; - for stdin.")],
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Also what was imported before and has left the dead letters since."),
+    ] = False,
+) -> None:
+    """Add dead letters from an export, byte for byte. Importing twice adds nothing twice.
+
+    What is still there, or was imported within 30 days, is skipped and reported. Letters that were exported with their
+    secrets covered cannot be imported: exit code 3.
+    """
+    from chasqui import Keys, dlq
+
+    keys = Keys(queue)
+    told, letters = _read(file)
+    with desk.session() as session:
+        new: list[tuple[Record, DeadLetter]] = []
+        for some in in_chunks(letters, AT_ONCE):
+            known = session.look(dlq.known, keys, [letter for _, letter in some])
+            for (record, letter), one in zip(some, known, strict=True):
+                record["outcome"] = _skipped(one, again=again) or "would import"
+                if record["outcome"] == "would import":
+                    new.append((record, letter))
+        plan = Plan(
+            "import",
+            queue,
+            "dead letters",
+            [record for record, _ in new],
+            [column("dlq_id"), column("line")],
+            chosen=str(file),
+            effects=_import_effects(told),
+        )
+        if desk.agrees(plan):
+            _import(desk, session, keys, new, again=again)
+    desk.emit(told, IMPORTED_COLUMNS)
+    if any(one["outcome"] in ("redacted", "unreadable") for one in told):
+        raise typer.Exit(3)
+
+
+def _skipped(known: Known, *, again: bool) -> str | None:
+    if known.there:
+        return "there already"
+    return "imported before" if known.before and not again else None
+
+
+def _import_effects(told: Sequence[Record]) -> list[str]:
+    from collections import Counter
+
+    counts = Counter(one["outcome"] for one in told if one["outcome"] != "would import")
+    return [f"skipped, {outcome}: {count:,}" for outcome, count in counts.items()]
+
+
+def _read(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]]]:
+    """A record for each line, and the letters of those that can be imported."""
+    told: list[Record] = []
+    letters: list[tuple[Record, DeadLetter]] = []
+    with sys.stdin if str(file) == "-" else file.open(encoding="utf-8", errors="surrogateescape") as source:
+        for number, text in enumerate(source, 1):
+            if not text.strip():
+                continue
+            record: Record = {
+                "line": number, "dlq_id": None, "outcome": "unreadable", "new_dlq_id": None, "error": None
+            }  # fmt: skip
+            told.append(record)
+            found = _letter(text, record)
+            if found:
+                letters.append((record, found))
+    return told, letters
+
+
+def _letter(text: str, record: Record) -> DeadLetter | None:
+    """The letter in a line; or why there is none, in the record."""
+    from chasqui.dlq import DeadLetter
+
+    try:
+        line: Any = json.loads(text)
+        record["dlq_id"] = dead_id = line["dlq_id"]
+        if line.get("redacted"):
+            record |= {"outcome": "redacted", "error": "its bytes were left out because they hold secrets"}
+            return None
+        fields = [bytes.fromhex(word) for word in line["raw"]]
+        if not fields or len(fields) % 2 or not ENTRY_ID.fullmatch(dead_id):
+            raise ValueError("it is no dead letter")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        record["error"] = f"{type(error).__name__}: {error}"
+        return None
+    return DeadLetter(dead_id, fields)
+
+
+def _import(
+    desk: Desk, session: Session, keys: Keys, new: Sequence[tuple[Record, DeadLetter]], *, again: bool
+) -> None:
+    from chasqui import dlq
+
+    words = {"there": "there already", "before": "imported before"}
+    with (
+        desk.written_down("dlq import", keys.queue) as pen,
+        desk.progress("importing", len(new)) as advance,
+    ):
+        done = added = 0
+        for some in in_chunks(new, AT_ONCE):
+            letters = [letter for _, letter in some]
+            kept = [{"kind": "imported", "dead_id": one.dead_id, "digest": one.digest} for one in letters]
+            first = pen.keep(kept)
+            answers = session.run(dlq.import_letters, keys, letters, again=again)
+            pen.learn({first + at: {"untouched": word} for at, word in enumerate(answers) if word in words})
+            for (record, _), answer in zip(some, answers, strict=True):
+                is_new = answer not in words
+                record |= {"outcome": words.get(answer, "imported"), "new_dlq_id": answer if is_new else None}
+                added += is_new
+            done += len(some)
+            advance(done)
+        pen.tell(imported=added, skipped=done - added)
+
+
+@at_desk(shape=OUTCOME, chooses=True, by_reason=True, changes=True)
+def purge(
+    desk: Desk,
+    queue: QueueName,
+    ids: Ids = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Purge so many at most, oldest first.")
+    ] = None,
+) -> None:
+    """Delete dead letters; each is written to the journal first, whole, so `chasqui undo` brings it back.
+
+    Without ids and filters it is about all of them, as far as --scan reaches.
+    """
+    from chasqui import Keys
+
+    keys = Keys(queue)
+    with desk.session() as session:
+        now_ms = session.now_ms()
+        caught = capture(desk, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=False)
+        or_not_found(caught, ids, queue)
+        chosen = "ids" if ids else str(desk.choice) or "nothing: all of them"
+        plan = Plan(
+            "purge",
+            queue,
+            "dead letters",
+            caught.records,
+            SAMPLE_COLUMNS,
+            chosen=chosen,
+            effects=["their jobs never ran to an end, and will not; `chasqui undo` brings the letters back"],
+        )
+        if desk.agrees(plan, now_ms=now_ms):
+            told = _purged(desk, session, keys, caught)
+        else:
+            told = [record | {"outcome": "would purge"} for record in caught.records]
+    blank = {"id": None, "name": "", "reason": "", "outcome": "not found"}
+    told += [{"dlq_id": one} | blank for one in caught.missing]
+    desk.emit(told, OUTCOME_COLUMNS)
+    if any(one["outcome"] in ("gone", "not found") for one in told):
+        raise typer.Exit(3)
+
+
+def _purged(desk: Desk, session: Session, keys: Keys, caught: Capture) -> list[Record]:
+    from chasqui import dlq
+
+    told: list[Record] = []
+    with (
+        desk.written_down("dlq purge", keys.queue) as pen,
+        desk.progress("purging", len(caught.records)) as advance,
+    ):
+        for some in in_chunks(caught.records, caught.chunk):
+            letters = session.run(dlq.fetch, keys, [record["dlq_id"] for record in some])
+            there = [letter for letter in letters if letter]
+            first = pen.keep([letter_item(letter, "dead") for letter in there])
+            went = session.run(dlq.delete, keys, [letter.dead_id for letter in there])
+            pen.learn(
+                {first + at: {"untouched": "gone"} for at, was_there in enumerate(went) if not was_there}
+            )
+            gone = {one.dead_id for one, was_there in zip(there, went, strict=True) if was_there}
+            told += [one | {"outcome": "purged" if one["dlq_id"] in gone else "gone"} for one in some]
+            advance(len(told))
+        purged = sum(one["outcome"] == "purged" for one in told)
+        pen.tell(purged=purged, gone=len(told) - purged)
+    return told

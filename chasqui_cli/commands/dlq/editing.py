@@ -1,0 +1,275 @@
+"""`chasqui dlq edit`: mend what a dead job carries, see the difference, and put it back to work."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chasqui_cli.changes import Plan
+from chasqui_cli.columns import column
+from chasqui_cli.commands.dlq.letters import OUTCOME, QueueName, capture, letter_item, or_not_found
+from chasqui_cli.commands.dlq.replaying import Cap, preflight
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.settings import editor
+from chasqui_cli.streams import talk
+from chasqui_cli.tagged import json_text, tagged, untagged
+
+if TYPE_CHECKING:
+    from chasqui import Keys
+    from chasqui.dlq import DeadLetter
+    from chasqui_cli.columns import Record
+    from chasqui_cli.session import Session
+
+EDITED = OUTCOME | {"entry_id": "str?", "new_dlq_id": "str?"}
+COLUMNS = [column(name) for name in EDITED]
+_STEP = re.compile(r'\.?(?:"((?:[^"\\]|\\.)*)"|([^.\[\]"=]+))|\[(-?\d+)\]')
+
+
+@at_desk(shape=EDITED, many=False, payloads=True, changes=True)
+def edit(
+    desk: Desk,
+    queue: QueueName,
+    letter_id: Annotated[str, typer.Argument(metavar="ID", help="The letter's id, or its job's.")],
+    assign: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Set a value: JSON, or else text. As in to=x, items[0].price=3.",
+        ),
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="PATH", help="Remove a key or an item.")
+    ] = None,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay/--no-replay", help="Put it back to work; otherwise it stays dead, edited."),
+    ] = True,
+    cap: Cap = None,
+) -> None:
+    """Edit a dead letter's payload: in $VISUAL or $EDITOR as JSON, or with --set and --unset; then replay it.
+
+    What JSON cannot carry is tagged, as in {"$bin": "c0ffee"}. What is not touched keeps its very bytes. The editor shows
+    everything; the difference on the screen has secrets covered. The old letter goes in the step that writes the new.
+    """
+    from chasqui import Keys, dlq, snapshot
+
+    keys = Keys(queue)
+    with desk.session() as session:
+        seen = session.look(snapshot.one, keys)
+        letter, record = _the_letter(desk, session, keys, letter_id, seen.server_time_ms)
+        before = _data(letter)
+        after = _assigned(before, assign or [], unset or []) if assign or unset else _in_editor(before)
+        data = dlq.edited(letter, after)
+        if data == letter.raw(b"d"):
+            desk.say("nothing to do: the payload is as it was")
+            return
+        if replay:
+            preflight(seen, 1, cap or seen.caps.stream)
+        verb = "edit and replay" if replay else "edit"
+        plan = Plan(verb, queue, "dead letters", [record], effects=_difference(desk, before, after))
+        if not desk.agrees(plan):
+            told = record | {"outcome": f"would {verb}", "entry_id": None, "new_dlq_id": None}
+        else:
+            told = record | _changed(
+                desk, session, keys, letter, data, cap or seen.caps.stream, replay=replay
+            )
+    desk.emit_one(told, COLUMNS)
+    if told["outcome"] in ("gone", "full"):
+        raise typer.Exit(3)
+
+
+def _the_letter(
+    desk: Desk, session: Session, keys: Keys, letter_id: str, now_ms: int
+) -> tuple[DeadLetter, Record]:
+    from chasqui import dlq
+    from chasqui.errors import ArgumentError, NotFound
+
+    caught = capture(desk, session, keys, [letter_id], now_ms=now_ms, limit=None, jobs_only=False)
+    or_not_found(caught, [letter_id], keys.queue)
+    if len(caught.records) > 1:
+        raise ArgumentError(
+            f"{len(caught.records)} dead letters are of job {letter_id}",
+            hint=f"name one of them: {', '.join(caught.ids[:5])}",
+        )
+    [record] = caught.records
+    [letter] = session.look(dlq.fetch, keys, [record["dlq_id"]])
+    if letter is None:
+        raise NotFound(f"{letter_id} has just left the dead letters", hint="look again with dlq peek")
+    return letter, record
+
+
+def _data(letter: DeadLetter) -> Any:
+    """What the job carries, unless nobody can tell."""
+    from chasqui import Undecodable
+    from chasqui.errors import Refused
+
+    job = letter.job()
+    data = job if isinstance(job, Undecodable) else job.payload.data_or_bytes(len(job.payload.raw))
+    if isinstance(data, Undecodable):
+        raise Refused(
+            f"{letter.dead_id} cannot be decoded, so it cannot be edited: {data.reason}",
+            hint="export it with `dlq export`, or remove it with `dlq purge`",
+        )
+    return data
+
+
+def _difference(desk: Desk, before: Any, after: Any) -> list[str]:
+    """A unified diff, secrets covered; if nothing else changed than those, that is said."""
+    old, new = (json_text(desk.shown(one), indent=2).splitlines() for one in (before, after))
+    lines = list(difflib.unified_diff(old, new, "before", "after", lineterm=""))
+    return lines or ["only covered values differ; --show-secrets shows them"]
+
+
+def _changed(
+    desk: Desk, session: Session, keys: Keys, letter: DeadLetter, data: bytes, cap: int, *, replay: bool
+) -> Record:
+    from chasqui import dlq
+
+    fresh = dlq.fresh(data) if replay else data
+    with desk.written_down("dlq edit", keys.queue) as pen:
+        pen.keep([letter_item(letter, "replayed" if replay else "dead", d=fresh.hex())])
+        if replay:
+            [answer] = session.run(dlq.replay_exactly, keys, [(letter, fresh)], cap=cap)
+            done = "-" in answer
+            told = {"outcome": "replayed" if done else answer, "entry_id": answer if done else None}
+        else:
+            new_id = session.run(dlq.rewrite, keys, letter, data)
+            told = {"outcome": "edited" if new_id else "gone", "new_dlq_id": new_id}
+        learned = told.get("entry_id") or told.get("new_dlq_id")
+        fact = {"entry_id" if replay else "instead": learned} if learned else {"untouched": told["outcome"]}
+        pen.learn({0: fact})
+        pen.tell(outcome=told["outcome"])
+    return {"entry_id": None, "new_dlq_id": None} | told
+
+
+def _in_editor(before: Any) -> Any:
+    """The payload after somebody was at it. A file that is no JSON is kept, so that no work is lost."""
+    from chasqui.errors import ArgumentError
+
+    place = Path(tempfile.mkdtemp(prefix="chasqui-edit-"))
+    file = place / "payload.json"
+    file.touch(mode=0o600)
+    file.write_text(json_text(before, indent=2) + "\n")
+    while True:
+        _run_editor(file)
+        try:
+            after = untagged(json.loads(file.read_text()))
+            break
+        except (ValueError, RecursionError) as error:
+            if not sys.stdin.isatty():
+                raise ArgumentError(
+                    f"that is no JSON: {error}", hint=f"nothing was changed; your text is in {file}"
+                ) from None
+            talk(f"that is no JSON: {error}; press Enter to edit it again, Ctrl-C to leave it in {file}")
+            sys.stdin.readline()
+    file.unlink()
+    place.rmdir()
+    return after
+
+
+def _run_editor(file: Path) -> None:
+    from chasqui.errors import Refused
+
+    program = editor() or ("vi" if sys.stdin.isatty() else None)
+    if program is None:
+        raise Refused(
+            "there is no editor and nobody to use it",
+            hint="set EDITOR, or change values with --set PATH=VALUE",
+        )
+    try:
+        code = subprocess.run([*shlex.split(program), str(file)], check=False).returncode
+    except OSError as error:
+        raise Refused(f"{program}: {error.strerror}", hint="set EDITOR to a program that is there") from None
+    if code:
+        raise Refused(f"{program} ended with code {code}", hint="nothing was changed")
+
+
+def _assigned(before: Any, assignments: list[str], removals: list[str]) -> Any:
+    """The data with values set and removed along their paths. Works on its JSON form, which is what people read."""
+    from chasqui.errors import ArgumentError
+
+    root = {"": json.loads(json.dumps(tagged(before)))}
+    for text in assignments:
+        path, equals, value = text.partition("=")
+        if not equals:
+            raise ArgumentError(
+                f"--set {text}: there is no =", hint="write it as --set to=x or --set count=3"
+            )
+        *way, last = _steps(path)
+        _put(_walk(root, way, path, make=True), last, _value(value), path)
+    for path in removals:
+        *way, last = _steps(path)
+        parent = _walk(root, way, path, make=False)
+        if not _has(parent, last):
+            raise ArgumentError(
+                f"--unset {path}: there is no such thing", hint="`dlq peek` shows what there is"
+            )
+        del parent[last]
+    return untagged(root[""])
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _steps(path: str) -> list[str | int]:
+    """The steps from the root, which is the payload itself. A key with odd characters is quoted."""
+    from chasqui.errors import ArgumentError
+
+    steps: list[str | int] = [""]
+    at = 0
+    while at < len(path):
+        found = _STEP.match(path, at)
+        if not found:
+            raise ArgumentError(
+                f"{path!r} is no path", hint='write a.b[0].c; a key with odd characters in quotes: "a.b"'
+            )
+        quoted, plain, index = found.groups()
+        steps.append(int(index) if index else plain if quoted is None else json.loads(f'"{quoted}"'))
+        at = found.end()
+    return steps
+
+
+def _walk(root: Any, way: list[str | int], path: str, *, make: bool) -> Any:
+    from chasqui.errors import ArgumentError
+
+    here = root
+    for step in way:
+        if make and isinstance(here, dict) and isinstance(step, str):
+            here.setdefault(step, {})
+        if not _has(here, step):
+            raise ArgumentError(
+                f"{path}: there is no {step!r} on the way", hint="`dlq peek` shows what there is"
+            )
+        here = here[step]
+    return here
+
+
+def _has(place: Any, step: str | int) -> bool:
+    if isinstance(place, dict):
+        return step in place
+    return isinstance(place, list) and isinstance(step, int) and -len(place) <= step < len(place)
+
+
+def _put(place: Any, step: str | int, value: Any, path: str) -> None:
+    from chasqui.errors import ArgumentError
+
+    if isinstance(place, list) and step == len(place):
+        place.append(value)
+    elif (isinstance(place, dict) and isinstance(step, str)) or _has(place, step):
+        place[step] = value
+    else:
+        raise ArgumentError(f"{path}: {step!r} has no place there", hint="`dlq peek` shows what there is")
