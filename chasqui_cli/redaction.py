@@ -7,6 +7,7 @@ that cannot be read are left alone: what they are is not known.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -44,14 +45,20 @@ def _covered(key: Any, item: Any) -> Any:
 
 
 def _is_secret(key: Any) -> bool:
-    if not isinstance(key, str):
-        return False
+    return isinstance(key, str) and _names_a_secret(key)
+
+
+@lru_cache(maxsize=4096)
+def _names_a_secret(key: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(key)]
     pairs = set(pairwise(words))
     return not _SECRET_WORDS.isdisjoint([*words, "".join(words)]) or not _SECRET_PAIRS.isdisjoint(pairs)
 
 
 def _text(text: str) -> str:
+    # Most texts are one word, and no address.
+    if "://" not in text and len(text.split(None, 1)) < 2:
+        return text
     for pattern, cover in _IN_TEXT:
         text = pattern.sub(cover, text)
     return text

@@ -199,7 +199,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'chasqui' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
-    return getattr(import_module(f"chasqui.{module}"), attribute or name)
+    found = getattr(import_module(f"chasqui.{module}"), attribute or name)
+    globals()[name] = found  # the next one who asks does not come here
+    return found
 
 
 def __dir__() -> list[str]:

@@ -85,7 +85,7 @@ class Match:
     def record(self, failures: Failures) -> Record:
         """All of it, as `dlq peek` shows it, secrets included. Bytes that cannot be read are there, with the reason."""
         from chasqui import Undecodable
-        from chasqui_cli.records import payload_record, retry_record
+        from chasqui_cli.records import retry_record
 
         told, job = self.letter.opened(), self.job
         record: Record = {
@@ -105,14 +105,14 @@ class Match:
         }
         if isinstance(job, Undecodable):
             return record | {"undecodable": job.reason}
-        content = payload_record(job.payload)
-        broken = content.get("undecodable")
+        data = job.payload.data_or_bytes(len(job.payload.raw))
+        broken = data.reason if isinstance(data, Undecodable) else None
         return record | {
             "error": told.detail or failures.get(job.id),
             "id": job.id,
             "attempt": job.attempt,
             "created_at_ms": job.created_at_ms,
-            "data": job.payload.raw if broken else content["data"],
+            "data": job.payload.raw if broken else data,
             "retry": retry_record(job.retry),
             "payload_bytes": len(job.payload.raw),
             "undecodable": f"payload: {broken}" if broken else None,
@@ -308,14 +308,14 @@ def say_how_far(desk: Desk, search: Search) -> None:
         desk.say(f"looked at {search.looked:,} dead letters and no further; --scan N looks at more")
 
 
-def say_unreadable(desk: Desk, caught: Capture) -> None:
+def say_unreadable(desk: Desk, caught: Capture, queue: str) -> None:
     """Letters that hold no job stay where they are."""
     if caught.unreadable:
         some = ", ".join(record["dlq_id"] for record in caught.unreadable[:3])
         more = ", …" if len(caught.unreadable) > 3 else ""
         desk.say(
             f"passed over {len(caught.unreadable):,} undecodable dead letters, which stay: {some}{more};"
-            " see them with: chasqui dlq peek QUEUE --where undecodable"
+            f" see them with: chasqui dlq peek {queue} --where undecodable"
         )
 
 

@@ -90,7 +90,7 @@ def replay(
         now_ms = seen.server_time_ms
         caught = capture(desk, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=True)
         or_not_found(caught, ids, queue)
-        say_unreadable(desk, caught)
+        say_unreadable(desk, caught, queue)
         most = cap or seen.caps.stream
         preflight(seen, len(caught.records), most)
         plan = Plan(
