@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop faults soak lint format servers docs bench clean
+.PHONY: help demo test interop faults soak scale lint format servers docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ demo: $(READY) ## A short tour on a private server: producer, worker, retries, d
 	$(BIN)/chasqui demo
 
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale
 	$(BIN)/python -m pytest tests/faults -m 'not slow'
 
 interop: $(READY) servers ## Both engines on one queue: ours and the released chasquimq 1.3.0, in every direction.
@@ -31,6 +31,9 @@ faults: $(READY) servers ## Inject every fault, the slow ones too, and print wha
 
 soak: $(READY) servers ## 200,000 jobs, workers killed all the time, every id accounted for.
 	$(BIN)/python -m benchmarks.soak
+
+scale: $(READY) servers ## 100,000 dead letters: grouped, replayed under writers, killed midway, undone; what it costs.
+	$(BIN)/python -m pytest tests/scale -s
 
 lint: $(READY) ## Check style, types, and that imports point downwards.
 	$(BIN)/ruff check .

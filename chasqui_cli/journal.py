@@ -112,8 +112,8 @@ class Journal:
 
     def entries(self) -> list[Entry]:
         """Every operation, oldest first; files that are none are passed over."""
-        found = (self._read(path) for path in sorted(self._directory.glob("*.jsonl")))
-        return [entry for entry in found if entry]
+        found = (self._read(path) for path in self._directory.glob("*.jsonl"))
+        return sorted((entry for entry in found if entry), key=lambda entry: entry.operation.at_ms)
 
     def entry(self, op: str) -> Entry:
         """One operation; its id may be cut short as long as it is the only one that begins so."""

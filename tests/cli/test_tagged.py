@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chasqui import ExtType, Pairs, Timestamp
-from chasqui_cli.tagged import DEPTH_SHOWN, json_text, tagged
+from chasqui import ArgumentError, ExtType, Pairs, Timestamp
+from chasqui.wire.splice import same
+from chasqui_cli.tagged import DEPTH_SHOWN, json_text, tagged, untagged
 from tests.cli.hostile import STRINGS, is_harmless
 
 JSON_VALUES = st.recursive(
@@ -62,3 +64,51 @@ def test_a_value_too_deep_to_show_is_cut_where_display_ends() -> None:
         deep = [deep]
     assert json_text(deep).count("[") == DEPTH_SHOWN
     assert f'{{"$deep": {DEPTH_SHOWN}}}' in json_text(deep)
+
+
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.binary()
+    | st.builds(ExtType, st.integers(0, 127), st.binary())
+    | st.builds(Timestamp, st.integers(0, 2**33), st.integers(0, 999_999_999))
+)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(st.text() | st.just("$bin"), inner)
+        | st.lists(st.tuples(st.integers(), inner), min_size=1).map(lambda pairs: Pairs(tuple(pairs)))
+    ),
+    max_leaves=20,
+)
+
+
+@given(_VALUES)
+def test_untagged_is_the_way_back(value: Any) -> None:
+    assert same(untagged(json.loads(json_text(value))), value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"$bin": "xyz"}',
+        '{"$bin": 7}',
+        '{"$ext": [1]}',
+        '{"$ext": [300, "00"]}',
+        '{"$timestamp": [1, -1]}',
+        '{"$map": [[1]]}',
+        '{"$map": 7}',
+        '{"$float": "wide"}',
+        '{"$deep": 128}',
+        '{"$nothing": 1}',
+        '{"$bin": "00", "more": 1}',
+    ],
+)
+def test_what_looks_like_a_tag_and_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        untagged({"deep": [json.loads(text)]})
+    assert refused.value.hint

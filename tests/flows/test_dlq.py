@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chasqui import dlq
-from chasqui.dlq import DeadJob, Replayed
+from chasqui.dlq import DeadJob, DeadLetter, Replayed
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
 from chasqui.wire import dead_entry, envelope
@@ -105,6 +105,64 @@ def test_a_payload_keeps_its_form(payload: bytes) -> None:
     d = b"\x95\xa1x" + payload + b"\x01\x07\xc0"
     _, [_, [call]] = play_through(dlq.replay(COMMANDS, KEYS, 1), [[[letter(1, d=d)]], [[b"5-0"]]])
     assert call.words[7] == b"\x94\xa1x" + payload + b"\x01\x00"
+
+
+def test_a_page_is_one_round_trip_from_either_end() -> None:
+    found, [[call]] = play_through(dlq.page(COMMANDS, KEYS, 7, first="5-0"), [[letters(5, 6)]])
+    assert [one.dead_id for one in found] == ["5-0", "6-0"]
+    assert call.words == ("XRANGE", KEYS.dlq, "5-0", "+", "COUNT", 7)
+    _, [[call]] = play_through(dlq.page(COMMANDS, KEYS, 7, last="(9-0", newest=True), [[[]]])
+    assert call.words == ("XREVRANGE", KEYS.dlq, "(9-0", "-", "COUNT", 7)
+
+
+def test_letters_are_fetched_deleted_and_replayed_by_id_in_a_round_trip_each() -> None:
+    found, rounds = play(dlq.fetch(COMMANDS, KEYS, ["1-0", "2-0"]), [[[letter(1)], []]])
+    assert rounds == 1
+    assert found[0] is not None
+    assert found[0].dead_id == "1-0"
+    assert found[1] is None
+    fresh = dlq.revived(found[0])
+    assert fresh is not None
+    assert envelope.decode(fresh).attempt == 0
+    moved = play(dlq.replay_exactly(COMMANDS, KEYS, [(found[0], fresh)], cap=5), [[[b"7-0"]]])
+    assert moved == (["7-0"], 1)
+    assert play(dlq.delete(COMMANDS, KEYS, ["1-0", "2-0"]), [[1, 0]]) == ([True, False], 1)
+    for flow in (
+        dlq.fetch(COMMANDS, KEYS, []),
+        dlq.delete(COMMANDS, KEYS, []),
+        dlq.known(COMMANDS, KEYS, []),
+    ):
+        assert play(flow, []) == ([], 0)
+    assert play(dlq.replay_exactly(COMMANDS, KEYS, []), []) == ([], 0)
+
+
+def test_an_edited_letter_keeps_the_bytes_that_were_not_touched() -> None:
+    payload = b"\x82\xa1a\xcf\x00\x00\x00\x00\x00\x00\x00\x05\xa1b\xc4\x01\xff"
+    d = envelope.encode(Envelope("x", Payload("bin", payload), 1, 4))
+    dead_id, fields = letter(1, d=d)
+    one = DeadLetter(dead_id.decode(), fields)
+    changed = envelope.decode(dlq.edited(one, {"a": 5, "b": b"\xfe"}))
+    assert changed == envelope.decode(d)._replace(payload=Payload("bin", payload[:-1] + b"\xfe"))
+    assert dlq.edited(one, {"a": 5, "b": b"\xff"}) == d
+
+
+def test_a_rewritten_letter_keeps_its_other_fields() -> None:
+    one = DeadLetter("1-0", [b"n", b"mail", b"d", b"x", b"odd", b"y", b"d", b"second"])
+    new_id, [[call]] = play_through(dlq.rewrite(COMMANDS, KEYS, one, b"new"), [[b"9-0"]])
+    assert new_id == "9-0"
+    assert call.words[4:] == ("1-0", b"n", b"mail", b"d", b"new", b"odd", b"y", b"d", b"second")
+    assert play(dlq.rewrite(COMMANDS, KEYS, DeadLetter("1-0", []), b"new"), [[None]]) == (None, 1)
+
+
+def test_letters_are_told_apart_by_every_byte() -> None:
+    one = DeadLetter("1-0", [b"d", b"ab"])
+    others = [
+        DeadLetter("1-1", [b"d", b"ab"]),
+        DeadLetter("1-0", [b"da", b"b"]),
+        DeadLetter("1-0", [b"d", b"ac"]),
+    ]
+    assert len({one.digest, *(other.digest for other in others)}) == 4
+    assert one.digest == DeadLetter("1-0", (b"d", b"ab")).digest
 
 
 def _bytes(word: Any) -> bytes:

@@ -185,7 +185,7 @@ def _read(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]]]:
     """A record for each line, and the letters of those that can be imported."""
     told: list[Record] = []
     letters: list[tuple[Record, DeadLetter]] = []
-    with sys.stdin if str(file) == "-" else file.open(encoding="utf-8", errors="surrogateescape") as source:
+    with _source(file) as source:
         for number, text in enumerate(source, 1):
             if not text.strip():
                 continue
@@ -197,6 +197,19 @@ def _read(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]]]:
             if found:
                 letters.append((record, found))
     return told, letters
+
+
+def _source(file: Path) -> IO[str]:
+    from chasqui.errors import NotFound
+
+    if str(file) == "-":
+        return sys.stdin
+    try:
+        return file.open(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise NotFound(
+            f"{file}: {error.strerror}", hint="name what `dlq export` wrote, or - for stdin"
+        ) from None
 
 
 def _letter(text: str, record: Record) -> DeadLetter | None:

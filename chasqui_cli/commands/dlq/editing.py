@@ -149,7 +149,7 @@ def _changed(
         fact = {"entry_id" if replay else "instead": learned} if learned else {"untouched": told["outcome"]}
         pen.learn({0: fact})
         pen.tell(outcome=told["outcome"])
-    return {"entry_id": None, "new_dlq_id": None} | told
+    return {"outcome": "", "entry_id": None, "new_dlq_id": None} | told
 
 
 def _in_editor(before: Any) -> Any:

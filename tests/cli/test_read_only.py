@@ -1,0 +1,146 @@
+"""`--read-only`: every verb that changes something is tried, none gets a write to the server, each is refused.
+
+Verbs are found by their `--dry-run`; one that is new fails here until its words stand in the table.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import typer
+
+from chasqui_cli.app import VERBS, app
+from tests.cli.yard import Inside
+from tests.cli.yard import inside as inside
+from tests.cli.yard import yard as yard
+from tests.cli.seed_dead import Yard, seed
+from tests.servers import Server
+
+WRITES: dict[str, tuple[str, ...]] = {
+    "dlq replay": ("{queue}",),
+    "dlq edit": ("{queue}", "told", "--set", "n=2"),
+    "dlq import": ("{queue}-copy", "{file}"),
+    "dlq purge": ("{queue}",),
+    "undo": ("{op}",),
+    "add": ("{queue}", "{{}}"),
+    "job cancel": ("{queue}", "{delayed}"),
+    "delayed now": ("{queue}", "{delayed}"),
+    "delayed cancel": ("{queue}", "{delayed}"),
+    "delayed move": ("{queue}", "{delayed}", "--to", "1h"),
+    "repeatable upsert": ("{queue}", "job", "--every", "60s"),
+    "repeatable remove": ("{queue}", "{spec}"),
+    "repeatable run": ("{queue}", "{spec}"),
+    "workers prune": ("{queue}",),
+    "workers claim": ("{queue}",),
+}
+"""What to say so that each would change something. Words of verbs that are not there yet wait for them."""
+
+
+def _commands(command: Any, path: str, context: Any) -> Iterator[tuple[str, Any]]:
+    words: list[str] = getattr(command, "list_commands", lambda _: [])(context)
+    if not words:
+        yield path, command
+    for word in words:
+        yield from _commands(command.get_command(context, word), f"{path} {word}".strip(), context)
+
+
+def write_verbs() -> list[str]:
+    root = typer.main.get_command(app)
+    context = root.make_context("chasqui", [], resilient_parsing=True)
+    return [
+        path
+        for path, command in _commands(root, "", context)
+        if any("--dry-run" in getattr(one, "opts", ()) for one in command.params)
+    ]
+
+
+@contextmanager
+def overheard(server: Server) -> Iterator[list[str]]:
+    """Every command that reaches the server meanwhile."""
+    wire = socket.socket(socket.AF_UNIX)
+    wire.connect(str(server.socket))
+    wire.sendall(b"*1\r\n$7\r\nMONITOR\r\n")
+    lines = wire.makefile("r", errors="replace")
+    assert lines.readline().startswith("+OK")
+    heard: list[str] = []
+    last = threading.Event()
+
+    def listen() -> None:
+        for line in lines:
+            if '"ECHO" "that was all"' in line:
+                last.set()
+                return
+            heard.append(line.partition("] ")[2].strip())
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        yield heard
+    finally:
+        server.ask("ECHO", "that was all")
+        assert last.wait(10)
+        wire.close()
+        listener.join(10)
+
+
+def _is_write(yard: Yard, line: str) -> bool:
+    name, *rest = [word.strip('"') for word in line.split()]
+    if name.upper() in ("EVAL", "EVALSHA", "FCALL", "MULTI", "EXEC"):
+        return True
+    if (name.upper(), *(word.upper() for word in rest[:1])) == ("SCRIPT", "LOAD"):
+        return False
+    [info] = yard.say("COMMAND", "INFO", name)
+    return info is not None and b"write" in info[2]
+
+
+def test_every_verb_that_changes_something_is_known_here() -> None:
+    unknown = [verb for verb in write_verbs() if verb not in WRITES]
+    assert not unknown, f"give these verbs words in WRITES, so that they are tried: {unknown}"
+    assert {"dlq replay", "dlq purge", "undo"} <= set(write_verbs())
+    assert all(verb.split()[0] in VERBS for verb in write_verbs())
+
+
+@pytest.mark.parametrize("verb", write_verbs())
+def test_no_write_reaches_the_server(inside: Inside, yard: Yard, server: Server, verb: str) -> None:
+    words = _said(inside, yard, verb)
+    before = {key: yard.say("DUMP", key) for key in sorted(yard.say("KEYS", f"{{chasqui:{yard.queue}*"))}
+    written = len(inside.operations())
+    for how in (("--read-only",), ()):
+        if not how:
+            inside.set(CHASQUI_READONLY="1")
+        with overheard(server) as heard:
+            ended = inside(*verb.split(), *words, "--yes", *how)
+        assert ended.code == 5, (ended, heard)
+        assert "read-only" in ended.err
+        assert not [line for line in heard if _is_write(yard, line)]
+    after = {key: yard.say("DUMP", key) for key in sorted(yard.say("KEYS", f"{{chasqui:{yard.queue}*"))}
+    assert after == before
+    assert len(inside.operations()) == written, "nothing was changed, so nothing is written down"
+
+
+def test_the_ear_hears_writes(inside: Inside, yard: Yard, server: Server) -> None:
+    seed(yard)
+    with overheard(server) as heard:
+        assert inside("dlq", "purge", yard.queue, "--yes").code == 0
+    assert any(_is_write(yard, line) for line in heard)
+
+
+def _said(inside: Inside, yard: Yard, verb: str) -> list[str]:
+    """The verb's words, with something of every kind there to be changed."""
+    seed(yard)
+    found = {"queue": yard.queue, "op": "", "delayed": "later", "spec": "tick"}
+    file = inside.home / "letters.jsonl"
+    file.write_text(inside("dlq", "export", yard.queue).out)
+    found["file"] = str(file)
+    from chasqui.sync_queue import SyncQueue
+
+    with SyncQueue(yard.queue, redis_url=inside.url) as queue:
+        queue.add("job", {"n": 1})
+    inside("dlq", "purge", yard.queue, "late", "--yes")
+    [found["op"]] = inside.operations()
+    return [word.format(**found) for word in WRITES[verb]]
