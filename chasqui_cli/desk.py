@@ -178,15 +178,14 @@ class Desk:
             note=self.change.note,
             command=shlex.join(["chasqui", *(redact(word) for word in sys.argv[1:])]),
         )
-        try:
-            with writing as pen:
+        with writing as pen:
+            try:
                 yield pen
-        finally:
-            # Also after an error or Ctrl-C: then most of all one wants to know what was done.
-            if pen.kept:
-                self.say(
-                    f"written down as {pen.operation.op}; take it back with: chasqui undo {pen.operation.op}"
-                )
+            finally:
+                # Also after an error or Ctrl-C: then most of all one wants to know what was done.
+                op = pen.operation.op
+                if pen.kept:
+                    self.say(f"written down as {op}; take it back with: chasqui undo {op}")
 
     def _warn(self, settings: Settings) -> None:
         from chasqui import redact

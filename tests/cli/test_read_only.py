@@ -123,6 +123,20 @@ def test_no_write_reaches_the_server(inside: Inside, yard: Yard, server: Server,
     assert len(inside.operations()) == written, "nothing was changed, so nothing is written down"
 
 
+@pytest.mark.parametrize("verb", write_verbs())
+def test_a_dry_run_works_on_a_read_only_connection(
+    inside: Inside, yard: Yard, server: Server, verb: str
+) -> None:
+    words = _said(inside, yard, verb)
+    written = len(inside.operations())
+    with overheard(server) as heard:
+        ended = inside(*verb.split(), *words, "--dry-run", "--read-only")
+    assert ended.code == 0, ended
+    assert "would" in ended.out
+    assert not [line for line in heard if _is_write(yard, line)]
+    assert len(inside.operations()) == written
+
+
 def test_the_ear_hears_writes(inside: Inside, yard: Yard, server: Server) -> None:
     seed(yard)
     with overheard(server) as heard:
@@ -135,7 +149,7 @@ def _said(inside: Inside, yard: Yard, verb: str) -> list[str]:
     seed(yard)
     found = {"queue": yard.queue, "op": "", "delayed": "later", "spec": "tick"}
     file = inside.home / "letters.jsonl"
-    file.write_text(inside("dlq", "export", yard.queue).out)
+    file.write_text(inside("dlq", "export", yard.queue, "--show-secrets").out)
     found["file"] = str(file)
     from chasqui.sync_queue import SyncQueue
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -16,12 +15,14 @@ import typer
 
 from chasqui_cli.changes import Plan
 from chasqui_cli.columns import column
-from chasqui_cli.commands.dlq.letters import OUTCOME, QueueName, capture, letter_item, or_not_found
+from chasqui_cli.commands.dlq.capturing import capture, or_not_found
+from chasqui_cli.commands.dlq.letters import OUTCOME, QueueName, letter_item
+from chasqui_cli.commands.dlq.paths import assigned
 from chasqui_cli.commands.dlq.replaying import Cap, preflight
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.settings import editor
 from chasqui_cli.streams import talk
-from chasqui_cli.tagged import json_text, tagged, untagged
+from chasqui_cli.tagged import json_text, untagged
 
 if TYPE_CHECKING:
     from chasqui import Keys
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 EDITED = OUTCOME | {"entry_id": "str?", "new_dlq_id": "str?"}
 COLUMNS = [column(name) for name in EDITED]
-_STEP = re.compile(r'\.?(?:"((?:[^"\\]|\\.)*)"|([^.\[\]"=]+))|\[(-?\d+)\]')
 
 
 @at_desk(shape=EDITED, many=False, payloads=True, changes=True)
@@ -68,7 +68,7 @@ def edit(
         seen = session.look(snapshot.one, keys)
         letter, record = _the_letter(desk, session, keys, letter_id, seen.server_time_ms)
         before = _data(letter)
-        after = _assigned(before, assign or [], unset or []) if assign or unset else _in_editor(before)
+        after = assigned(before, assign or [], unset or []) if assign or unset else _in_editor(before)
         data = dlq.edited(letter, after)
         if data == letter.raw(b"d"):
             desk.say("nothing to do: the payload is as it was")
@@ -192,84 +192,3 @@ def _run_editor(file: Path) -> None:
         raise Refused(f"{program}: {error.strerror}", hint="set EDITOR to a program that is there") from None
     if code:
         raise Refused(f"{program} ended with code {code}", hint="nothing was changed")
-
-
-def _assigned(before: Any, assignments: list[str], removals: list[str]) -> Any:
-    """The data with values set and removed along their paths. Works on its JSON form, which is what people read."""
-    from chasqui.errors import ArgumentError
-
-    root = {"": json.loads(json.dumps(tagged(before)))}
-    for text in assignments:
-        path, equals, value = text.partition("=")
-        if not equals:
-            raise ArgumentError(
-                f"--set {text}: there is no =", hint="write it as --set to=x or --set count=3"
-            )
-        *way, last = _steps(path)
-        _put(_walk(root, way, path, make=True), last, _value(value), path)
-    for path in removals:
-        *way, last = _steps(path)
-        parent = _walk(root, way, path, make=False)
-        if not _has(parent, last):
-            raise ArgumentError(
-                f"--unset {path}: there is no such thing", hint="`dlq peek` shows what there is"
-            )
-        del parent[last]
-    return untagged(root[""])
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _steps(path: str) -> list[str | int]:
-    """The steps from the root, which is the payload itself. A key with odd characters is quoted."""
-    from chasqui.errors import ArgumentError
-
-    steps: list[str | int] = [""]
-    at = 0
-    while at < len(path):
-        found = _STEP.match(path, at)
-        if not found:
-            raise ArgumentError(
-                f"{path!r} is no path", hint='write a.b[0].c; a key with odd characters in quotes: "a.b"'
-            )
-        quoted, plain, index = found.groups()
-        steps.append(int(index) if index else plain if quoted is None else json.loads(f'"{quoted}"'))
-        at = found.end()
-    return steps
-
-
-def _walk(root: Any, way: list[str | int], path: str, *, make: bool) -> Any:
-    from chasqui.errors import ArgumentError
-
-    here = root
-    for step in way:
-        if make and isinstance(here, dict) and isinstance(step, str):
-            here.setdefault(step, {})
-        if not _has(here, step):
-            raise ArgumentError(
-                f"{path}: there is no {step!r} on the way", hint="`dlq peek` shows what there is"
-            )
-        here = here[step]
-    return here
-
-
-def _has(place: Any, step: str | int) -> bool:
-    if isinstance(place, dict):
-        return step in place
-    return isinstance(place, list) and isinstance(step, int) and -len(place) <= step < len(place)
-
-
-def _put(place: Any, step: str | int, value: Any, path: str) -> None:
-    from chasqui.errors import ArgumentError
-
-    if isinstance(place, list) and step == len(place):
-        place.append(value)
-    elif (isinstance(place, dict) and isinstance(step, str)) or _has(place, step):
-        place[step] = value
-    else:
-        raise ArgumentError(f"{path}: {step!r} has no place there", hint="`dlq peek` shows what there is")

@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.columns import column
-from chasqui_cli.commands.dlq.letters import (
-    DIED,
-    LETTER,
-    Failures,
-    Match,
-    QueueName,
-    Search,
-    failures_of,
-    fitting,
-    say_how_far,
-    shown,
-)
+from chasqui_cli.commands.dlq.capturing import Search, fitting, say_how_far
+from chasqui_cli.commands.dlq.letters import DIED, LETTER, Failures, Match, QueueName, failures_of, shown
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.output import Format
 

@@ -1,0 +1,125 @@
+"""`chasqui dlq edit` on real servers: by paths, in an editor, and everything that can go wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chasqui.clock import SystemClock
+from chasqui.wire import packed
+from chasqui_cli.commands.dlq.editing import EDITED
+from tests.cli.yard import Inside
+from tests.cli.yard import inside as inside
+from tests.cli.yard import yard as yard
+from tests.cli.seed_dead import Yard, seed
+from tests.cli.shell import assert_complains
+
+CLOCK = SystemClock()
+PEEK_KEYS = (
+    "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
+)
+
+
+def one_server(function: Callable[..., Any]) -> Any:
+    """For what does not depend on the kind of server."""
+    return pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)(function)
+
+
+def test_a_value_is_set_shown_as_a_difference_and_replayed(inside: Inside, yard: Yard) -> None:
+    ids = seed(yard)
+    words = ("--set", "to=carol", "--set", "n=2", "--set", "deep.er=[1]", "--yes", "-o", "json")
+    ended = inside("dlq", "edit", yard.queue, "told", *words)
+    assert ended.code == 0, ended.err
+    assert list(ended.json) == list(EDITED)
+    assert ended.json["outcome"] == "replayed"
+    assert '  -  "to": "ada@example.org",' in ended.err
+    assert '  +  "to": "carol",' in ended.err
+    [job] = yard.jobs()
+    assert (job.id, job.attempt, job.payload.data()) == (
+        "told",
+        0,
+        {"to": "carol", "n": 2, "deep": {"er": [1]}},
+    )
+    assert ids["told"] not in yard.dead_ids()
+
+
+def test_an_edited_letter_may_stay_dead(inside: Inside, yard: Yard) -> None:
+    ids = seed(yard)
+    ended = inside(
+        "dlq", "edit", yard.queue, ids["untold"], "--unset", "to", "--no-replay", "--yes", "-o", "json"
+    )
+    new_id = ended.json["new_dlq_id"]
+    assert yard.dead_ids()[-1] == new_id
+    assert ids["untold"] not in yard.dead_ids()
+    assert yard.jobs() == []
+    [line] = inside("dlq", "peek", yard.queue, "-o", "json", "--where", "id == 'untold'").json
+    assert line["data"] == {"blob": {"$bin": "c0ff"}}
+    assert (line["attempt"], line["reason"]) == (24, "retries_exhausted")
+
+
+def test_an_editor_is_given_the_payload_as_json(inside: Inside, yard: Yard, tmp_path: Path) -> None:
+    data = {"text": "old", "blob": b"\xc0\xff", "number": 2**63, "keys": [1.5, None, {"$odd": 1}]}
+    yard.bury("edit-me", data)
+    script = tmp_path / "editor"
+    script.write_text('#!/bin/sh\ncp "$2" "$HOME/seen.json"\nsed -i s/old/new/ "$2"\n')
+    script.chmod(0o755)
+    inside.set(EDITOR=f"{script} --wait")
+    assert inside("dlq", "edit", yard.queue, "edit-me", "--yes").code == 0
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert seen["keys"] == [1.5, None, {"$map": [["$odd", 1]]}]
+    [job] = yard.jobs()
+    assert job.payload.raw == packed.pack(data | {"text": "new"})
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "code", "said"),
+    [
+        ({}, (), 5, "--set PATH=VALUE"),
+        ({"EDITOR": "false"}, (), 5, "ended with code 1"),
+        ({"EDITOR": "/no/such/editor"}, (), 5, "No such file"),
+        ({"EDITOR": "sh -c 'echo { > $0'"}, (), 2, "no JSON"),
+        ({}, ("--set", "to"), 2, "there is no ="),
+        ({}, ("--set", "to[0]=x"), 2, "to[0]"),
+        ({}, ("--set", "a..b=1"), 2, "is no path"),
+        ({}, ("--unset", "nothing"), 2, "no such thing"),
+        ({}, ("--set", 'to={"$bin": "zz"}'), 2, "$bin"),
+    ],
+)
+@one_server
+def test_an_edit_that_goes_wrong_changes_nothing(
+    inside: Inside, yard: Yard, variables: dict[str, str], words: tuple[str, ...], code: int, said: str
+) -> None:
+    seed(yard)
+    before = yard.dead()
+    inside.set(**variables)
+    assert_complains(inside("dlq", "edit", yard.queue, "told", *words, "--yes"), code, said)
+    assert yard.dead() == before
+
+
+@one_server
+def test_only_what_can_be_told_apart_and_decoded_can_be_edited(inside: Inside, yard: Yard) -> None:
+    ids = seed(yard)
+    twins = [yard.bury("twin"), yard.bury("twin")]
+    assert_complains(inside("dlq", "edit", yard.queue, "twin", "--set", "a=1", "--yes"), 2, *twins)
+    for one in ("garbage", "inner"):
+        ended = inside("dlq", "edit", yard.queue, ids[one], "--set", "a=1", "--yes")
+        assert_complains(ended, 5, "cannot be decoded")
+    assert_complains(inside("dlq", "edit", yard.queue, "nobody", "--set", "a=1"), 4)
+    same = inside("dlq", "edit", yard.queue, "told", "--set", "n=1", "--yes")
+    assert (same.code, same.err) == (0, "nothing to do: the payload is as it was\n")
+
+
+@one_server
+def test_a_difference_covers_secrets(inside: Inside, yard: Yard) -> None:
+    seed(yard)
+    ended = inside("dlq", "edit", yard.queue, "secret", "--set", "password=hunter3", "--dry-run")
+    assert ended.code == 0
+    assert "hunter" not in ended.err + ended.out
+    assert "only covered values differ" in ended.err
+    assert "hunter3" in inside(
+        "dlq", "edit", yard.queue, "secret", "--set", "password=hunter3", "--dry-run", "--show-secrets"
+    ).err  # fmt: skip
