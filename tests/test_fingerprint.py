@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chasqui.fingerprint import MOST_CHARS, fingerprint
@@ -74,6 +74,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.text() | st.lists(PIECES, max_size=400).map("".join))
 @example("a" * 195 + " 'x y' 12345678")
 @example("x" * 198 + "<n> 17")

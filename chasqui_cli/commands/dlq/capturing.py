@@ -64,8 +64,9 @@ class Search:
     def _letters(self) -> Iterator[DeadLetter]:
         from chasqui import dlq
 
-        first = f"{self.judge.since_ms}-0" if self.judge.since_ms is not None else "-"
-        last = str(self.judge.until_ms) if self.judge.until_ms is not None else "+"
+        since_ms, until_ms = self.judge.since_ms, self.judge.until_ms
+        first = "-" if since_ms is None else f"{max(0, since_ms)}-0"
+        last = "+" if until_ms is None else str(max(0, until_ms))
         count, read = 200, 0
         while read < self.most:
             asked = min(count, self.most - read)

@@ -52,10 +52,12 @@ class Mover:
     advance: Callable[[int], None]
     sent: int = 0
     full: bool = False
-    _began: float | None = field(default=None)
+    _began: float = field(init=False)
+    _paced: int = 0
 
     def move(self, records: Sequence[Record]) -> list[Record]:
-        """Replay these, and say of each what became of it."""
+        """Replay these, and say of each what became of it. The pace is counted from here on."""
+        self._began, self._paced = self.clock.mono(), 0
         return [told for some in in_chunks(records, self.chunk) for told in self._chunk(some)]
 
     def _chunk(self, records: Sequence[Record]) -> list[Record]:
@@ -83,10 +85,10 @@ class Mover:
     def _send(self, letters: Sequence[tuple[DeadLetter, bytes]]) -> list[str]:
         from chasqui import dlq
 
-        self._began = self.clock.mono() if self._began is None else self._began
         answers = self.session.run(dlq.replay_exactly, self.keys, letters, cap=self.terms.cap)
         self.full = self.full or "full" in answers
         self.sent += len(letters)
+        self._paced += len(letters)
         self.advance(self.sent)
         if self.terms.rps:
             self._hold_back(self.terms.rps)
@@ -94,12 +96,11 @@ class Mover:
 
     def _hold_back(self, rps: float) -> None:
         """Wait until as many as were sent are due. Who fell behind by more than a second does not make up for it."""
-        due = (self._began or 0) + self.sent / rps
-        late = self.clock.mono() - due
+        late = self.clock.mono() - (self._began + self._paced / rps)
         if late < 0:
             self.clock.pause(-late)
         elif late > 1:
-            self._began = (self._began or 0) + late
+            self._began += late
 
 
 def _answered(record: Record, answer: str) -> Record:
@@ -133,7 +134,7 @@ def canary_run(desk: Desk, mover: Mover, records: Sequence[Record]) -> tuple[lis
 
 
 def _followed(mover: Mover, position: Position, job_ids: set[str]) -> dict[str, tuple[str, str | None]]:
-    """What became of these jobs, until each has completed or failed, one has failed, or the time is over."""
+    """What came first of each of these jobs, that it completed or that it failed; until the time is over."""
     from chasqui import events
 
     heard: dict[str, tuple[str, str | None]] = {}
@@ -149,5 +150,5 @@ def _followed(mover: Mover, position: Position, job_ids: set[str]) -> dict[str, 
                 if item.event.kind in ("failed", "dlq"):
                     heard.setdefault(item.event.job_id, ("failed", item.event.reason))
                 elif item.event.kind == "completed":
-                    heard[item.event.job_id] = ("completed", None)
+                    heard.setdefault(item.event.job_id, ("completed", None))
     return heard
