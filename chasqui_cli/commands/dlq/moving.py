@@ -56,8 +56,8 @@ class Mover:
     _paced: int = 0
 
     def move(self, records: Sequence[Record]) -> list[Record]:
-        """Replay these, and say of each what became of it. The pace is counted from here on."""
-        self._began, self._paced = self.clock.mono(), 0
+        """Replay these, and say of each what became of it. The pace is counted anew."""
+        self._paced = 0
         return [told for some in in_chunks(records, self.chunk) for told in self._chunk(some)]
 
     def _chunk(self, records: Sequence[Record]) -> list[Record]:
@@ -85,6 +85,8 @@ class Mover:
     def _send(self, letters: Sequence[tuple[DeadLetter, bytes]]) -> list[str]:
         from chasqui import dlq
 
+        if not self._paced:
+            self._began = self.clock.mono()
         answers = self.session.run(dlq.replay_exactly, self.keys, letters, cap=self.terms.cap)
         self.full = self.full or "full" in answers
         self.sent += len(letters)
