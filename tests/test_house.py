@@ -41,10 +41,22 @@ def _modules_after(*words: str, **variables: str) -> set[str]:
         (("--help",), {}),
         (("decode", "--hex", "94a161c40481a16101cf000001a1e23c61d600"), {}),
         (("server", "--help"), {}),
+        (("dlq", "replay", "--help"), {}),
+        (("undo", "--help"), {}),
+        (("context", "set", "--help"), {}),
         ((), {"_CHASQUI_COMPLETE": "complete_bash", "COMP_WORDS": "chasqui ", "COMP_CWORD": "1"}),
         ((), {"_CHASQUI_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "chasqui decode --"}),
     ],
-    ids=["help", "decode", "verb help", "bash completion", "zsh completion"],
+    ids=[
+        "help",
+        "decode",
+        "verb help",
+        "dlq help",
+        "undo help",
+        "context help",
+        "bash completion",
+        "zsh completion",
+    ],
 )
 def test_what_needs_no_server_imports_nothing_heavy(
     words: tuple[str, ...], variables: dict[str, str]
