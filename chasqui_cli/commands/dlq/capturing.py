@@ -96,7 +96,10 @@ def _cheaply(judge: Judge) -> Callable[[DeadLetter], bool]:
             return False
         if name is not None and not name.fullmatch(letter.name):
             return False
-        return all(any(needle in word for word in letter.fields[1::2]) for needle in needles)
+        if not needles:
+            return True
+        everything = b" ".join(letter.fields)
+        return all(needle in everything for needle in needles)
 
     return may_be
 
