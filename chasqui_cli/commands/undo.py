@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -141,9 +141,9 @@ def _undone(
 
 
 def _flow(kind: str) -> Callable[..., Flow[list[str]]] | None:
-    """How items of this kind are taken back; None for one that a newer chasqui may have written."""
+    """How items of this kind are taken back; None for one that another chasqui may have written."""
     module, _, name = FLOWS.get(kind, "").partition(":")
-    if not module:
+    try:
+        return getattr(import_module(module), name, None) if module else None
+    except ModuleNotFoundError:
         return None
-    found: Any = getattr(import_module(module), name)
-    return found  # type: ignore[no-any-return]

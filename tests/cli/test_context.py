@@ -10,10 +10,10 @@ import pytest
 from chasqui_cli.commands.context import CONTEXT
 from chasqui_cli.settings import TINTS
 from chasqui_cli.streams import _TINTS
-from tests.cli.yard import Inside, on_a_terminal
-from tests.cli.yard import inside as inside
 from tests.cli.seed_dead import Yard, seed
 from tests.cli.shell import Shell, assert_complains
+from tests.cli.yard import Inside, on_a_terminal
+from tests.cli.yard import inside as inside
 from tests.servers import Server
 
 pytestmark = pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)

@@ -13,11 +13,11 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui_cli.commands.dlq.carrying import EXPORTED, IMPORTED
 from chasqui_cli.commands.dlq.letters import LETTER, OUTCOME
+from tests.cli.seed_dead import Yard, seed
+from tests.cli.shell import assert_complains
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.cli.yard import yard as yard
-from tests.cli.seed_dead import Yard, seed
-from tests.cli.shell import assert_complains
 
 CLOCK = SystemClock()
 PEEK_KEYS = (

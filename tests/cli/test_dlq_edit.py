@@ -12,11 +12,11 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui.wire import packed
 from chasqui_cli.commands.dlq.editing import EDITED
+from tests.cli.seed_dead import Yard, seed
+from tests.cli.shell import assert_complains
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.cli.yard import yard as yard
-from tests.cli.seed_dead import Yard, seed
-from tests.cli.shell import assert_complains
 
 CLOCK = SystemClock()
 PEEK_KEYS = (

@@ -10,11 +10,11 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui_cli.commands.dlq.letters import LETTER
 from chasqui_cli.commands.dlq.looking import GROUP
+from tests.cli.seed_dead import GARBAGE, RETRY, Yard, seed
+from tests.cli.shell import assert_complains
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.cli.yard import yard as yard
-from tests.cli.seed_dead import GARBAGE, RETRY, Yard, seed
-from tests.cli.shell import assert_complains
 
 CLOCK = SystemClock()
 PEEK_KEYS = (

@@ -16,11 +16,11 @@ from chasqui.wire import envelope
 from chasqui.wire.envelope import Envelope, Payload
 from chasqui.worker import Worker
 from chasqui_cli.commands.dlq.replaying import REPLAYED
+from tests.cli.seed_dead import GARBAGE, RETRY, Yard, letter, seed
+from tests.cli.shell import assert_complains
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.cli.yard import yard as yard
-from tests.cli.seed_dead import GARBAGE, RETRY, Yard, letter, seed
-from tests.cli.shell import assert_complains
 from tests.servers import Server
 
 CLOCK = SystemClock()

@@ -12,11 +12,11 @@ from chasqui.clock import SystemClock
 from chasqui.wire import envelope, packed
 from chasqui.wire.envelope import Envelope, Payload
 from tests.cli.hostile import STRINGS, is_harmless
+from tests.cli.seed_dead import Yard, letter, seed
+from tests.cli.shell import Shell
 from tests.cli.yard import Inside, on_a_terminal
 from tests.cli.yard import inside as inside
 from tests.cli.yard import yard as yard
-from tests.cli.seed_dead import Yard, letter, seed
-from tests.cli.shell import Shell
 from tests.servers import Server
 
 CLOCK = SystemClock()

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 import typer
 
+from chasqui.records import RepeatPattern
+from chasqui.sync_queue import SyncQueue
 from chasqui_cli.app import VERBS, app
+from tests.cli.seed_dead import Yard, seed
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.cli.yard import yard as yard
-from tests.cli.seed_dead import Yard, seed
 from tests.servers import Server
 
 WRITES: dict[str, tuple[str, ...]] = {
@@ -151,10 +153,12 @@ def _said(inside: Inside, yard: Yard, verb: str) -> list[str]:
     file = inside.home / "letters.jsonl"
     file.write_text(inside("dlq", "export", yard.queue, "--show-secrets").out)
     found["file"] = str(file)
-    from chasqui.sync_queue import SyncQueue
-
     with SyncQueue(yard.queue, redis_url=inside.url) as queue:
         queue.add("job", {"n": 1})
+        queue.add("job", {"n": 2}, job_id="later", delay_ms=3_600_000)
+        found["spec"] = queue.add("job", {"n": 3}, repeat=RepeatPattern.every(60_000)).id
+    yard.say("XGROUP", "CREATE", yard.keys.stream, "default", "0")
+    yard.say("XGROUP", "CREATECONSUMER", yard.keys.stream, "default", "idle")
     inside("dlq", "purge", yard.queue, "late", "--yes")
     [found["op"]] = inside.operations()
     return [word.format(**found) for word in WRITES[verb]]

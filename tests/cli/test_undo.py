@@ -12,11 +12,11 @@ from chasqui.wire.keys import Keys
 from chasqui_cli.commands import undo as undoing
 from chasqui_cli.commands.log import OPERATION
 from chasqui_cli.commands.undo import UNDONE
+from tests.cli.seed_dead import Yard, letter, seed
+from tests.cli.shell import assert_complains
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.cli.yard import yard as yard
-from tests.cli.seed_dead import Yard, letter, seed
-from tests.cli.shell import assert_complains
 from tests.servers import Server
 
 one_server = pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)
