@@ -29,7 +29,7 @@ FLOWS = {
     "imported": "chasqui.restoring:take_out",
     "delayed": "chasqui.delaying:put_back",
     "spec": "chasqui.repeatable:put_back",
-    "added": "chasqui.producer:take_back",
+    "added": "chasqui.withdrawal:take_back",
 }
 """Each takes commands, keys, the operation and items, and answers a word for each; running it twice is running it once."""
 DONE = ("restored", "removed", "cancelled", "already", "untouched")

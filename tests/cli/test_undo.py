@@ -235,8 +235,9 @@ def test_an_item_of_a_kind_nobody_knows_is_told(inside: Inside, yard: Yard) -> N
 
 
 def test_every_kind_of_this_house_has_a_flow() -> None:
-    for kind in ("dead", "replayed", "imported"):
-        assert undoing._flow(kind) is not None
+    for kind in undoing.FLOWS:
+        assert undoing._flow(kind) is not None, kind
+    assert undoing._flow("of tomorrow") is None
 
 
 @one_server
