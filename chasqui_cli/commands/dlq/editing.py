@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -161,7 +162,12 @@ def _in_editor(before: Any) -> Any:
     file.touch(mode=0o600)
     file.write_text(json_text(before, indent=2) + "\n")
     while True:
-        _run_editor(file)
+        try:
+            _run_editor(file)
+        except BaseException:
+            # Nobody's work is in it, and a payload is not left lying about.
+            shutil.rmtree(place)
+            raise
         try:
             after = untagged(json.loads(file.read_text()))
             break
@@ -172,8 +178,7 @@ def _in_editor(before: Any) -> Any:
                 ) from None
             talk(f"that is no JSON: {error}; press Enter to edit it again, Ctrl-C to leave it in {file}")
             sys.stdin.readline()
-    file.unlink()
-    place.rmdir()
+    shutil.rmtree(place)
     return after
 
 
