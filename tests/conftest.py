@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests import golden
 from tests.server_binaries import KINDS, Kind, NoServerError, find
@@ -19,6 +20,10 @@ from tests.servers import NATIVE_WORDS, Server, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("steady", deadline=None)
+settings.load_profile("steady")
 
 FASTEST_FIRST: tuple[Kind, ...] = ("valkey-9.1", "redis-8.6", "redis-7.0")
 
