@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from chasqui.clock import Clock, SystemClock
 from chasqui.errors import ConfigError, Refused
-from chasqui.server import features
+from chasqui.server import features, listening
 from chasqui.server.address import Address, Node, parse
 from chasqui.server.call import Call
 from chasqui.server.cluster import Cluster
@@ -26,7 +26,7 @@ from chasqui.server.secret import Secret
 from chasqui.server.stream_line import StreamLine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -140,6 +140,11 @@ class Link(_Link):
         """A link per node that holds data, for what must be asked of each (SCAN, INFO). They close with this one."""
         return [self._part(node) for node in self._follow(self._pilot.route.everywhere())]
 
+    def listen(self, channel: str) -> Iterator[bytes]:
+        """What is published on a channel from now on, by a connection of its own; a `ServerError` ends it."""
+        [node] = self._follow(self._pilot.route.place([Call((), keys=(channel,))]))
+        return listening.listen(self._setup, self._pool(node), node, channel)
+
     def close(self) -> None:
         """Close every connection."""
         for pool in [] if self._is_part else self._pools.values():
@@ -225,6 +230,12 @@ class AsyncLink(_Link):
             await self._do(Forget(node))
         line = StreamLine(self._setup, self._pool(node), node, self._traffic, self._pilot.silence)
         return await line.open()
+
+    async def listen(self, channel: str) -> AsyncIterator[bytes]:
+        """What is published on a channel from now on, by a connection of its own; a `ServerError` ends it."""
+        [node] = await self._follow(self._pilot.route.place([Call((), keys=(channel,))]))
+        async for payload in listening.listen_async(self._setup, self._pool(node), node, channel):
+            yield payload
 
     def blocking(self) -> Link:
         """A link of the other kind to the same place, for another thread; with connections of its own."""

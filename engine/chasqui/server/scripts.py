@@ -32,6 +32,10 @@ _HEADER = re.compile(
 )
 
 
+FOREIGN = ("joblist", "rsmq")
+"""Folders of scripts that work on other systems' layouts; a script there is called `folder/name`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """One Lua file: its text as loaded, and what its header says."""
@@ -77,8 +81,13 @@ def load(name: str) -> Script:
 
 
 def names() -> list[str]:
-    """Every script there is, in alphabetical order."""
-    return sorted(file.stem for file in _FILES.glob("*.lua"))
+    """Every script there is, ours first, then those for other systems' queues, by folder."""
+    folders = {"": _FILES} | {f"{folder}/": _FILES / folder for folder in FOREIGN}
+    return [
+        f"{prefix}{name}"
+        for prefix, folder in folders.items()
+        for name in sorted(file.stem for file in folder.glob("*.lua"))
+    ]
 
 
 def text(name: str) -> str:
@@ -97,7 +106,7 @@ def read_only(name: str) -> bool:
     return "no-writes" in load(name).flags
 
 
-def script(name: str, *, rest: Sequence[Word] = (), **named: Word) -> Call:
+def script(name: str, /, *, rest: Sequence[Word] = (), **named: Word) -> Call:
     """A call of this script, with its keys and arguments by the names of its header.
 
     A name too many or too few is a `TypeError` here, before anything is sent.
@@ -138,6 +147,9 @@ Made from the headers in `engine/chasqui/server/lua/`; renew it with `make docs`
 Every script checks first, writes next and acknowledges last, so a refused write leaves the job where it was.
 Running one twice is running it once. All keys are passed and lie in one cluster slot. A `cap` is an approximate
 `MAXLEN`. Scripts flagged `allow-oom` move or settle jobs, so that a full server can still be drained.
+
+Those named `rsmq/…` and `joblist/…` work on other systems' layouts (`docs/foreign.md`), and do what those systems do
+also where that is not the same twice.
 """
 
 

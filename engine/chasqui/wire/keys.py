@@ -77,3 +77,7 @@ class Keys:
         A run of jobs has one marker together, under the id of its first job.
         """
         return self._key(f"idmp:{producer_id}:{job_id}")
+
+    def arrived_marker(self, job_id: str) -> str:
+        """String: this job has arrived from another server already."""
+        return self._key(f"mig:{job_id}")

@@ -1,0 +1,202 @@
+"""Which claims of a list job queue are stale, and flows that take them back: carefully, one by one, with a dry run.
+
+The guide's own sweep fails as a whole on one odd field, and in the moment between a worker's move and its signature it
+takes a job that waited long from under that worker. Here an odd job is skipped and told, each claim must still be the
+one that was judged, and `patient` gives a worker time to sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from chasqui.foreign.joblist.values import DEFAULTS, Held
+from chasqui.foreign.stored import number, text
+from chasqui.server.commands import joblist_calls as calls
+from chasqui.server.commands import rsmq_calls, time_ms
+
+if TYPE_CHECKING:
+    from chasqui.foreign.joblist.values import Options
+    from chasqui.server.call import Call, Flow
+    from chasqui.wire.joblist_keys import JobListKeys
+
+Verdict: TypeAlias = Literal["live", "stale", "unsigned", "broken", "orphan"]
+Rule: TypeAlias = Callable[[Held, int, int], Verdict]
+"""What a claim is, at a time, for a visibility."""
+
+PAGE = 500
+GAVE_UP = "gave up: its workers died too often"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An id in the processing list, what it is, and why."""
+
+    held: Held
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """What a sweep did, or would do.
+
+    moved: ids back on the pending list. failed: ids that were tried too often. changed: claims that were renewed,
+    completed or reclaimed by others meanwhile. skipped: ids that cannot be judged. dropped: ids without a job, removed.
+    """
+
+    looked: int = 0
+    moved: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    skipped: tuple[Judged, ...] = ()
+    dropped: tuple[str, ...] = ()
+    unsigned: tuple[str, ...] = ()
+
+
+def by_the_guide(held: Held, now_ms: int, visibility_ms: int) -> Verdict:
+    """As the guide has it: claimed longer ago, or never signed and enqueued twice as long ago."""
+    claimed = number(held.claimed) if held.claimed else 0.0
+    if not held.exists:
+        return "orphan"
+    if claimed is None:
+        return "broken"
+    if claimed > 0:
+        return "stale" if now_ms - claimed > visibility_ms else "live"
+    if not held.enqueued_ms or held.enqueued_ms <= 0:
+        return "broken"
+    return "stale" if now_ms - held.enqueued_ms > 2 * visibility_ms else "live"
+
+
+def patient(unsigned_since: Mapping[str, int]) -> Rule:
+    """The same, but what nobody signed is stale only when it was seen so for a whole visibility: a job that waited
+    long is not taken from a worker that has just moved it.
+    """
+
+    def rule(held: Held, now_ms: int, visibility_ms: int) -> Verdict:
+        verdict = by_the_guide(held, now_ms, visibility_ms)
+        signed = held.claimed not in {"", "0"} or verdict in {"broken", "orphan"}
+        if signed:
+            return verdict
+        since = unsigned_since.get(held.id)
+        return "stale" if since is not None and now_ms - since > visibility_ms else "unsigned"
+
+    return rule
+
+
+def judge(
+    keys: JobListKeys, *, visibility_ms: int, now_ms: int | None = None, rule: Rule = by_the_guide
+) -> Flow[tuple[list[Judged], int]]:
+    """Every id in the processing list, newest claim first, and the time it was judged by: the server's, unless given."""
+    [now, length] = yield [rsmq_calls.clock(), calls.length(keys.processing)]
+    at_ms = time_ms(now) if now_ms is None else now_ms
+    found: list[Judged] = []
+    for start in range(0, length, PAGE):
+        [page] = yield [calls.slice_of(keys.processing, start, start + PAGE - 1)]
+        ids = [text(job_id) for job_id in page]
+        rows = (yield [calls.some_fields(keys, job_id) for job_id in ids]) if ids else []
+        for job_id, fields in zip(ids, rows, strict=True):
+            if isinstance(fields, Exception):
+                odd = Held(job_id, "", "", None, None, None, exists=True)
+                found.append(Judged(odd, "broken", str(fields)))
+                continue
+            held = Held.of(job_id, fields)
+            verdict = rule(held, at_ms, visibility_ms)
+            found.append(Judged(held, verdict, _why(held, verdict, at_ms)))
+    return found, at_ms
+
+
+def reclaim(
+    keys: JobListKeys,
+    *,
+    options: Options = DEFAULTS,
+    now_ms: int | None = None,
+    rule: Rule = by_the_guide,
+    dry_run: bool = False,
+    give_up_at: int | None = None,
+    drop_orphans: bool = False,
+) -> Flow[Reclaimed]:
+    """Put jobs whose workers are gone back on the pending list, as the guide's sweep does, in its order.
+
+    give_up_at: jobs claimed so often go to the failed list instead, or they would kill workers for ever.
+    """
+    judged, at_ms = yield from judge(keys, visibility_ms=options.visibility_ms, now_ms=now_ms, rule=rule)
+    stale = [one.held for one in judged if one.verdict == "stale"]
+    poison = {held.id for held in stale if give_up_at is not None and (held.attempts or 0) >= give_up_at}
+    orphans = [one.held for one in judged if one.verdict == "orphan"] if drop_orphans else []
+    skipped = tuple(
+        one for one in judged if one.verdict == "broken" or (one.verdict == "orphan" and not drop_orphans)
+    )
+    plan = Reclaimed(
+        looked=len(judged),
+        moved=tuple(held.id for held in stale if held.id not in poison),
+        failed=tuple(held.id for held in stale if held.id in poison),
+        skipped=skipped,
+        dropped=tuple(held.id for held in orphans),
+        unsigned=tuple(one.held.id for one in judged if one.verdict == "unsigned"),
+    )
+    if dry_run or not (stale or orphans):
+        return plan
+    told = yield [
+        *(_taken_back(keys, held, at_ms, options, poison) for held in stale),
+        *(calls.drop_orphan(keys, keys.processing, held.id) for held in orphans),
+    ]
+    lost = {held.id for held, done in zip(stale, told[: len(stale)], strict=True) if not done}
+    events = [
+        calls.publish(keys, options.write_json({"id": job_id, "status": "failed"}))
+        for job_id in plan.failed
+        if job_id not in lost
+    ]
+    if events:
+        yield events
+    return _without(plan, lost)
+
+
+def _taken_back(keys: JobListKeys, held: Held, now_ms: int, options: Options, poison: set[str]) -> Call:
+    if held.id not in poison:
+        return calls.reclaim(keys, held.id, token=held.token, claimed=held.claimed, now_ms=now_ms)
+    return calls.give_up(
+        keys,
+        held.id,
+        token=held.token,
+        claimed=held.claimed,
+        now_ms=now_ms,
+        error=f"{GAVE_UP} ({held.attempts} attempts)",
+        ttl_s=options.ttl_s,
+        history=options.history,
+    )
+
+
+def _without(plan: Reclaimed, lost: set[str]) -> Reclaimed:
+    return replace(
+        plan,
+        moved=tuple(job_id for job_id in plan.moved if job_id not in lost),
+        failed=tuple(job_id for job_id in plan.failed if job_id not in lost),
+        changed=tuple(job_id for job_id in (*plan.moved, *plan.failed) if job_id in lost),
+    )
+
+
+def _why(held: Held, verdict: Verdict, now_ms: int) -> str:
+    claimed = number(held.claimed) if held.claimed else 0.0
+    match verdict:
+        case "orphan":
+            return "there is no job of this id"
+        case "broken" if claimed is None:
+            return f"claimed_at_ms is no number: {held.claimed!r}"
+        case "broken":
+            return "neither claimed_at_ms nor enqueued_at_ms tells a time"
+        case "unsigned":
+            return "moved, but nobody has signed for it yet"
+        case _ if claimed:
+            return f"claimed {now_ms - int(claimed)} ms ago"
+        case _:
+            return f"never signed for, enqueued {now_ms - int(held.enqueued_ms or 0)} ms ago"
+
+
+def summary(judged: Sequence[Judged]) -> dict[Verdict, int]:
+    """How many of each."""
+    found: dict[Verdict, int] = {}
+    for one in judged:
+        found[one.verdict] = found.get(one.verdict, 0) + 1
+    return found

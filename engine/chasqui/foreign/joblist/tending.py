@@ -1,0 +1,202 @@
+"""Flows with which an operator tends a list job queue: retry, cancel, bump, settle by hand, move, purge.
+
+Each is one step of the server per job and looks before it writes, so it may be ended in the middle and run again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chasqui.errors import ArgumentError
+from chasqui.foreign.joblist import stale, work
+from chasqui.foreign.joblist.values import DEFAULTS, LIVE
+from chasqui.foreign.stored import integer, text
+from chasqui.server.commands import joblist_calls as calls
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.foreign.joblist.stale import Judged
+    from chasqui.foreign.joblist.values import Depths, ListName, Options
+    from chasqui.foreign.joblist.work import Failed
+    from chasqui.server.call import Call, Flow
+    from chasqui.wire.joblist_keys import JobListKeys
+
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """What came of it, by id. missing: not in that list (any more). expired: only the id was left.
+    there: the other queue has a job of this id.
+    """
+
+    done: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    expired: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, ids: Sequence[str], told: Sequence[int]) -> Tended:
+        """From what the scripts answer."""
+        answers = list(zip(ids, told, strict=True))
+        return cls(
+            *(tuple(job_id for job_id, answer in answers if answer == code) for code in (1, 0, -1, -2))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A queue as an operator wants to see it, for a visibility that only its workers know.
+
+    attempts: how many of the claimed jobs were claimed how often.
+    """
+
+    depths: Depths
+    now_ms: int
+    oldest_pending_ms: int | None
+    oldest_claim_ms: int | None
+    stale: int
+    unsettled: tuple[Judged, ...]
+    attempts: dict[int, int]
+    parked: int
+
+
+def overview(
+    keys: JobListKeys, *, visibility_ms: int = DEFAULTS.visibility_ms, now_ms: int | None = None
+) -> Flow[Overview]:
+    """Depths, ages, and which claims are stale or cannot be judged. Ages are by the server's clock, unless one is given."""
+    depths = yield from work.depths(keys)
+    judged, at_ms = yield from stale.judge(keys, visibility_ms=visibility_ms, now_ms=now_ms)
+    [tail, parked] = yield [calls.slice_of(keys.pending, -1, -1), calls.length(keys.parked)]
+    enqueued: int | None = None
+    if tail:
+        [fields] = yield [calls.some_fields(keys, text(tail[0]), ["enqueued_at_ms"])]
+        enqueued = None if isinstance(fields, Exception) else integer(fields[0])
+    claims = [claimed for one in judged if (claimed := integer(one.held.claimed or None))]
+    tries: dict[int, int] = {}
+    for one in judged:
+        if one.held.attempts is not None:
+            tries[one.held.attempts] = tries.get(one.held.attempts, 0) + 1
+    return Overview(
+        depths=depths,
+        now_ms=at_ms,
+        oldest_pending_ms=None if enqueued is None else at_ms - enqueued,
+        oldest_claim_ms=at_ms - min(claims) if claims else None,
+        stale=sum(one.verdict == "stale" for one in judged),
+        unsettled=tuple(one for one in judged if one.verdict in {"broken", "orphan"}),
+        attempts=tries,
+        parked=parked,
+    )
+
+
+def retry(
+    keys: JobListKeys,
+    job_ids: Sequence[str],
+    *,
+    source: ListName = "failed",
+    at_once: bool = False,
+    reset: bool = True,
+    options: Options = DEFAULTS,
+) -> Flow[Tended]:
+    """Put jobs from a history list back to work, with all their attempts before them unless `reset` is off.
+
+    Their hashes stop expiring. An id whose hash is gone stays where it is: there is nothing to run.
+    """
+    if source in LIVE:
+        raise ArgumentError(f"{source} jobs are not over; only completed and failed ones can be retried")
+    told = yield [
+        calls.retry(keys, getattr(keys, source), job_id, at_once=at_once, reset=reset) for job_id in job_ids
+    ]
+    tended = Tended.of(job_ids, told)
+    yield from _tell(keys, tended.done, "retry", options)
+    return tended
+
+
+def cancel(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[Tended]:
+    """Delete pending jobs; those that were claimed meanwhile are missing, and run."""
+    return (yield from discard(keys, job_ids, source="pending"))
+
+
+def discard(keys: JobListKeys, job_ids: Sequence[str], *, source: ListName) -> Flow[Tended]:
+    """Delete jobs that are in this list."""
+    if not job_ids:
+        return Tended()
+    told = yield [calls.discard(keys, getattr(keys, source), job_id) for job_id in job_ids]
+    return Tended.of(job_ids, told)
+
+
+def bump(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[Tended]:
+    """Let pending jobs be the next ones, the first of them first."""
+    told = yield [calls.bump(keys, job_id) for job_id in reversed(job_ids)]
+    return Tended.of(list(reversed(job_ids)), told)
+
+
+def complete_by_hand(
+    keys: JobListKeys, job_id: str, result: Any, *, now_ms: int, options: Options = DEFAULTS
+) -> Flow[bool]:
+    """Complete a claimed job in its worker's stead, who loses it cleanly; False when nobody holds it."""
+    held = yield from _held(keys, job_id)
+    if held is None:
+        return False
+    return (yield from work.complete(keys, job_id, held[0], result, now_ms=now_ms, options=options))
+
+
+def fail_by_hand(
+    keys: JobListKeys, job_id: str, error: str, *, now_ms: int, options: Options = DEFAULTS
+) -> Flow[Failed | None]:
+    """Fail a claimed job in its worker's stead; None when nobody holds it."""
+    held = yield from _held(keys, job_id)
+    if held is None:
+        return None
+    token, attempts = held
+    return (
+        yield from work.fail(keys, job_id, token, error, attempts=attempts, now_ms=now_ms, options=options)
+    )
+
+
+def move(
+    keys: JobListKeys, target: JobListKeys, job_ids: Sequence[str], *, source: ListName = "pending"
+) -> Flow[Tended]:
+    """Move jobs to the same list of another queue; pending ones to the end of it."""
+    if keys == target:
+        raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
+    if source == "processing":
+        raise ArgumentError("a claimed job is its worker's: wait for it, or reclaim it first")
+    lists = (getattr(keys, source), getattr(target, source))
+    told = yield [calls.move(keys, target, lists, job_id, keep=source == "pending") for job_id in job_ids]
+    return Tended.of(job_ids, told)
+
+
+def purge(keys: JobListKeys, which: ListName, *, held: bool = False, dry_run: bool = False) -> Flow[int]:
+    """Delete every job of one list; answers how many ids. Workers hold what is processing, so that must be said."""
+    if which == "processing" and not held:
+        raise ArgumentError("workers hold these jobs", hint="say that held ones are meant as well")
+    key = getattr(keys, which)
+    [length] = yield [calls.length(key)]
+    if dry_run:
+        return int(length)
+    purged = 0
+    while True:
+        [page] = yield [calls.slice_of(key, -PAGE, -1)]
+        if not page:
+            return purged
+        tended = yield from discard(keys, [text(job_id) for job_id in dict.fromkeys(page)], source=which)
+        purged += len(tended.done)
+
+
+def _held(keys: JobListKeys, job_id: str) -> Flow[tuple[str, int] | None]:
+    """Token and attempts of a job that is being worked on."""
+    [fields] = yield [calls.some_fields(keys, job_id, ["claim_token", "attempts", "status"])]
+    if isinstance(fields, Exception) or not fields[0] or fields[2] != b"processing":
+        return None
+    return text(fields[0]), integer(fields[1]) or 1
+
+
+def _tell(keys: JobListKeys, ids: Sequence[str], status: str, options: Options) -> Flow[None]:
+    events: list[Call] = [
+        calls.publish(keys, options.write_json({"id": job_id, "status": status})) for job_id in ids
+    ]
+    if events:
+        yield events

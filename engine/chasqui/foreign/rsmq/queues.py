@@ -1,0 +1,84 @@
+"""Flows for RSMQ queues: create, drop, list, describe, change. They write exactly what npm rsmq writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chasqui.foreign.rsmq import rules
+from chasqui.foreign.rsmq.values import Attributes, QueueStats
+from chasqui.foreign.stored import text
+from chasqui.server.commands import rsmq_calls as calls
+from chasqui.server.commands import time_ms
+from chasqui.wire.rsmq_keys import NAMESPACE, RsmqKeys
+
+if TYPE_CHECKING:
+    from chasqui.server.call import Flow
+
+
+def create(
+    keys: RsmqKeys,
+    *,
+    vt_s: object = rules.VT_S,
+    delay_s: object = rules.DELAY_S,
+    maxsize: object = rules.MAXSIZE,
+) -> Flow[None]:
+    """Create a queue, or raise `QueueExists`; then missing attributes of the one that is there were filled in.
+
+    Running it twice is harmless for that reason.
+    """
+    rules.check_name(keys.queue)
+    wanted = {
+        "vt_s": rules.seconds("vt", vt_s),
+        "delay_s": rules.seconds("delay", delay_s),
+        "maxsize": rules.maxsize(maxsize),
+    }
+    [now] = yield [calls.clock()]
+    [created] = yield [calls.create(keys, **wanted, now_s=int(now[0]))]
+    if not created:
+        raise rules.QueueExists
+
+
+def drop(keys: RsmqKeys) -> Flow[None]:
+    """Delete a queue with all its messages, or raise `QueueNotFound`; its name is taken off the list in any case."""
+    [(removed, _)] = yield [calls.drop(keys)]
+    if not removed:
+        raise rules.QueueNotFound
+
+
+def names(namespace: str = NAMESPACE) -> Flow[list[str]]:
+    """The queues a namespace lists, in alphabetical order."""
+    [found] = yield [calls.names(RsmqKeys("", namespace).queues)]
+    return sorted(map(text, found))
+
+
+def stats(keys: RsmqKeys) -> Flow[QueueStats]:
+    """A queue's attributes and how many messages it has. Missing attributes: `QueueNotFound`, as npm rsmq has it."""
+    now, fields, messages = yield [calls.clock(), calls.attributes(keys), calls.size(keys)]
+    if None in fields[:3]:
+        raise rules.QueueNotFound
+    now_ms = time_ms(now)
+    hidden, hidden_now = yield [
+        calls.count_from(keys, int(now[0]) * 1000),
+        calls.count_from(keys, now_ms),
+    ]
+    return QueueStats(Attributes.of(fields), now_ms, messages, hidden, hidden_now)
+
+
+def set_attributes(
+    keys: RsmqKeys, *, vt_s: object = None, delay_s: object = None, maxsize: object = None
+) -> Flow[QueueStats]:
+    """Change what is given of a queue's attributes; messages that are there keep their times."""
+    fields: dict[str, int] = {}
+    if vt_s is not None:
+        fields["vt"] = rules.seconds("vt", vt_s)
+    if delay_s is not None:
+        fields["delay"] = rules.seconds("delay", delay_s)
+    if maxsize is not None:
+        fields["maxsize"] = rules.maxsize(maxsize)
+    if not fields:
+        raise rules.NoAttributeSupplied
+    now, found = yield [calls.clock(), calls.attributes(keys)]
+    if None in found[:3]:
+        raise rules.QueueNotFound
+    yield [calls.set_attributes(keys, {"modified": int(now[0]), **fields})]
+    return (yield from stats(keys))

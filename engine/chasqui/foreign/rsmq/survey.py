@@ -1,0 +1,130 @@
+"""Flows that look at an RSMQ queue without receiving anything: page by page, one message, counts by state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.foreign.rsmq.values import Counts, Message
+from chasqui.server.commands import rsmq_calls as calls
+from chasqui.server.commands import time_ms
+
+if TYPE_CHECKING:
+    import re
+
+    from chasqui.foreign.rsmq.values import State
+    from chasqui.server.call import Flow
+    from chasqui.wire.rsmq_keys import RsmqKeys
+
+PAGE = 200
+COUNTED = 2000
+"""How many hidden messages one call counts: about a millisecond of the server's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which messages are meant; what is not given does not matter.
+
+    held: whether those in flight are meant too. Consumers hold them, so that must be said. not_at_ms: those that become
+    visible just then are not meant.
+    """
+
+    state: State | None = None
+    older_than_ms: int | None = None
+    least_receives: int | None = None
+    body: re.Pattern[bytes] | None = None
+    ids: frozenset[str] | None = None
+    held: bool = False
+    not_at_ms: int | None = None
+
+    def wants(self, message: Message, now_ms: int) -> bool:
+        """Whether this message is meant, at this time."""
+        state = message.state(now_ms)
+        if state == "in-flight" and not (self.held or self.state == "in-flight"):
+            return False
+        if self.state is not None and state != self.state:
+            return False
+        if self.ids is not None and message.id not in self.ids:
+            return False
+        if self.not_at_ms is not None and message.visible_at_ms == self.not_at_ms:
+            return False
+        if self.least_receives is not None and (message.receives or 0) < self.least_receives:
+            return False
+        age_ms = message.age_ms(now_ms)
+        if self.older_than_ms is not None and (age_ms is None or age_ms < self.older_than_ms):
+            return False
+        return self.body is None or bool(message.body is not None and self.body.search(message.body))
+
+    @property
+    def preview(self) -> int | None:
+        """How much of a body must be read to decide."""
+        return 0 if self.body is None else None
+
+
+ANY = Filter(held=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Messages as they were at `now_ms`, and where to go on; `after` is None when there are no more."""
+
+    messages: tuple[Message, ...]
+    now_ms: int
+    after: Message | None
+
+
+def page(
+    keys: RsmqKeys, *, after: Message | None = None, count: int = PAGE, preview: int | None = None
+) -> Flow[Page]:
+    """The next messages in the order they become visible, with so many bytes of each body, or all of them."""
+    least, last = (after.score, after.id) if after else ("-inf", "")
+    now, rows = yield [
+        calls.clock(),
+        calls.page(keys, least=least, last=last, count=count, preview=preview),
+    ]
+    found = tuple(map(Message.of_row, rows))
+    return Page(found, time_ms(now), found[-1] if len(found) == count else None)
+
+
+def peek(
+    keys: RsmqKeys, limit: int, *, wanted: Filter = ANY, preview: int | None = None
+) -> Flow[list[Message]]:
+    """Up to so many messages that are wanted, next visible first. Nothing of them changes."""
+    found: list[Message] = []
+    after: Message | None = None
+    read = preview if wanted.body is None else None
+    while len(found) < limit:
+        seen = yield from page(
+            keys, after=after, count=max(limit, 1) if wanted is ANY else PAGE, preview=read
+        )
+        found += [message for message in seen.messages if wanted.wants(message, seen.now_ms)]
+        after = seen.after
+        if after is None:
+            break
+    return found[:limit]
+
+
+def show(keys: RsmqKeys, message_id: str) -> Flow[Message | None]:
+    """One message, whole; None when there is none of this id."""
+    score, (body, receives, first) = yield [
+        calls.score(keys, message_id),
+        calls.fields(keys, message_id),
+    ]
+    if score is None:
+        return None
+    size = None if body is None else len(body)
+    return Message.of_row([message_id.encode("utf-8", "surrogateescape"), score, receives, first, size, body])
+
+
+def counts(keys: RsmqKeys) -> Flow[Counts]:
+    """Messages by state, by the server's clock in ms. Hidden ones are looked at, some thousand at a time."""
+    [now] = yield [calls.clock()]
+    now_ms = time_ms(now)
+    looked = in_flight = 0
+    while True:
+        [(messages, hidden, received, seen)] = yield [
+            calls.count(keys, now_ms=now_ms, skip=looked, count=COUNTED)
+        ]
+        looked, in_flight = looked + seen, in_flight + received
+        if seen < COUNTED:
+            return Counts(now_ms, messages, messages - hidden, max(0, hidden - in_flight), in_flight)

@@ -1,0 +1,25 @@
+"""How other systems' clients store texts and numbers, read so that nothing they may have left behind is a crash."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(raw: bytes | str | None) -> float | None:
+    """A stored number; None for what is missing or none."""
+    try:
+        found = float(raw) if raw is not None else math.nan
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def integer(raw: bytes | str | None) -> int | None:
+    """The same, without its fraction."""
+    found = number(raw)
+    return None if found is None else int(found)
+
+
+def text(raw: bytes) -> str:
+    """A name as text; bytes that are none are kept as lone surrogates."""
+    return raw.decode("utf-8", "surrogateescape")

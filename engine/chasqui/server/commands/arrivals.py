@@ -1,0 +1,59 @@
+"""The builder for jobs that come from another server: taken in once, however often they are sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from chasqui.server.commands.delays import MARKER_SPARE_S
+from chasqui.server.scripts import script
+
+if TYPE_CHECKING:
+    from chasqui.server.call import Call
+    from chasqui.wire.keys import Keys
+
+REMEMBER_S = 7 * 86_400
+"""How long a job that arrived is known to have: a mover that was killed must be started again before that."""
+
+Where = Literal["stream", "delayed", "dlq"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A job as it shall be written: its envelope and name, when it is due, or the fields of the dead letter it is."""
+
+    job_id: str
+    envelope: bytes
+    name: bytes = b""
+    due_ms: int | None = None
+    dead: tuple[bytes, ...] = ()
+
+    def where(self, now_ms: int) -> Where:
+        """Where it belongs at this time."""
+        if self.dead:
+            return "dlq"
+        return "delayed" if self.due_ms is not None and self.due_ms > now_ms else "stream"
+
+    def ttl_s(self, now_ms: int) -> int:
+        """How long the marks of a delayed job stay."""
+        return max(1, ((self.due_ms or now_ms) - now_ms) // 1000) + MARKER_SPARE_S
+
+
+def arrive(target: Keys, parcel: Parcel, *, now_ms: int) -> Call:
+    """Take a job in; answers 1, or 0 when it had arrived before."""
+    return script(
+        "arrive",
+        arrived=target.arrived_marker(parcel.job_id),
+        stream=target.stream,
+        delayed=target.delayed,
+        dlq=target.dlq,
+        marker=target.delayed_marker(parcel.job_id),
+        index=target.delayed_index(parcel.job_id),
+        keep_s=REMEMBER_S,
+        where=parcel.where(now_ms),
+        due_ms=parcel.due_ms or 0,
+        ttl_s=parcel.ttl_s(now_ms),
+        envelope=parcel.envelope,
+        name=parcel.name,
+        rest=parcel.dead,
+    )

@@ -1,0 +1,269 @@
+"""Builders for RSMQ queues: what its clients say to the server, and what an operator needs besides.
+
+They need nothing that servers differ in, so they are plain functions. Times come as arguments, read from the server's
+clock by whoever asks. `HGETALL` is never said: a queue's hash holds every body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from chasqui.server.call import Call
+from chasqui.server.scripts import script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from chasqui.server.call import Word
+    from chasqui.wire.keys import Keys
+    from chasqui.wire.rsmq_keys import RsmqKeys
+
+ATTRIBUTES = ("vt", "delay", "maxsize", "created", "modified", "totalsent", "totalrecv")
+SAMPLE = 1000
+"""Of how many hidden messages a look tells whether they were received."""
+
+
+def clock() -> Call:
+    """The server's time, in seconds and microseconds."""
+    return Call(("TIME",))
+
+
+def create(keys: RsmqKeys, *, vt_s: int, delay_s: int, maxsize: int, now_s: int) -> Call:
+    """Create a queue; answers 1, or 0 when there was one."""
+    return script(
+        "rsmq/create",
+        hash=keys.hash,
+        queues=keys.queues,
+        name=keys.queue,
+        vt=vt_s,
+        delay=delay_s,
+        maxsize=maxsize,
+        now_s=now_s,
+    )
+
+
+def drop(keys: RsmqKeys) -> Call:
+    """Drop a queue; answers keys removed, and whether it was listed."""
+    return script("rsmq/drop", hash=keys.hash, messages=keys.messages, queues=keys.queues, name=keys.queue)
+
+
+def names(queues: str) -> Call:
+    """The names of all queues of a namespace."""
+    return Call(("SMEMBERS", queues), keys=(queues,))
+
+
+def attributes(keys: RsmqKeys) -> Call:
+    """The fields of `ATTRIBUTES`, in this order."""
+    return Call(("HMGET", keys.hash, *ATTRIBUTES), keys=(keys.hash,))
+
+
+def set_attributes(keys: RsmqKeys, fields: Mapping[str, int]) -> Call:
+    """Write attributes; that there is a queue must have been seen."""
+    words = [word for pair in fields.items() for word in pair]
+    return Call(("HSET", keys.hash, *words), keys=(keys.hash,))
+
+
+def size(keys: RsmqKeys) -> Call:
+    """How many messages there are, hidden ones included."""
+    return Call(("ZCARD", keys.messages), keys=(keys.messages,))
+
+
+def count_from(keys: RsmqKeys, least_ms: int) -> Call:
+    """How many messages become visible at this time or later."""
+    return Call(("ZCOUNT", keys.messages, least_ms, "+inf"), keys=(keys.messages,))
+
+
+def send(
+    keys: RsmqKeys, message_id: str, score: Word, body: bytes, *, receives: Word = "", first_ms: Word = ""
+) -> Call:
+    """Send a message, or restore one with its counters; answers None when there is no queue."""
+    return script(
+        "rsmq/send",
+        messages=keys.messages,
+        hash=keys.hash,
+        id=message_id,
+        score=score,
+        body=body,
+        receives=receives,
+        first_ms=first_ms,
+    )
+
+
+def publish(channel: str, payload: Word) -> Call:
+    """Tell those who listen. What was done before stays done if this is refused."""
+    return Call(("PUBLISH", channel, payload), tolerant=True)
+
+
+def receive(keys: RsmqKeys, *, now_ms: int, until_ms: int) -> Call:
+    """Receive the first visible message and hide it."""
+    return script("rsmq/receive", messages=keys.messages, hash=keys.hash, now_ms=now_ms, until_ms=until_ms)
+
+
+def pop(keys: RsmqKeys, *, now_ms: int) -> Call:
+    """Receive and delete the first visible message."""
+    return script("rsmq/pop", messages=keys.messages, hash=keys.hash, now_ms=now_ms)
+
+
+def score(keys: RsmqKeys, message_id: str) -> Call:
+    """When a message becomes visible; None when there is no such message."""
+    return Call(("ZSCORE", keys.messages, message_id), keys=(keys.messages,))
+
+
+def set_score(keys: RsmqKeys, message_id: str, until_ms: int) -> Call:
+    """Change when a message becomes visible, if there is one."""
+    return Call(("ZADD", keys.messages, "XX", until_ms, message_id), keys=(keys.messages,))
+
+
+def fields(keys: RsmqKeys, message_id: str) -> Call:
+    """A message's body, receive count and first receive time."""
+    words = (message_id, f"{message_id}:rc", f"{message_id}:fr")
+    return Call(("HMGET", keys.hash, *words), keys=(keys.hash,))
+
+
+def delete(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
+    """Delete messages by id; answers for each whether it was there, and how many fields it had."""
+    return script("rsmq/delete", messages=keys.messages, hash=keys.hash, rest=message_ids)
+
+
+def page(
+    keys: RsmqKeys, *, least: Word = "-inf", last: str = "", count: int, preview: int | None = None
+) -> Call:
+    """Messages after one that was seen last; `preview` bytes of each body, or all of it."""
+    return script(
+        "rsmq/page",
+        messages=keys.messages,
+        hash=keys.hash,
+        least=least,
+        last=last,
+        count=count,
+        preview=-1 if preview is None else preview,
+    )
+
+
+def count(keys: RsmqKeys, *, now_ms: int, skip: int, count: int) -> Call:
+    """How many messages are hidden, and how many of the next so many were received."""
+    return script("rsmq/count", messages=keys.messages, hash=keys.hash, now_ms=now_ms, skip=skip, count=count)
+
+
+def purge(keys: RsmqKeys, seen: Iterable[Word]) -> Call:
+    """Delete messages that are still as they were seen: id, score, receives of each."""
+    return script("rsmq/purge", messages=keys.messages, hash=keys.hash, rest=list(seen))
+
+
+def move(keys: RsmqKeys, target: RsmqKeys, seen: Iterable[Word]) -> Call:
+    """Move messages that are still as they were seen: id, score, receives of each."""
+    return script(
+        "rsmq/move",
+        messages=keys.messages,
+        hash=keys.hash,
+        to_messages=target.messages,
+        to_hash=target.hash,
+        rest=list(seen),
+    )
+
+
+def reschedule(keys: RsmqKeys, seen: Iterable[Word]) -> Call:
+    """Give messages another score, if they have the one they were seen with: id, score, new score of each."""
+    return script("rsmq/reschedule", messages=keys.messages, rest=list(seen))
+
+
+def strays(keys: RsmqKeys, cursor: Word, *, count: int) -> Call:
+    """Fields that belong to no message, among the next so many; b"0" begins and ends it."""
+    return script(
+        "rsmq/strays",
+        hash=keys.hash,
+        messages=keys.messages,
+        parked=keys.parked,
+        cursor=cursor,
+        count=count,
+    )
+
+
+def drop_strays(keys: RsmqKeys, names: Sequence[str]) -> Call:
+    """Remove such fields."""
+    return script("rsmq/drop_strays", hash=keys.hash, messages=keys.messages, parked=keys.parked, rest=names)
+
+
+def drop_empty(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
+    """Remove messages that have no body."""
+    return script("rsmq/drop_empty", messages=keys.messages, hash=keys.hash, rest=message_ids)
+
+
+def set_field(keys: RsmqKeys, field: str, *, seen: Word, value: Word) -> Call:
+    """Put a field right, if it is still as it was seen."""
+    return script("rsmq/set_field", hash=keys.hash, field=field, seen=seen, value=value)
+
+
+def enlist(keys: RsmqKeys) -> Call:
+    """List a queue."""
+    return Call(("SADD", keys.queues, keys.queue), keys=(keys.queues,))
+
+
+def unlist(keys: RsmqKeys) -> Call:
+    """Take a name off the list, if there is no such queue."""
+    return script("rsmq/unlist", queues=keys.queues, hash=keys.hash, messages=keys.messages, name=keys.queue)
+
+
+def look(keys: RsmqKeys, *, sample: int = SAMPLE) -> Call:
+    """A whole queue at one moment; a `ServerError` instead when it is refused."""
+    call = script(
+        "rsmq/look",
+        messages=keys.messages,
+        hash=keys.hash,
+        queues=keys.queues,
+        parked=keys.parked,
+        name=keys.queue,
+        sample=sample,
+    )
+    return replace(call, tolerant=True)
+
+
+def forward(
+    keys: RsmqKeys,
+    target: Keys,
+    message_id: str,
+    *,
+    receives: Word,
+    ttl_s: int,
+    envelope: bytes,
+    name: bytes,
+    dead: Sequence[bytes] = (),
+) -> Call:
+    """Move a message to a queue of ours on the same server; answers where it is now, or why it stays."""
+    return script(
+        "rsmq/forward",
+        messages=keys.messages,
+        hash=keys.hash,
+        stream=target.stream,
+        delayed=target.delayed,
+        dlq=target.dlq,
+        marker=target.delayed_marker(message_id),
+        index=target.delayed_index(message_id),
+        id=message_id,
+        receives=receives,
+        ttl_s=ttl_s,
+        envelope=envelope,
+        name=name,
+        rest=dead,
+    )
+
+
+def park(keys: RsmqKeys, message_id: str) -> Call:
+    """Set a message aside for its way to another server."""
+    return script("rsmq/park", messages=keys.messages, hash=keys.hash, parked=keys.parked, id=message_id)
+
+
+def parked(keys: RsmqKeys, count: int) -> Call:
+    """Some of the messages that are on their way, with their scores."""
+    return Call(("ZRANGE", keys.parked, 0, count - 1, "WITHSCORES"), keys=(keys.parked,))
+
+
+def clean(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
+    """Forget messages that have arrived."""
+    return script("rsmq/clean", parked=keys.parked, hash=keys.hash, rest=message_ids)
+
+
+def unpark(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
+    """Give messages back to their queue."""
+    return script("rsmq/unpark", parked=keys.parked, messages=keys.messages, rest=message_ids)

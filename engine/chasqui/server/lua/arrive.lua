@@ -1,0 +1,23 @@
+-- Take in one job from another server, once: the marker says that it has arrived, however often it is sent.
+-- The job is written before the marker, and both in one step.
+-- KEYS: arrived stream delayed dlq marker index
+-- ARGV: keep_s where due_ms ttl_s envelope name dead...
+-- Returns: 1 taken in, 0 it had arrived before. `where` is "stream", "delayed" (due at `due_ms`) or "dlq" (with the fields `dead`).
+local arrived, stream, delayed, dlq, marker, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local keep_s, where, due_ms, ttl_s, envelope, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+
+if redis.call('EXISTS', arrived) == 1 then
+  return 0
+end
+if where == 'dlq' then
+  redis.call('XADD', dlq, '*', unpack(ARGV, 7))
+elseif where == 'delayed' then
+  local member = struct.pack('<I4', #name) .. name .. envelope
+  redis.call('ZADD', delayed, due_ms, member)
+  redis.call('SET', marker, '1', 'EX', ttl_s)
+  redis.call('SET', index, member, 'EX', ttl_s)
+else
+  redis.call('XADD', stream, '*', 'd', envelope, unpack(name ~= '' and {'n', name} or {}))
+end
+redis.call('SET', arrived, '1', 'EX', keep_s)
+return 1

@@ -1,0 +1,13 @@
+-- Let a pending job be the next one to be claimed.
+-- KEYS: pending
+-- ARGV: id
+-- Returns: 1 it is, 0 it is not pending.
+local pending = KEYS[1]
+local id = ARGV[1]
+
+if not redis.call('LPOS', pending, id) then
+  return 0
+end
+redis.call('LREM', pending, 0, id)
+redis.call('RPUSH', pending, id)
+return 1

@@ -1,0 +1,17 @@
+-- Set one job aside for its way to another server. Nobody claims it from then on, and its hash does not expire.
+-- KEYS: job list parked
+-- ARGV: id
+-- Returns: "parked", or "gone".
+local job, list, parked = KEYS[1], KEYS[2], KEYS[3]
+local id = ARGV[1]
+
+local already = redis.call('LPOS', parked, id)
+if not redis.call('LPOS', list, id) or redis.call('HLEN', job) == 0 then
+  return already and 'parked' or 'gone'
+end
+if not already then
+  redis.call('LPUSH', parked, id)
+end
+redis.call('PERSIST', job)
+redis.call('LREM', list, 0, id)
+return 'parked'

@@ -1,0 +1,16 @@
+-- Put a job whose worker is gone back on the pending list, if its claim is still the one that was found stale.
+-- KEYS: job processing pending
+-- ARGV: id token claimed now_ms
+-- Returns: 1 back on the list, 0 not the same any more. `token` and `claimed` are as they were seen, empty when missing.
+local job, processing, pending = KEYS[1], KEYS[2], KEYS[3]
+local id, token, claimed, now_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local found = redis.call('HMGET', job, 'claim_token', 'claimed_at_ms')
+local same = (found[1] or '') == token and (found[2] or '') == claimed
+if not same or not redis.call('LPOS', processing, id) then
+  return 0
+end
+redis.call('LPUSH', pending, id)
+redis.call('LREM', processing, 1, id)
+redis.call('HSET', job, 'status', 'pending', 'reclaimed_at_ms', now_ms, 'claim_token', '', 'claimed_at_ms', '0')
+return 1

@@ -1,0 +1,13 @@
+-- Delete messages by id, whatever their state: RSMQ knows no receipts.
+-- KEYS: messages hash
+-- ARGV: ids...
+-- Returns: for each id {1 when it was a message, fields removed}.
+local messages, hash = KEYS[1], KEYS[2]
+
+local told = {}
+redis.call('HLEN', hash)
+for i = 1, #ARGV do
+  local id = ARGV[i]
+  told[i] = {redis.call('ZREM', messages, id), redis.call('HDEL', hash, id, id .. ':rc', id .. ':fr')}
+end
+return told

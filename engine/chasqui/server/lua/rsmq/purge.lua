@@ -1,0 +1,19 @@
+-- Delete messages that are still as they were seen: one that was received, moved or rescheduled meanwhile stays.
+-- KEYS: messages hash
+-- ARGV: seen...
+-- Returns: for each message (id, score, receives) 1 deleted, 0 not the same any more.
+local messages, hash = KEYS[1], KEYS[2]
+
+local told = {}
+for i = 1, #ARGV, 3 do
+  local id, score, receives = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local same = redis.call('ZSCORE', messages, id) == score
+  if same and (redis.call('HGET', hash, id .. ':rc') or '') == receives then
+    redis.call('ZREM', messages, id)
+    redis.call('HDEL', hash, id, id .. ':rc', id .. ':fr')
+    told[#told + 1] = 1
+  else
+    told[#told + 1] = 0
+  end
+end
+return told

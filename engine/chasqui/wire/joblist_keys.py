@@ -1,0 +1,81 @@
+"""The keys and texts of the list job queue that Redis' guide describes. Nothing here connects.
+
+Nine languages share the layout and differ in how they write JSON; `docs/foreign.md` has it in full.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+
+LISTS = ("pending", "processing", "completed", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class JobListKeys:
+    """The keys of one queue. On a cluster they share a slot only under a name with a hash tag, such as `{jobs}`."""
+
+    queue: str = "jobs"
+
+    def _key(self, suffix: str) -> str:
+        return f"queue:{self.queue}:{suffix}"
+
+    @property
+    def pending(self) -> str:
+        """List: ids that wait; new ones at the head, the next to be claimed at the tail."""
+        return self._key("pending")
+
+    @property
+    def processing(self) -> str:
+        """List: ids that were claimed, the newest claim at the head."""
+        return self._key("processing")
+
+    @property
+    def completed(self) -> str:
+        """List: ids of the last successes, newest first."""
+        return self._key("completed")
+
+    @property
+    def failed(self) -> str:
+        """List: ids of the last jobs that failed for good, newest first."""
+        return self._key("failed")
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The four of them."""
+        return (self.pending, self.processing, self.completed, self.failed)
+
+    @property
+    def prefix(self) -> str:
+        """What the keys of all jobs begin with."""
+        return self._key("job:")
+
+    @property
+    def events(self) -> str:
+        """Channel: what became of a job, after it was completed or failed."""
+        return self._key("events")
+
+    @property
+    def parked(self) -> str:
+        """List of ours: ids on their way to another server."""
+        return self._key("mig")
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """Hashes in which the Ruby and PHP versions count what the others count in the process."""
+        return (self._key("stats"), f"demo:queue_stats:{self.queue}")
+
+    def job(self, job_id: str) -> str:
+        """Hash: everything about one job."""
+        return f"{self.prefix}{job_id}"
+
+
+def mint() -> str:
+    """A new job id or claim token: eight random bytes in hex."""
+    return secrets.token_hex(8)
+
+
+def compact_json(value: object) -> str:
+    """JSON as most of the nine languages write it: no spaces, and text as it is."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

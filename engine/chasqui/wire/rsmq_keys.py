@@ -1,0 +1,64 @@
+"""RSMQ's keys and message ids: where another system keeps what, and what its ids say. Nothing here connects.
+
+The layout is that of npm `rsmq` 0.12.4; `docs/foreign.md` has it in full.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import string
+from dataclasses import dataclass
+
+NAMESPACE = "rsmq"
+_DIGITS = string.digits + string.ascii_lowercase
+_LETTERS = string.ascii_letters + string.digits
+_STAMP, _RANDOM = 10, 22
+_STAMPED = re.compile(r"[0-9a-zA-Z]{10}")
+
+
+@dataclass(frozen=True, slots=True)
+class RsmqKeys:
+    """The keys of one queue. No client checks a namespace, so neither do we."""
+
+    queue: str
+    namespace: str = NAMESPACE
+
+    @property
+    def messages(self) -> str:
+        """Sorted set: message ids, scored by the time in ms at which each may be received."""
+        return f"{self.namespace}:{self.queue}"
+
+    @property
+    def hash(self) -> str:
+        """Hash: attributes, totals, and of every message its body, receive count and first receive time."""
+        return f"{self.messages}:Q"
+
+    @property
+    def queues(self) -> str:
+        """Set: the names of all queues of the namespace."""
+        return f"{self.namespace}:QUEUES"
+
+    @property
+    def channel(self) -> str:
+        """Channel: how many messages there are, after each send of a realtime client."""
+        return f"{self.namespace}:rt:{self.queue}"
+
+    @property
+    def parked(self) -> str:
+        """Sorted set of ours: messages on their way to another server. No queue's key, for names have no colon."""
+        return f"{self.messages}:mig"
+
+
+def mint(now_us: int) -> str:
+    """A new message id: the server's time in base 36, then 22 random letters."""
+    stamp = ""
+    while now_us:
+        now_us, digit = divmod(now_us, 36)
+        stamp = _DIGITS[digit] + stamp
+    return stamp.rjust(_STAMP, "0") + "".join(secrets.choice(_LETTERS) for _ in range(_RANDOM))
+
+
+def sent_us(message_id: str) -> int | None:
+    """When a message was sent, by its id; None for an id that tells no time."""
+    return int(message_id[:_STAMP], 36) if _STAMPED.match(message_id) else None
