@@ -56,7 +56,12 @@ def mint(now_us: int) -> str:
     while now_us:
         now_us, digit = divmod(now_us, 36)
         stamp = _DIGITS[digit] + stamp
-    return stamp.rjust(_STAMP, "0") + "".join(secrets.choice(_LETTERS) for _ in range(_RANDOM))
+    return stamp.rjust(_STAMP, "0") + random_letters(_RANDOM)
+
+
+def random_letters(count: int) -> str:
+    """Letters that nobody can guess; the other clients' can be guessed."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(count))
 
 
 def sent_us(message_id: str) -> int | None:

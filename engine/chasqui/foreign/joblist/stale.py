@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from chasqui.foreign.joblist.values import DEFAULTS, Held
 from chasqui.foreign.stored import number, text
 from chasqui.server.commands import joblist_calls as calls
-from chasqui.server.commands import rsmq_calls, time_ms
+from chasqui.server.commands import time_ms
+from chasqui.server.commands.foreign_calls import clock, publish
 
 if TYPE_CHECKING:
     from chasqui.foreign.joblist.values import Options
@@ -89,7 +90,7 @@ def judge(
     keys: JobListKeys, *, visibility_ms: int, now_ms: int | None = None, rule: Rule = by_the_guide
 ) -> Flow[tuple[list[Judged], int]]:
     """Every id in the processing list, newest claim first, and the time it was judged by: the server's, unless given."""
-    [now, length] = yield [rsmq_calls.clock(), calls.length(keys.processing)]
+    [now, length] = yield [clock(), calls.length(keys.processing)]
     at_ms = time_ms(now) if now_ms is None else now_ms
     found: list[Judged] = []
     for start in range(0, length, PAGE):
@@ -144,7 +145,7 @@ def reclaim(
     ]
     lost = {held.id for held, done in zip(stale, told[: len(stale)], strict=True) if not done}
     events = [
-        calls.publish(keys, options.write_json({"id": job_id, "status": "failed"}))
+        publish(keys.events, options.write_json({"id": job_id, "status": "failed"}))
         for job_id in plan.failed
         if job_id not in lost
     ]

@@ -13,6 +13,7 @@ from chasqui.foreign.joblist import stale, work
 from chasqui.foreign.joblist.values import DEFAULTS, LIVE
 from chasqui.foreign.stored import integer, text
 from chasqui.server.commands import joblist_calls as calls
+from chasqui.server.commands.foreign_calls import publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +197,7 @@ def _held(keys: JobListKeys, job_id: str) -> Flow[tuple[str, int] | None]:
 
 def _tell(keys: JobListKeys, ids: Sequence[str], status: str, options: Options) -> Flow[None]:
     events: list[Call] = [
-        calls.publish(keys, options.write_json({"id": job_id, "status": status})) for job_id in ids
+        publish(keys.events, options.write_json({"id": job_id, "status": status})) for job_id in ids
     ]
     if events:
         yield events

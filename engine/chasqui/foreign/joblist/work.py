@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chasqui.foreign.joblist.values import DEFAULTS, Claim, Depths, Job, flat_fields, read_json
 from chasqui.foreign.stored import integer, text
 from chasqui.server.commands import joblist_calls as calls
+from chasqui.server.commands.foreign_calls import publish
 from chasqui.wire.joblist_keys import LISTS, mint
 
 if TYPE_CHECKING:
@@ -179,4 +180,4 @@ def _written(value: Any, options: Options) -> bytes:
 
 
 def _event(keys: JobListKeys, job_id: str, status: str, options: Options) -> Any:
-    return calls.publish(keys, options.write_json({"id": job_id, "status": status}))
+    return publish(keys.events, options.write_json({"id": job_id, "status": status}))

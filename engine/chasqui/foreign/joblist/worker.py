@@ -20,7 +20,8 @@ from chasqui.foreign.joblist import stale, work
 from chasqui.foreign.joblist.values import DEFAULTS
 from chasqui.loops import Loop, Turn
 from chasqui.server.commands import joblist_calls as calls
-from chasqui.server.commands import rsmq_calls, time_ms
+from chasqui.server.commands import time_ms
+from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -234,7 +235,7 @@ class _Claims:
 
 
 def _server_time() -> Flow[Any]:
-    [now] = yield [rsmq_calls.clock()]
+    [now] = yield [clock()]
     return now
 
 

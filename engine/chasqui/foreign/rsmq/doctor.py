@@ -14,6 +14,7 @@ from chasqui.foreign.rsmq import rules, survey
 from chasqui.foreign.stored import number, text
 from chasqui.server.commands import rsmq_calls as calls
 from chasqui.server.commands import time_ms
+from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,7 +92,7 @@ def repair(
     wanted = [finding for finding in findings if finding.ailment in only & REPAIRABLE]
     if not wanted:
         return 0
-    [now] = yield [calls.clock()]
+    [now] = yield [clock()]
     told = yield [_cure(keys, finding, time_ms(now)) for finding in wanted]
     if any(finding.ailment is Ailment.GHOST for finding in wanted):
         yield [calls.enlist(keys)]

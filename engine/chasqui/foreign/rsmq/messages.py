@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from chasqui.foreign.rsmq import rules
 from chasqui.foreign.rsmq.values import Attributes, Message
 from chasqui.server.commands import rsmq_calls as calls
+from chasqui.server.commands.foreign_calls import clock, publish
 from chasqui.wire import rsmq_keys
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def send_many(keys: RsmqKeys, drafts: Sequence[Draft], *, realtime: bool = False
     if None in told:
         raise rules.QueueNotFound
     if realtime:
-        yield [calls.publish(keys.channel, size) for added, size in told if added]
+        yield [publish(keys.channel, size) for added, size in told if added]
     return ids
 
 
@@ -135,7 +136,7 @@ def delete_many(keys: RsmqKeys, message_ids: Sequence[str]) -> Flow[list[bool]]:
 
 
 def _open(keys: RsmqKeys) -> Flow[_Opened]:
-    fields, now = yield [calls.attributes(keys), calls.clock()]
+    fields, now = yield [calls.attributes(keys), clock()]
     if None in fields[:3]:
         raise rules.QueueNotFound
     return _Opened(Attributes.of(fields), int(now[0]) * 1_000_000 + int(now[1]))

@@ -9,6 +9,7 @@ from chasqui.foreign.rsmq.values import Attributes, QueueStats
 from chasqui.foreign.stored import text
 from chasqui.server.commands import rsmq_calls as calls
 from chasqui.server.commands import time_ms
+from chasqui.server.commands.foreign_calls import clock
 from chasqui.wire.rsmq_keys import NAMESPACE, RsmqKeys
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def create(
         "delay_s": rules.seconds("delay", delay_s),
         "maxsize": rules.maxsize(maxsize),
     }
-    [now] = yield [calls.clock()]
+    [now] = yield [clock()]
     [created] = yield [calls.create(keys, **wanted, now_s=int(now[0]))]
     if not created:
         raise rules.QueueExists
@@ -53,7 +54,7 @@ def names(namespace: str = NAMESPACE) -> Flow[list[str]]:
 
 def stats(keys: RsmqKeys) -> Flow[QueueStats]:
     """A queue's attributes and how many messages it has. Missing attributes: `QueueNotFound`, as npm rsmq has it."""
-    now, fields, messages = yield [calls.clock(), calls.attributes(keys), calls.size(keys)]
+    now, fields, messages = yield [clock(), calls.attributes(keys), calls.size(keys)]
     if None in fields[:3]:
         raise rules.QueueNotFound
     now_ms = time_ms(now)
@@ -77,7 +78,7 @@ def set_attributes(
         fields["maxsize"] = rules.maxsize(maxsize)
     if not fields:
         raise rules.NoAttributeSupplied
-    now, found = yield [calls.clock(), calls.attributes(keys)]
+    now, found = yield [clock(), calls.attributes(keys)]
     if None in found[:3]:
         raise rules.QueueNotFound
     yield [calls.set_attributes(keys, {"modified": int(now[0]), **fields})]

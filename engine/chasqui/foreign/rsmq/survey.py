@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chasqui.foreign.rsmq.values import Counts, Message
 from chasqui.server.commands import rsmq_calls as calls
 from chasqui.server.commands import time_ms
+from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
     import re
@@ -79,7 +80,7 @@ def page(
     """The next messages in the order they become visible, with so many bytes of each body, or all of them."""
     least, last = (after.score, after.id) if after else ("-inf", "")
     now, rows = yield [
-        calls.clock(),
+        clock(),
         calls.page(keys, least=least, last=last, count=count, preview=preview),
     ]
     found = tuple(map(Message.of_row, rows))
@@ -118,7 +119,7 @@ def show(keys: RsmqKeys, message_id: str) -> Flow[Message | None]:
 
 def counts(keys: RsmqKeys) -> Flow[Counts]:
     """Messages by state, by the server's clock in ms. Hidden ones are looked at, some thousand at a time."""
-    [now] = yield [calls.clock()]
+    [now] = yield [clock()]
     now_ms = time_ms(now)
     looked = in_flight = 0
     while True:

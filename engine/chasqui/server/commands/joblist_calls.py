@@ -259,11 +259,6 @@ def exists(name: str) -> Call:
     return Call(("EXISTS", name), keys=(name,))
 
 
-def publish(keys: JobListKeys, payload: str) -> Call:
-    """Tell those who listen. What was done before stays done if this is refused."""
-    return Call(("PUBLISH", keys.events, payload), keys=(keys.events,), tolerant=True)
-
-
 def look(keys: JobListKeys, *, sample: int = SAMPLE) -> Call:
     """A whole queue at one moment; a `ServerError` instead when it is refused."""
     call = script(
@@ -313,3 +308,8 @@ def park(keys: JobListKeys, source: str, job_id: str) -> Call:
 def clean(keys: JobListKeys, job_id: str) -> Call:
     """Forget a job that has arrived."""
     return script("joblist/clean", job=keys.job(job_id), parked=keys.parked, id=job_id)
+
+
+def unpark(keys: JobListKeys, home: str, job_id: str) -> Call:
+    """Return a job that was set aside to a list: parking it, the other way round."""
+    return script("joblist/park", job=keys.job(job_id), list=keys.parked, parked=home, id=job_id)

@@ -164,9 +164,10 @@ class Looks:
         call = script("find_ghosts", stream=keys.stream, group=group, after=first, count=count)
         return replace(call, tolerant=True)
 
-    def keys_page(self, cursor: bytes, kind: str, *, count: int) -> Call:
+    def keys_page(self, cursor: bytes, kind: str, *, count: int, match: str = "*") -> Call:
         """Some of the server's keys of one type, and where to go on; b"0" begins and ends it."""
-        return Call(("SCAN", cursor, "COUNT", count, "TYPE", kind))
+        pattern = () if match == "*" else ("MATCH", match)
+        return Call(("SCAN", cursor, *pattern, "COUNT", count, "TYPE", kind))
 
     def keys_count(self) -> Call:
         """How many keys there are on this node."""

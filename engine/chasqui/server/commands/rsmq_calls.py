@@ -24,12 +24,7 @@ SAMPLE = 1000
 """Of how many hidden messages a look tells whether they were received."""
 
 
-def clock() -> Call:
-    """The server's time, in seconds and microseconds."""
-    return Call(("TIME",))
-
-
-def create(keys: RsmqKeys, *, vt_s: int, delay_s: int, maxsize: int, now_s: int) -> Call:
+def create(keys: RsmqKeys, *, vt_s: Word, delay_s: Word, maxsize: int, now_s: int) -> Call:
     """Create a queue; answers 1, or 0 when there was one."""
     return script(
         "rsmq/create",
@@ -58,7 +53,7 @@ def attributes(keys: RsmqKeys) -> Call:
     return Call(("HMGET", keys.hash, *ATTRIBUTES), keys=(keys.hash,))
 
 
-def set_attributes(keys: RsmqKeys, fields: Mapping[str, int]) -> Call:
+def set_attributes(keys: RsmqKeys, fields: Mapping[str, Word]) -> Call:
     """Write attributes; that there is a queue must have been seen."""
     words = [word for pair in fields.items() for word in pair]
     return Call(("HSET", keys.hash, *words), keys=(keys.hash,))
@@ -88,11 +83,6 @@ def send(
         receives=receives,
         first_ms=first_ms,
     )
-
-
-def publish(channel: str, payload: Word) -> Call:
-    """Tell those who listen. What was done before stays done if this is refused."""
-    return Call(("PUBLISH", channel, payload), tolerant=True)
 
 
 def receive(keys: RsmqKeys, *, now_ms: int, until_ms: int) -> Call:

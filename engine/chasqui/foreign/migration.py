@@ -1,0 +1,213 @@
+"""Moving a queue of another system to one of ours, while producers and consumers of both go on.
+
+On one server each message goes in one step, so a mover may be killed at any moment and started again. To another
+server, or a cluster, it goes in three: set aside at the source, taken in once at the target, forgotten at the source;
+a mover that is started again first finishes what it finds set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from chasqui.clock import SystemClock
+from chasqui.foreign.crossings import Census, Crossed, Source
+from chasqui.foreign.joblist.crossing import JobListSource
+from chasqui.foreign.parcels import Terms
+from chasqui.foreign.rsmq.crossing import RsmqSource
+from chasqui.server.commands import time_ms
+from chasqui.server.commands.arrivals import arrive
+from chasqui.server.commands.foreign_calls import clock
+from chasqui.wire.rsmq_keys import RsmqKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.clock import Clock
+    from chasqui.foreign.crossings import Cursor
+    from chasqui.server.call import Flow
+    from chasqui.server.commands.arrivals import Parcel
+    from chasqui.server.link import Link
+    from chasqui.wire.joblist_keys import JobListKeys
+    from chasqui.wire.keys import Keys
+
+MOVED = ("stream", "delayed", "dlq")
+POLL_S = 0.5
+
+
+@dataclass(slots=True)
+class Report:
+    """How a migration stands, or stood in the end.
+
+    before, after: what the source held. counts: what came of messages, by where they went or why not. failures: by id,
+    why a message cannot be a job; those stay. passes: how often the source was gone through.
+    """
+
+    kind: str
+    source: str
+    target: str
+    dry_run: bool
+    before: Census = field(default_factory=Census)
+    after: Census = field(default_factory=Census)
+    counts: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    passes: int = 0
+
+    @property
+    def moved(self) -> int:
+        """How many messages are jobs of ours now."""
+        return sum(self.counts.get(where, 0) for where in MOVED)
+
+    def add(self, crossed: Crossed) -> None:
+        """After one more page. What stays is counted anew in each pass."""
+        for what, many in crossed.counts.items():
+            self.counts[what] = self.counts.get(what, 0) + many
+        self.failures |= crossed.failures
+
+
+Progress: TypeAlias = Callable[[Report], None]
+KeepOn: TypeAlias = Callable[[Report], bool]
+
+
+def once(_: Report) -> bool:
+    """Go through the source once."""
+    return False
+
+
+class Migration:
+    """A way from one queue to another. Without a `target_link` both are on the same server.
+
+    visibility_ms: for a list queue, after how long a claim is stale; without it nothing that is claimed is touched.
+    """
+
+    def __init__(
+        self,
+        source_link: Link,
+        source: RsmqKeys | JobListKeys,
+        target: Keys,
+        *,
+        target_link: Link | None = None,
+        terms: Terms | None = None,
+        visibility_ms: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        terms = terms or Terms()
+        self._link = source_link
+        self._source: Source = (
+            RsmqSource(source, terms)
+            if isinstance(source, RsmqKeys)
+            else JobListSource(source, terms, visibility_ms=visibility_ms)
+        )
+        self._target = target
+        # the keys of two systems never share a slot, so within a cluster it is as far as to another server
+        self._far = target_link or (source_link if source_link.address.kind == "cluster" else None)
+        self._clock = clock or SystemClock()
+
+    def run(
+        self,
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        keep_on: KeepOn = once,
+        poll_s: float = POLL_S,
+    ) -> Report:
+        """Move everything that may be moved. After each pass `keep_on` is asked whether to go through again, for what
+        was held, was sent meanwhile or will be; after a pass that moved nothing it waits a little first.
+        """
+        source = self._source
+        report = Report(source.kind, source.keys.queue, self._target.queue, dry_run)
+        report.before = report.after = self._link.run(source.census())
+        while not dry_run:
+            moved = report.moved
+            report.counts = {what: many for what, many in report.counts.items() if what != "held"}
+            self._pass(report, progress)
+            report.passes += 1
+            report.after = self._link.run(source.census())
+            if not keep_on(report):
+                break
+            if report.moved == moved:
+                self._clock.pause(poll_s)
+        return report
+
+    def _pass(self, report: Report, progress: Progress | None) -> None:
+        """Go through the source from its beginning to its end."""
+        if self._far:
+            self._ship(self._far, report, progress)
+        cursor: Cursor = None
+        while True:
+            if self._far:
+                crossed, cursor = self._link.run(self._source.park(cursor))
+                report.add(crossed)
+                self._ship(self._far, report, progress)
+            else:
+                crossed, cursor = self._link.run(self._source.forward(self._target, cursor))
+                report.add(crossed)
+                _tell(report, progress)
+            if cursor is None:
+                return
+
+    def _ship(self, far: Link, report: Report, progress: Progress | None) -> None:
+        """Take everything that is set aside to the target, and forget it here only then."""
+        while True:
+            load = self._link.run(self._source.parked())
+            if load.parcels:
+                report.add(far.run(_taken_in(self._target, load.parcels)))
+            arrived = [*(parcel.job_id for parcel in load.parcels), *load.done]
+            if arrived:
+                self._link.run(self._source.clean(arrived))
+            report.failures |= load.failures
+            _tell(report, progress)
+            if not arrived:
+                return
+
+
+def migrate(
+    source_link: Link,
+    source: RsmqKeys | JobListKeys,
+    target: Keys,
+    *,
+    target_link: Link | None = None,
+    terms: Terms | None = None,
+    visibility_ms: int | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    keep_on: KeepOn = once,
+    clock: Clock | None = None,
+) -> Report:
+    """Move a queue; see `Migration`."""
+    way = Migration(
+        source_link,
+        source,
+        target,
+        target_link=target_link,
+        terms=terms,
+        visibility_ms=visibility_ms,
+        clock=clock,
+    )
+    return way.run(dry_run=dry_run, progress=progress, keep_on=keep_on)
+
+
+def give_back(link: Link, source: RsmqKeys | JobListKeys) -> int:
+    """Return what a mover that will not come again has set aside to its queue; answers how many.
+
+    Only what has not arrived: run the migration once more if in doubt, for what has would then come twice.
+    """
+    way = RsmqSource(source, Terms()) if isinstance(source, RsmqKeys) else JobListSource(source, Terms())
+    return link.run(way.give_back())
+
+
+def _taken_in(target: Keys, parcels: Sequence[Parcel]) -> Flow[Crossed]:
+    """One round trip to ask the time and one for all of them; what had arrived before is counted apart."""
+    [now] = yield [clock()]
+    now_ms = time_ms(now)
+    told = yield [arrive(target, parcel, now_ms=now_ms) for parcel in parcels]
+    crossed = Crossed()
+    for parcel, is_new in zip(parcels, told, strict=True):
+        crossed.count(parcel.where(now_ms) if is_new else "arrived before")
+    return crossed
+
+
+def _tell(report: Report, progress: Progress | None) -> None:
+    if progress:
+        progress(report)

@@ -1,0 +1,146 @@
+"""Flows that carry RSMQ messages to a queue of ours, page by page: on the same server, or by way of the parking set.
+
+The mover is one more consumer: it takes a message exactly when RSMQ would hand it out, or when it is delayed and was
+never received. What somebody holds stays until it is deleted or visible again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chasqui.foreign import parcels
+from chasqui.foreign.crossings import Census, Crossed, Load
+from chasqui.foreign.parcels import NotAJob
+from chasqui.foreign.rsmq import survey
+from chasqui.foreign.rsmq.values import Message
+from chasqui.server.commands import rsmq_calls as calls
+from chasqui.server.commands import scored, time_ms
+from chasqui.server.commands.foreign_calls import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.foreign.crossings import Cursor
+    from chasqui.foreign.parcels import Terms
+    from chasqui.server.call import Flow
+    from chasqui.server.commands.arrivals import Parcel
+    from chasqui.wire.keys import Keys
+    from chasqui.wire.rsmq_keys import RsmqKeys
+
+PAGE = 100
+
+
+class RsmqSource:
+    """An RSMQ queue as something to move away from."""
+
+    kind = "rsmq"
+
+    def __init__(self, keys: RsmqKeys, terms: Terms) -> None:
+        self.keys = keys
+        self._terms = terms
+
+    def census(self) -> Flow[Census]:
+        """How many messages could go now, and how many are held."""
+        counts = yield from survey.counts(self.keys)
+        [(_, _, _, fields, _, parked)] = yield [calls.look(self.keys)]
+        sent, received = (int(field or 0) for field in fields[5:7]) if fields else (0, 0)
+        return Census(
+            ready=counts.ready,
+            delayed=counts.delayed,
+            held=counts.in_flight,
+            parked=parked,
+            sent=sent,
+            received=received,
+        )
+
+    def forward(self, target: Keys, cursor: Cursor) -> Flow[tuple[Crossed, Cursor]]:
+        """Move the next page to a queue on the same server, each message in one step."""
+        page = yield from survey.page(self.keys, after=cursor, count=PAGE)
+        ready, crossed = self._packed(page.messages, page.now_ms, hidden_too=False)
+        told = (
+            (
+                yield [
+                    calls.forward(
+                        self.keys,
+                        target,
+                        parcel.job_id,
+                        receives=message.receives_seen,
+                        ttl_s=parcel.ttl_s(page.now_ms),
+                        envelope=parcel.envelope,
+                        name=parcel.name,
+                        dead=parcel.dead,
+                    )
+                    for message, parcel in ready
+                ]
+            )
+            if ready
+            else []
+        )
+        for answer in told:
+            crossed.count(answer.decode())
+        return crossed, page.after
+
+    def park(self, cursor: Cursor) -> Flow[tuple[Crossed, Cursor]]:
+        """Set the next page aside for another server."""
+        page = yield from survey.page(self.keys, after=cursor, count=PAGE, preview=0)
+        ready, crossed = [], Crossed()
+        for message in page.messages:
+            if message.size is None:
+                crossed.fail(message.id, "it has no body")
+            elif not parcels.can_be_an_id(message.id):
+                crossed.fail(message.id, "its id is no text")
+            elif message.state(page.now_ms) == "in-flight":
+                crossed.count("held")
+            else:
+                ready.append(message.id)
+        told = (yield [calls.park(self.keys, message_id) for message_id in ready]) if ready else []
+        for answer in told:
+            if answer != b"parked":
+                crossed.count(answer.decode())
+        return crossed, page.after
+
+    def parked(self) -> Flow[Load]:
+        """Some of what is set aside. What lost its body meanwhile was deleted by whoever held it: it is done."""
+        now, rows = yield [clock(), calls.parked(self.keys, PAGE)]
+        members = scored(rows)
+        ids = [member.decode("utf-8", "surrogateescape") for member, _ in members]
+        fields = (yield [calls.fields(self.keys, message_id) for message_id in ids]) if ids else []
+        messages = [
+            Message.of_row([member, str(score).encode(), receives, first, body and len(body), body])
+            for (member, score), (body, receives, first) in zip(members, fields, strict=True)
+        ]
+        done = [message.id for message in messages if message.body is None]
+        ready, crossed = self._packed(
+            [message for message in messages if message.body is not None], time_ms(now), hidden_too=True
+        )
+        return Load([parcel for _, parcel in ready], done, crossed.failures, len(ids))
+
+    def clean(self, job_ids: Sequence[str]) -> Flow[None]:
+        """Forget what has arrived."""
+        yield [calls.clean(self.keys, job_ids)]
+
+    def give_back(self) -> Flow[int]:
+        """Return what is set aside to the queue."""
+        back = 0
+        while True:
+            [rows] = yield [calls.parked(self.keys, PAGE)]
+            ids = [member.decode("utf-8", "surrogateescape") for member, _ in scored(rows)]
+            if not ids:
+                return back
+            [some] = yield [calls.unpark(self.keys, ids)]
+            back += some
+
+    def _packed(
+        self, messages: Sequence[Message], now_ms: int, *, hidden_too: bool
+    ) -> tuple[list[tuple[Message, Parcel]], Crossed]:
+        ready: list[tuple[Message, Parcel]] = []
+        crossed = Crossed()
+        for message in messages:
+            if not hidden_too and message.state(now_ms) == "in-flight":
+                crossed.count("held")
+                continue
+            try:
+                ready.append((message, parcels.of_message(message, self._terms, now_ms)))
+            except NotAJob as fault:
+                crossed.fail(message.id, str(fault))
+        return ready, crossed

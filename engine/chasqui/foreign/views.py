@@ -1,0 +1,177 @@
+"""Snapshots of any mix of queues, ours and others', in one round trip per node, without one byte of a message.
+
+A `ForeignSnapshot` has the fields of our `Snapshot` that a table shows, by the same names, and None where that system
+has no such idea; what only it has comes after them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from chasqui import snapshot
+from chasqui.errors import ServerError
+from chasqui.foreign.joblist import stale
+from chasqui.foreign.joblist.values import Held
+from chasqui.foreign.rsmq.values import Attributes
+from chasqui.foreign.stored import integer, text
+from chasqui.server.commands import joblist_calls, rsmq_calls
+from chasqui.server.commands.values import whole_ms
+from chasqui.snapshot import Snapshot, Unseen, WrongKey
+from chasqui.wire.joblist_keys import JobListKeys
+from chasqui.wire.keys import Keys
+from chasqui.wire.rsmq_keys import RsmqKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.server.call import Call, Flow, Reply
+    from chasqui.server.commands import Commands
+
+Place: TypeAlias = Keys | RsmqKeys | JobListKeys
+"""A queue of any kind, by its keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSnapshot:
+    """A queue of another system at `server_time_ms`.
+
+    stream_depth: everything that is not over: RSMQ's messages, a list's pending and processing jobs. dlq_depth: a
+    list's failed jobs. pending and delayed_depth: None when RSMQ hides more messages than a look goes through; hidden
+    is both. stale: claims older than the visibility that was given.
+    """
+
+    queue: str
+    kind: Literal["rsmq", "joblist"]
+    server_time_ms: int
+    stream_depth: int
+    waiting: int
+    pending: int | None
+    oldest_waiting_ms: int
+    longest_idle_ms: int | None
+    dlq_depth: int | None = None
+    delayed_depth: int | None = None
+    delayed_due: int | None = None
+    oldest_delayed_lag_ms: int | None = None
+    next_delayed_ms: int | None = None
+    consumers: int | None = None
+    repeatable_count: int | None = None
+    repeatable_overdue: int | None = None
+    next_repeat_ms: int | None = None
+    events_depth: int | None = None
+    promoter_lock: None = None
+    scheduler_lock: None = None
+    namespace: str | None = None
+    hidden: int | None = None
+    completed: int | None = None
+    stale: int | None = None
+    parked: int = 0
+    listed: bool | None = None
+    attributes: Attributes | None = None
+    wrong: tuple[WrongKey, ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything of this queue at all, be it a name on a list."""
+        depths = self.stream_depth or self.completed or self.dlq_depth or self.parked
+        return bool(depths or self.attributes or self.listed or self.wrong)
+
+    def or_raise(self) -> ForeignSnapshot:
+        """The snapshot itself; see `Unseen`."""
+        return self
+
+
+Seen: TypeAlias = Snapshot | ForeignSnapshot | Unseen
+
+
+def many(
+    commands: Commands, places: Sequence[Place], *, visibility_ms: int | None = None
+) -> Flow[list[Seen]]:
+    """Any number of queues of any kinds, in one round trip per node, in the order asked.
+
+    visibility_ms: how old a list queue's claim may become; only its workers know, so without it nothing is stale.
+    """
+    if not places:
+        return []
+    replies = yield [_look(commands, place) for place in places]
+    return [_seen(place, reply, visibility_ms) for place, reply in zip(places, replies, strict=True)]
+
+
+def _look(commands: Commands, place: Place) -> Call:
+    match place:
+        case Keys():
+            return commands.look(place)
+        case RsmqKeys():
+            return rsmq_calls.look(place)
+        case JobListKeys():
+            return joblist_calls.look(place)
+
+
+def _seen(place: Place, reply: Reply, visibility_ms: int | None) -> Seen:
+    if isinstance(place, Keys):
+        return snapshot.seen(place, reply)
+    if isinstance(reply, ServerError):
+        return Unseen(place.queue, reply)
+    if isinstance(place, RsmqKeys):
+        return _rsmq(place, reply)
+    return _joblist(place, reply, visibility_ms)
+
+
+def _rsmq(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
+    now_ms, types, (messages, hidden, in_flight, looked, first), fields, listed, parked = reply
+    told = looked >= hidden
+    oldest_ms = now_ms if first is None else whole_ms(first)
+    known = any(field is not None for field in fields)
+    return ForeignSnapshot(
+        queue=keys.queue,
+        kind="rsmq",
+        namespace=keys.namespace,
+        server_time_ms=now_ms,
+        stream_depth=messages,
+        waiting=messages - hidden,
+        pending=in_flight if told else None,
+        delayed_depth=hidden - in_flight if told else None,
+        hidden=hidden,
+        oldest_waiting_ms=max(0, now_ms - oldest_ms),
+        longest_idle_ms=None,
+        parked=parked,
+        listed=bool(listed),
+        attributes=Attributes.of(fields) if known else None,
+        wrong=_wrong(
+            (keys.messages, keys.hash, keys.queues, keys.parked), types, ("zset", "hash", "set", "zset")
+        ),
+    )
+
+
+def _joblist(keys: JobListKeys, reply: Reply, visibility_ms: int | None) -> ForeignSnapshot:
+    now_ms, types, (pending, processing, completed, failed, parked), oldest, rows = reply
+    held = [Held.of(text(job_id), fields) for job_id, *fields in rows]
+    claims = [claimed for one in held if (claimed := integer(one.claimed or None))]
+    enqueued = integer(oldest)
+    return ForeignSnapshot(
+        queue=keys.queue,
+        kind="joblist",
+        server_time_ms=now_ms,
+        stream_depth=pending + processing,
+        waiting=pending,
+        pending=processing,
+        dlq_depth=failed,
+        completed=completed,
+        oldest_waiting_ms=0 if enqueued is None else max(0, now_ms - enqueued),
+        longest_idle_ms=max(0, now_ms - min(claims)) if claims else 0,
+        stale=None if visibility_ms is None else _stale(held, now_ms, visibility_ms),
+        parked=parked,
+        wrong=_wrong((*keys.lists, keys.parked), types, ("list",) * 5),
+    )
+
+
+def _stale(held: Sequence[Held], now_ms: int, visibility_ms: int) -> int:
+    return sum(stale.by_the_guide(one, now_ms, visibility_ms) == "stale" for one in held)
+
+
+def _wrong(names: Sequence[str], types: Sequence[Any], expected: Sequence[str]) -> tuple[WrongKey, ...]:
+    return tuple(
+        WrongKey(name, found.decode(), wanted)
+        for name, found, wanted in zip(names, types, expected, strict=True)
+        if found.decode() not in {wanted, "none"}
+    )

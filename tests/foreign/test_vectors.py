@@ -1,0 +1,118 @@
+"""Every step that real clients took, taken by us: the same answers and the same database after each, on every server.
+
+The clock and the random source are pinned, as they were for the recorded clients; so nothing is left to substitute.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from chasqui.wire import rsmq_keys
+from tests.foreign.clients import Guide, NodeRsmq, PyRsmq, RsmqCtl, ToldError
+from tests.foreign.stage import Stage, meant, same_state, stage_of
+from tests.golden import foreign
+from tests.server_binaries import KINDS
+
+Record = Callable[[str, object], None]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def stage(request: pytest.FixtureRequest, servers: Any) -> Iterator[Stage]:
+    servers.get(request.param)  # says what to do when there is none
+    with stage_of(request.param) as ready:
+        yield ready
+
+
+@pytest.mark.parametrize("layout", ["rsmq", "jobqueue"])
+def test_every_step_ends_as_it_did_for_the_real_client(
+    stage: Stage, layout: str, monkeypatch: pytest.MonkeyPatch, record_property: Record
+) -> None:
+    steps, faults = 0, []
+    for vector in foreign.vectors(layout):
+        stage.empty()
+        troupe: dict[str, Any] = {}
+        for number, step in enumerate(vector["steps"]):
+            steps += 1
+            fault = _taken(stage, vector, step, troupe, monkeypatch)
+            if fault:
+                faults.append(f"{vector['id']} step {number + 1} ({step['call']}): {fault}")
+                break
+    record_property(f"vectors {layout} steps on {stage.server.kind}", steps)
+    assert steps > 100
+    assert not faults, f"{len(faults)} vectors:\n" + "\n".join(faults[:20])
+
+
+def _taken(
+    stage: Stage,
+    vector: dict[str, Any],
+    step: dict[str, Any],
+    troupe: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> str | None:
+    """Take one step; answers what was not as it should be."""
+    stage.now_us = step.get("now_us")
+    _pin_chance(step, monkeypatch)
+    told = _played(stage, vector, step, troupe)
+    wanted: dict[str, Any] = {
+        word: step[word] for word in ("result", "error", "exit", "stdout", "stderr") if word in step
+    }
+    if not _alike(told, wanted):
+        return f"answered {json.dumps(told, default=str)[:300]}, theirs {json.dumps(wanted)[:300]}"
+    published = stage.heard()
+    if published != step.get("published", []):
+        return f"published {published}, theirs {step.get('published')}"
+    return same_state(stage.state(), step["state"])
+
+
+def _alike(told: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Error texts of a script name its digest: there the gist counts."""
+    if "error" in told and "error" in wanted:
+        ours, theirs = told["error"], wanted["error"]
+        return bool(ours["name"] == theirs["name"] and ours["message"] in theirs["message"])
+    return told == wanted
+
+
+def _played(
+    stage: Stage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]
+) -> dict[str, Any]:
+    if step["client"] == "redis":
+        return {"result": _as_told(stage.say(*step["call"]))}
+    if step["client"] == "rsmqctl":
+        return RsmqCtl(stage).call(step["call"])
+    client = _client(stage, vector, step, troupe)
+    args = {name: meant(value) for name, value in step.get("args", {}).items()}
+    try:
+        return {"result": client.call(step["call"], args)}
+    except ToldError as error:
+        return {"error": {"name": error.name, "message": str(error)}}
+
+
+def _client(stage: Stage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]) -> Any:
+    name = step["client"]
+    if name.startswith("guide"):
+        guide = troupe.setdefault(name, Guide.of(stage, name, vector["queue"], vector["options"]))
+        guide.now_ms = step["now_ms"]
+        return guide
+    namespace = step.get("ns", "rsmq")
+    if name == "node-rsmq":
+        return NodeRsmq(stage, namespace, realtime=step.get("realtime", False))
+    return PyRsmq(stage, namespace, raw=name.endswith("-raw"), old="0.4.5" in name)
+
+
+def _pin_chance(step: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give our random source what the recorded client's gave."""
+    result = step.get("result", step.get("stdout", "").strip())
+    if isinstance(result, dict):
+        result = result.get("claim_token", "")
+    if isinstance(result, str) and len(result) == 32:
+        monkeypatch.setattr(rsmq_keys, "random_letters", lambda count: result[-count:])
+    elif isinstance(result, str) and len(result) == 16:
+        monkeypatch.setattr("chasqui.wire.joblist_keys.secrets.token_hex", lambda count: result)
+
+
+def _as_told(reply: Any) -> Any:
+    return reply.decode() if isinstance(reply, bytes) else reply
