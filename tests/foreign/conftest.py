@@ -1,0 +1,77 @@
+"""Other systems' queues on every kind of server: names of their own for each test, and plain commands for scenes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pytest
+
+from chasqui.server.call import Flow
+from chasqui.server.link import Link
+from chasqui.wire.joblist_keys import JobListKeys
+from chasqui.wire.keys import Keys
+from chasqui.wire.rsmq_keys import RsmqKeys
+from tests.links import say
+from tests.servers import Server
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Desk:
+    link: Link
+    name: str
+
+    @property
+    def rsmq(self) -> RsmqKeys:
+        return RsmqKeys("orders", self.name)
+
+    @property
+    def jobs(self) -> JobListKeys:
+        return JobListKeys(self.name)
+
+    @property
+    def ours(self) -> Keys:
+        return Keys(self.name)
+
+    def run(self, flow: Flow[T]) -> T:
+        return self.link.run(flow)
+
+    def say(self, *words: Any) -> Any:
+        return self.link.run(say(*words))
+
+    def now_ms(self) -> int:
+        seconds, micros = self.say("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def dump(self, *keys: str) -> dict[str, Any]:
+        """Everything under these keys, by key."""
+        reads = {
+            b"zset": ("ZRANGE", 0, -1, "WITHSCORES"),
+            b"list": ("LRANGE", 0, -1),
+            b"stream": ("XRANGE", "-", "+"),
+        }
+        told: dict[str, Any] = {}
+        for key in keys:
+            kind = self.say("TYPE", key)
+            if kind == b"none":
+                continue
+            if kind in reads:
+                command, *rest = reads[kind]
+                told[key] = self.say(command, key, *rest)
+            elif kind == b"hash":
+                flat = self.say("HGETALL", key)
+                told[key] = dict(zip(flat[::2], flat[1::2], strict=True))
+            else:
+                told[key] = sorted(self.say("SMEMBERS", key)) if kind == b"set" else self.say("GET", key)
+            if self.say("PTTL", key) >= 0:
+                told[f"{key} expires"] = True
+        return told
+
+
+@pytest.fixture
+def desk(server: Server, queue: str) -> Iterator[Desk]:
+    with Link.open(server.url) as link:
+        yield Desk(link, queue)
