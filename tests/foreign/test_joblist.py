@@ -184,7 +184,9 @@ def test_a_job_that_kills_its_workers_is_given_up(desk: Desk, keys: JobListKeys)
 def test_a_worker_that_has_just_moved_a_job_is_given_time_to_sign(desk: Desk, keys: JobListKeys) -> None:
     [job_id] = added(desk, "waited long", ago_ms=3_600_000)
     desk.say("LMOVE", keys.pending, keys.processing, "RIGHT", "LEFT")
-    assert desk.run(joblist.reclaim(keys, dry_run=True)).moved == (job_id,), "the guide's rule takes it at once"
+    assert desk.run(joblist.reclaim(keys, dry_run=True)).moved == (job_id,), (
+        "the guide's rule takes it at once"
+    )
     now_ms = desk.now_ms()
     patient = desk.run(joblist.reclaim(keys, rule=joblist.patient({}), options=QUICK))
     assert (patient.moved, patient.unsigned) == ((), (job_id,))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from chasqui.errors import ArgumentError, ServerError, WrongType
+from chasqui.errors import ArgumentError, WrongType
 from chasqui.foreign import rsmq
 from chasqui.foreign.rsmq import Draft, Filter, Message, survey, tending
 from chasqui.server.commands import rsmq_calls
@@ -136,7 +137,9 @@ def test_messages_are_released_and_held(desk: Desk, three: dict[str, str]) -> No
     assert {message.visible_at_ms for message in desk.run(rsmq.peek(desk.rsmq, 9))} == {until_ms}
 
 
-def test_pages_meet_every_message_also_when_all_have_one_score(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_meet_every_message_also_when_all_have_one_score(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.run(rsmq.create(desk.rsmq))
     sent = desk.run(rsmq.send_many(desk.rsmq, [Draft(str(n), delay_ms=HOUR_MS) for n in range(950)]))
     monkeypatch.setattr(survey, "COUNTED", 100)
@@ -212,7 +215,7 @@ def test_a_full_hash_is_never_asked_for_all_its_fields(desk: Desk, three: dict[s
         rsmq.receive(desk.rsmq),
         rsmq.purge(desk.rsmq, Filter(held=True)),
     ):
-        desk.run(flow)  # type: ignore[arg-type]
+        desk.run(flow)
     assert _calls_of(desk, "hgetall") == before
 
 
@@ -228,10 +231,16 @@ def test_round_trips(desk: Desk, three: dict[str, str]) -> None:
         desk.run(flow)
         return desk.link.round_trips - before
 
-    for flow in (rsmq.peek(desk.rsmq, 9), rsmq.show(desk.rsmq, three["ready"]), rsmq.delete(desk.rsmq, "x" * 32)):
+    for flow in (
+        rsmq.peek(desk.rsmq, 9),
+        rsmq.show(desk.rsmq, three["ready"]),
+        rsmq.delete(desk.rsmq, "x" * 32),
+    ):
         trips_before = desk.link.round_trips
-        desk.run(flow)  # type: ignore[arg-type]
-        assert desk.link.round_trips - trips_before <= 2  # the second for a script the server had not seen yet
+        desk.run(flow)
+        assert (
+            desk.link.round_trips - trips_before <= 2
+        )  # the second for a script the server had not seen yet
     assert trips(rsmq.peek(desk.rsmq, 9)) == 1
     assert trips(rsmq.show(desk.rsmq, three["ready"])) == 1
     assert trips(rsmq.stats(desk.rsmq)) == 2
@@ -260,10 +269,8 @@ def test_a_key_of_another_type_is_an_error_that_changes_nothing(
         rsmq_calls.park(desk.rsmq, seen.id),
     ]
     for call in calls:
-        try:
+        with suppress(WrongType):
             desk.run(batch(call))
-        except ServerError as error:
-            assert isinstance(error, WrongType) or error.code == "ERR"
         assert desk.dump(*names) == before, call.script
     [finding] = desk.run(rsmq.examine(desk.rsmq))
     assert finding.ailment is rsmq.Ailment.WRONG_TYPE

@@ -138,8 +138,8 @@ def test_queues_of_all_kinds_are_found(desk: Desk, name: str) -> None:
     desk.say("SADD", listed.queues, listed.queue, phantom.queue)
     desk.say("HSET", f"{desk.name}:not a queue:Q", "some", "thing")
     lists = [JobListKeys(f"{desk.name}{name}{n}") for n in range(4)]
-    for keys, key in zip(lists, ("pending", "processing", "completed", "failed"), strict=True):
-        desk.say("LPUSH", getattr(keys, key), "x")
+    for jobs, key in zip(lists, ("pending", "processing", "completed", "failed"), strict=True):
+        desk.say("LPUSH", getattr(jobs, key), "x")
     with Link.open(desk.link.address, read_only=True) as viewer:
         found = foreign.discover(viewer)
         ours = [keys for keys in found.rsmq if keys.namespace.startswith(desk.name)]
@@ -175,7 +175,7 @@ async def test_in_a_cluster_it_is_one_round_trip_per_node() -> None:
                 assert await link.run(rsmq.receive(keys, vt_ms=0))
             for jobs in lists:
                 await link.run(joblist.enqueue(jobs, "x", now_ms=1))
-            places = [*ours, *lists, *theirs, untagged]
+            places: list[Any] = [*ours, *lists, *theirs, untagged]
             await link.run(foreign.snapshots(commands, places))
             before = link.round_trips
             seen = await link.run(foreign.snapshots(commands, places))

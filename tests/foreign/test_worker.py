@@ -28,7 +28,7 @@ QUICK = Options(visibility_ms=300, max_attempts=2)
 async def working(desk: Desk, handler: Any, **options: Any) -> AsyncIterator[JobListWorker]:
     stop = asyncio.Event()
     async with AsyncLink.open(desk.link.address) as link:
-        words = {"options": QUICK, "block_ms": 100} | options
+        words: dict[str, Any] = {"options": QUICK, "block_ms": 100} | options
         worker = JobListWorker(link, desk.jobs, handler, **words)
         run = asyncio.ensure_future(worker.run(stop))
         try:
@@ -125,7 +125,10 @@ async def test_many_jobs_on_several_workers_run_once_each(desk: Desk) -> None:
         runs[claim.id] += 1
 
     job_ids = add(desk, *range(100))
-    async with working(desk, handler, concurrency=4) as worker, working(desk, handler, concurrency=4) as other:
+    async with (
+        working(desk, handler, concurrency=4) as worker,
+        working(desk, handler, concurrency=4) as other,
+    ):
         await eventually(lambda: worker.total("completed") + other.total("completed") == 100)
     assert runs == dict.fromkeys(job_ids, 1)
     depths = desk.run(joblist.depths(desk.jobs))

@@ -10,6 +10,7 @@ import pytest
 from chasqui.errors import ServerError, WrongType
 from chasqui.server import scripts
 from chasqui.server.commands import After, Commands, Fire, Letter, Needle, Span
+from chasqui.server.commands.arrivals import Parcel, arrive
 from chasqui.server.features import Features
 from chasqui.server.link import Link
 from tests.live.bench import GROUP, Bench
@@ -171,6 +172,10 @@ def find_ghosts(b: Bench) -> Call:
     return replace(b.commands.find_ghosts(b.keys, GROUP, count=10), tolerant=False)
 
 
+def arrived(b: Bench) -> Call:
+    return arrive(b.keys, Parcel("job", b"x", b"mail", due_ms=1000), now_ms=2000)
+
+
 def look(b: Bench) -> Call:
     b.deliver(b"x")
     return b.commands.look(b.keys)
@@ -226,6 +231,7 @@ CASES = {
     "add_all": Case(add_all, ("stream",)),
     "add_once": Case(add_once, ("stream",)),
     "add_unique": Case(add_unique, ("stream",)),
+    "arrive": Case(arrived, ("stream",)),
     "bury": Case(bury, ("stream", "dlq")),
     "cancel_delayed": Case(cancel_delayed, ("delayed",)),
     "cut_delayed": Case(cut_delayed, ("delayed",)),
@@ -269,7 +275,7 @@ WRONG = [(name, key) for name, case in CASES.items() for key in case.depends_on]
 
 
 def test_every_script_has_a_case() -> None:
-    assert sorted(CASES) == scripts.names()
+    assert sorted(CASES) == [name for name in scripts.names() if not name.startswith(scripts.FOREIGN)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -333,6 +339,7 @@ def test_a_spec_of_another_type_leaves_everything_where_it_was(
 DRAINS = ["ack_delete", "bury", "park_retry", "promote", "settle_mine", "take_lease"]
 GROWS = [
     "add_all",
+    "arrive",
     "schedule_all",
     "add_once",
     "add_unique",

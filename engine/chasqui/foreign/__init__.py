@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chasqui.foreign.migration import migrate as migrate
     from chasqui.foreign.parcels import Terms as Terms
     from chasqui.foreign.views import ForeignSnapshot as ForeignSnapshot
-    from chasqui.foreign.views import many as snapshots
+    from chasqui.foreign.views import snapshots as snapshots
     from chasqui.wire.joblist_keys import JobListKeys as JobListKeys
     from chasqui.wire.rsmq_keys import RsmqKeys as RsmqKeys
 
@@ -36,7 +36,7 @@ _HOMES = {
     "discover_async": "chasqui.foreign.discovery",
     "give_back": "chasqui.foreign.migration",
     "migrate": "chasqui.foreign.migration",
-    "snapshots": "chasqui.foreign.views:many",
+    "snapshots": "chasqui.foreign.views",
 }
 
 
@@ -45,8 +45,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"chasqui.foreign.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _HOMES[name].partition(":")
-    return getattr(import_module(module), attribute or name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

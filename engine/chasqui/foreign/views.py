@@ -84,7 +84,7 @@ class ForeignSnapshot:
 Seen: TypeAlias = Snapshot | ForeignSnapshot | Unseen
 
 
-def many(
+def snapshots(
     commands: Commands, places: Sequence[Place], *, visibility_ms: int | None = None
 ) -> Flow[list[Seen]]:
     """Any number of queues of any kinds, in one round trip per node, in the order asked.

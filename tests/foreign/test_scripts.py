@@ -1,0 +1,194 @@
+"""What every script for other systems' layouts promises: twice is once, unless that system means otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chasqui.foreign import joblist, rsmq
+from chasqui.server import scripts
+from chasqui.server.call import Call
+from chasqui.server.commands import joblist_calls, rsmq_calls
+from chasqui.wire.joblist_keys import JobListKeys
+from chasqui.wire.rsmq_keys import RsmqKeys
+from tests.foreign.conftest import Desk
+from tests.links import batch
+
+ANEW = {"rsmq/receive", "rsmq/pop", "joblist/claim", "joblist/complete"}
+"""Receiving, popping and claiming take the next one; and the guide's complete succeeds again, by its token."""
+ID = "gqll7vywlc0000000000000000000000"
+OTHER_ID = "gqll7vywlc1111111111111111111111"
+
+
+def _queue(desk: Desk, *, receives: int = 0) -> RsmqKeys:
+    desk.run(rsmq.create(desk.rsmq))
+    desk.run(rsmq.send_many(desk.rsmq, [rsmq.Draft("x", id=ID)]))
+    for _ in range(receives):
+        desk.run(rsmq.receive(desk.rsmq, vt_ms=0))
+    return desk.rsmq
+
+
+def _seen(desk: Desk, keys: RsmqKeys) -> tuple[str, str, str]:
+    [message] = desk.run(rsmq.peek(keys, 1))
+    return message.seen
+
+
+def _other(desk: Desk) -> RsmqKeys:
+    other = RsmqKeys("other", desk.name)
+    desk.run(rsmq.create(other))
+    return other
+
+
+def _rescored(desk: Desk) -> Call:
+    message_id, score, _ = _seen(desk, _queue(desk))
+    return rsmq_calls.reschedule(desk.rsmq, [message_id, score, 5])
+
+
+def _stray(desk: Desk) -> Call:
+    desk.say("HSET", _queue(desk).hash, f"{OTHER_ID}:rc", 1)
+    return rsmq_calls.drop_strays(desk.rsmq, [f"{OTHER_ID}:rc"])
+
+
+def _empty(desk: Desk) -> Call:
+    desk.say("ZADD", _queue(desk).messages, 1, OTHER_ID)
+    return rsmq_calls.drop_empty(desk.rsmq, [OTHER_ID])
+
+
+def _phantom(desk: Desk) -> Call:
+    desk.say("SADD", desk.rsmq.queues, desk.rsmq.queue)
+    return rsmq_calls.unlist(desk.rsmq)
+
+
+def _parked(desk: Desk) -> RsmqKeys:
+    keys = _queue(desk)
+    desk.run(batch(rsmq_calls.park(keys, ID)))
+    return keys
+
+
+def _jobs(desk: Desk, *, claims: int = 0, ends: bool = False) -> JobListKeys:
+    now_ms = desk.now_ms()
+    desk.run(joblist.enqueue(desk.jobs, "x", now_ms=now_ms, job_id=ID))
+    for _ in range(claims):
+        desk.run(batch(joblist_calls.take(desk.jobs, block_ms=100)))
+        desk.run(batch(joblist_calls.claim(desk.jobs, ID, "token", now_ms=now_ms)))
+    if ends:
+        desk.run(joblist.fail(desk.jobs, ID, "token", "x", attempts=9, now_ms=now_ms))
+    return desk.jobs
+
+
+def _moved(desk: Desk) -> Call:
+    keys, other = _jobs(desk), JobListKeys(f"{desk.name}-other")
+    return joblist_calls.move(keys, other, (keys.pending, other.pending), ID, keep=True)
+
+
+def _twice(desk: Desk) -> Call:
+    desk.say("LPUSH", _jobs(desk).pending, ID)
+    return joblist_calls.keep_once(desk.jobs.pending, ID)
+
+
+def _lost(desk: Desk) -> Call:
+    desk.say("DEL", _jobs(desk).pending)
+    return joblist_calls.adopt(desk.jobs, ID)
+
+
+def _orphan(desk: Desk) -> Call:
+    desk.say("DEL", _jobs(desk).job(ID))
+    return joblist_calls.drop_orphan(desk.jobs, desk.jobs.pending, ID)
+
+
+def _bumped(desk: Desk) -> Call:
+    desk.run(joblist.enqueue(desk.jobs, "first", now_ms=1))
+    return joblist_calls.bump(_jobs(desk), ID)
+
+
+def _on_its_way(desk: Desk) -> JobListKeys:
+    keys = _jobs(desk)
+    desk.run(batch(joblist_calls.park(keys, keys.pending, ID)))
+    return keys
+
+
+def _claim(desk: Desk) -> Call:
+    desk.run(batch(joblist_calls.take(_jobs(desk), block_ms=100)))
+    return joblist_calls.claim(desk.jobs, ID, "token", now_ms=5)
+
+
+def _token(desk: Desk) -> dict[str, Any]:
+    keys = _jobs(desk, claims=1)
+    [[claimed]] = desk.run(batch(joblist_calls.some_fields(keys, ID, ["claimed_at_ms"])))
+    return {"token": "token", "claimed": claimed.decode()}
+
+
+END = {"now_ms": 5, "ttl_s": 300, "history": 50}
+
+CASES: dict[str, Callable[[Desk], Call]] = {
+    "rsmq/create": lambda d: rsmq_calls.create(d.rsmq, vt_s=1, delay_s=2, maxsize=3, now_s=4),
+    "rsmq/drop": lambda d: rsmq_calls.drop(_queue(d)),
+    "rsmq/send": lambda d: rsmq_calls.send(_queue(d), OTHER_ID, 5, b"x", receives=1, first_ms=2),
+    "rsmq/receive": lambda d: rsmq_calls.receive(_queue(d), now_ms=d.now_ms(), until_ms=9),
+    "rsmq/pop": lambda d: rsmq_calls.pop(_queue(d), now_ms=d.now_ms()),
+    "rsmq/delete": lambda d: rsmq_calls.delete(_queue(d, receives=1), [ID]),
+    "rsmq/page": lambda d: rsmq_calls.page(_queue(d), count=5),
+    "rsmq/count": lambda d: rsmq_calls.count(_queue(d), now_ms=1, skip=0, count=5),
+    "rsmq/purge": lambda d: rsmq_calls.purge(_queue(d, receives=1), _seen(d, d.rsmq)),
+    "rsmq/move": lambda d: rsmq_calls.move(_queue(d, receives=2), _other(d), _seen(d, d.rsmq)),
+    "rsmq/reschedule": _rescored,
+    "rsmq/strays": lambda d: rsmq_calls.strays(_queue(d), b"0", count=5),
+    "rsmq/drop_strays": _stray,
+    "rsmq/drop_empty": _empty,
+    "rsmq/set_field": lambda d: rsmq_calls.set_field(_queue(d), "vt", seen="30", value=7),
+    "rsmq/unlist": _phantom,
+    "rsmq/look": lambda d: rsmq_calls.look(_queue(d)),
+    "rsmq/forward": lambda d: rsmq_calls.forward(
+        _queue(d), d.ours, ID, receives="", ttl_s=5, envelope=b"x", name=b""
+    ),
+    "rsmq/park": lambda d: rsmq_calls.park(_queue(d), ID),
+    "rsmq/clean": lambda d: rsmq_calls.clean(_parked(d), [ID]),
+    "rsmq/unpark": lambda d: rsmq_calls.unpark(_parked(d), [ID]),
+    "joblist/enqueue": lambda d: joblist_calls.enqueue(d.jobs, ID, "1", now_ms=5),
+    "joblist/claim": _claim,
+    "joblist/complete": lambda d: joblist_calls.complete(_jobs(d, claims=1), ID, "token", "1", **END),
+    "joblist/fail": lambda d: joblist_calls.fail(_jobs(d, claims=1), ID, "token", "x", retry=True, **END),
+    "joblist/reclaim": lambda d: joblist_calls.reclaim(d.jobs, ID, **_token(d), now_ms=9),
+    "joblist/give_up": lambda d: joblist_calls.give_up(d.jobs, ID, **_token(d), error="x", **END),
+    "joblist/renew": lambda d: joblist_calls.renew(_jobs(d, claims=1), ID, "token", now_ms=9),
+    "joblist/retry": lambda d: joblist_calls.retry(
+        _jobs(d, claims=1, ends=True), d.jobs.failed, ID, at_once=False, reset=True
+    ),
+    "joblist/bump": _bumped,
+    "joblist/discard": lambda d: joblist_calls.discard(_jobs(d), d.jobs.pending, ID),
+    "joblist/drop_orphan": _orphan,
+    "joblist/keep_once": _twice,
+    "joblist/adopt": _lost,
+    "joblist/set_status": lambda d: joblist_calls.set_status(_jobs(d), d.jobs.pending, ID, "odd", keep=True),
+    "joblist/move": _moved,
+    "joblist/look": lambda d: joblist_calls.look(_jobs(d, claims=1)),
+    "joblist/forward": lambda d: joblist_calls.forward(
+        _jobs(d), d.jobs.pending, d.ours, ID, attempts="0", envelope=b"x", name=b""
+    ),
+    "joblist/park": lambda d: joblist_calls.park(_jobs(d), d.jobs.pending, ID),
+    "joblist/clean": lambda d: joblist_calls.clean(_on_its_way(d), ID),
+}
+
+
+def test_every_script_has_a_case() -> None:
+    assert sorted(CASES) == [name for name in scripts.names() if name.startswith(scripts.FOREIGN)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_running_a_script_twice_is_running_it_once(desk: Desk, name: str) -> None:
+    call = CASES[name](desk)
+    assert call.script == name
+    before = everything(desk)
+    desk.run(batch(call))
+    once = everything(desk)
+    desk.run(batch(call))
+    assert (once != before) is not scripts.read_only(name), f"{name} did nothing, so this proves nothing"
+    if name not in ANEW:
+        assert everything(desk) == once
+
+
+def everything(desk: Desk) -> dict[str, object]:
+    found = sorted(key.decode() for key in desk.say("KEYS", f"*{desk.name}*"))
+    return desk.dump(*found)
