@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop faults soak scale lint format servers docs bench clean
+.PHONY: help demo test interop faults soak scale migration lint format servers docs bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ soak: $(READY) servers ## 200,000 jobs, workers killed all the time, every id ac
 
 scale: $(READY) servers ## 100,000 dead letters: grouped, replayed under writers, killed midway, undone; what it costs.
 	$(BIN)/python -m pytest tests/scale -s
+
+migration: $(READY) servers ## Move 12,000 RSMQ messages and list jobs, in use, with the mover killed all the time.
+	CHASQUI_MIGRATION_MESSAGES=12000 $(BIN)/python -m pytest tests/foreign/test_migration_live.py -s
 
 lint: $(READY) ## Check style, types, and that imports point downwards.
 	$(BIN)/ruff check .

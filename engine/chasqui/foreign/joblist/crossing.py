@@ -108,11 +108,11 @@ class JobListSource:
         yield [calls.clean(self.keys, job_id) for job_id in job_ids]
 
     def give_back(self) -> Flow[int]:
-        """Return what is set aside to its list."""
+        """Return what is set aside to its list, behind what waits there."""
         back = 0
         while True:
             [ids] = yield [calls.slice_of(self.keys.parked, -PAGE, -1)]
-            jobs = yield from self._jobs([text(job_id) for job_id in ids])
+            jobs = yield from self._jobs([text(job_id) for job_id in reversed(ids)])
             if not jobs:
                 return back
             told = yield [calls.unpark(self.keys, self._home(job), job.id) for job in jobs]

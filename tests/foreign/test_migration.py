@@ -1,0 +1,367 @@
+"""Moving queues to ours: what survives, what is not touched, and a mover that dies after any round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pytest
+
+from chasqui import foreign
+from chasqui.foreign import JobListKeys, Report, RsmqKeys, Terms, joblist, rsmq
+from chasqui.foreign.rsmq import Draft
+from chasqui.server.call import Flow
+from chasqui.server.link import Link
+from chasqui.sync_queue import SyncQueue
+from chasqui.wire import dead_entry, delayed_member, envelope, stream_entry
+from chasqui.wire.keys import Keys
+from chasqui.wire.rsmq_keys import mint
+from tests.clusters import cluster
+from tests.foreign.conftest import Desk
+from tests.links import say
+from tests.servers import spawn
+
+T = TypeVar("T")
+HOUR_MS = 3_600_000
+TEXT, BYTES = '{"to": "ada", "é": 1.50}', b"\xff\x00\xfe"
+
+
+@dataclass(slots=True)
+class Road:
+    """A source, and where its messages go: the same server, or another one."""
+
+    desk: Desk
+    target: Link
+    far: bool
+
+    @property
+    def ours(self) -> Keys:
+        return self.desk.ours
+
+    def go(self, source: Any, **named: Any) -> Report:
+        far = self.target if self.far else None
+        return foreign.migrate(self.desk.link, source, self.ours, target_link=far, **named)
+
+    def stream(self) -> list[envelope.Envelope]:
+        rows = self.target.run(say("XRANGE", self.ours.stream, "-", "+", keys=(self.ours.stream,)))
+        entries = [stream_entry.decode(fields) for _, fields in rows]
+        return [envelope.decode(entry.d or b"") for entry in entries]
+
+    def delayed(self) -> dict[str, tuple[int, delayed_member.DelayedMember]]:
+        words = ("ZRANGE", self.ours.delayed, 0, -1, "WITHSCORES")
+        rows = self.target.run(say(*words, keys=(self.ours.delayed,)))
+        pairs = zip(rows[::2], rows[1::2], strict=True)
+        found = [(delayed_member.decode(member), int(score)) for member, score in pairs]
+        return {member.envelope.id: (score, member) for member, score in found}
+
+    def dead(self) -> list[dead_entry.DeadEntry]:
+        rows = self.target.run(say("XRANGE", self.ours.dlq, "-", "+", keys=(self.ours.dlq,)))
+        return [dead_entry.decode(fields) for _, fields in rows]
+
+    def arrived(self) -> list[str]:
+        """The ids of everything that is ours now."""
+        dead = [envelope.decode(letter.d).id for letter in self.dead()]
+        return sorted([job.id for job in self.stream()] + [*self.delayed()] + dead)
+
+
+@pytest.fixture(params=["the same server", "another server"])
+def road(request: pytest.FixtureRequest, desk: Desk) -> Iterator[Road]:
+    if request.param == "the same server":
+        yield Road(desk, desk.link, far=False)
+        return
+    with spawn("valkey-9.1") as other, Link.open(other.url) as link:
+        yield Road(desk, link, far=True)
+
+
+def test_everything_of_a_message_survives(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    old = mint((desk.now_ms() - HOUR_MS) * 1000 + 7)
+    drafts = [Draft(TEXT, id=old), Draft(BYTES), Draft(""), Draft("later", delay_ms=HOUR_MS)]
+    ids = desk.run(rsmq.send_many(keys, drafts))
+    for _ in range(2):
+        desk.run(rsmq.receive(keys, vt_ms=0))
+    due = desk.run(rsmq.show(keys, ids[3]))
+    report = road.go(keys)
+    assert report.counts == {"stream": 3, "delayed": 1}
+    jobs = {job.id: job for job in road.stream()}
+    assert jobs.keys() == set(ids[:3])
+    assert [jobs[one].payload.data() for one in ids[:3]] == [TEXT, BYTES, ""]
+    assert jobs[old].created_at_ms == (int(old[:10], 36)) // 1000
+    assert sum(job.attempt for job in jobs.values()) == 2
+    score, member = road.delayed()[ids[3]]
+    assert due is not None
+    assert (score, member.prefix, member.envelope.payload.data()) == (due.visible_at_ms, "u32le", "later")
+    assert (report.after.ready, report.after.delayed, report.after.parked) == (0, 0, 0)
+    left = desk.say("HKEYS", keys.hash)
+    assert not [name for name in left if any(name.startswith(one.encode()) for one in ids)]
+    assert desk.say("EXISTS", keys.messages, keys.parked) == 0
+
+
+def test_a_delayed_message_can_be_cancelled_as_a_job(road: Road) -> None:
+    road.desk.run(rsmq.create(road.desk.rsmq))
+    later = road.desk.run(rsmq.send(road.desk.rsmq, "later", delay_ms=HOUR_MS))
+    road.go(road.desk.rsmq)
+    with SyncQueue(road.ours.queue, link=road.target) as queue:
+        assert queue.cancel_delayed(later)
+    assert road.delayed() == {}
+
+
+def test_what_a_consumer_holds_is_not_taken_from_it(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    held, free = desk.run(rsmq.send_many(keys, [Draft("held"), Draft("free")]))
+    received = desk.run(rsmq.receive(keys, vt_ms=HOUR_MS))
+    assert received is not None
+    report = road.go(keys)
+    assert (report.counts, report.after.held) == ({"stream": 1, "held": 1}, 1)
+    assert [job.id for job in road.stream()] == [free if received.id == held else held]
+    desk.run(rsmq.release(keys))
+    assert road.go(keys).counts == {"stream": 1}
+    assert sorted(job.id for job in road.stream()) == sorted([held, free])
+    assert {job.id: job.attempt for job in road.stream()}[received.id] == 1
+
+
+def test_a_dry_run_tells_and_touches_nothing(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    desk.run(rsmq.send_many(keys, [Draft("x"), Draft("x"), Draft("x", delay_ms=HOUR_MS)]))
+    desk.run(rsmq.receive(keys, vt_ms=HOUR_MS))
+    before = desk.dump(keys.messages, keys.hash, keys.queues)
+    report = road.go(keys, dry_run=True)
+    assert report.dry_run
+    assert (report.before.ready, report.before.delayed, report.before.held) == (1, 1, 1)
+    assert (report.before.sent, report.before.received, report.moved) == (3, 1, 0)
+    assert desk.dump(keys.messages, keys.hash, keys.queues) == before
+    assert road.arrived() == []
+
+
+def test_it_tells_how_it_gets_on_and_goes_on_while_asked(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    desk.run(rsmq.send_many(keys, [Draft(str(n)) for n in range(350)]))
+    moved: list[int] = []
+    late: list[str] = []
+
+    def keep_on(report: Report) -> bool:
+        if not late:
+            late.append(desk.run(rsmq.send(keys, "late")))
+        return report.passes < 3
+
+    report = road.go(keys, progress=lambda told: moved.append(told.moved), keep_on=keep_on)
+    assert moved == sorted(moved)
+    assert len(set(moved)) >= 4
+    assert (report.moved, report.passes) == (351, 3)
+    assert late[0] in road.arrived()
+
+
+def test_the_order_of_a_queue_survives(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    start = desk.now_ms() * 1000 - 900
+    ids = [mint(start + n) for n in range(250)]
+    desk.run(rsmq.send_many(keys, [Draft(str(n), id=one) for n, one in enumerate(ids)]))
+    road.go(keys)
+    assert [job.payload.data() for job in road.stream()] == [str(n) for n in range(250)]
+
+
+@pytest.mark.parametrize(
+    ("over_limit", "attempt", "where"), [("keep", 5, "stream"), ("clamp", 2, "stream"), ("reset", 0, "stream"), ("dlq", 5, "dlq")]
+)  # fmt: skip
+def test_messages_that_were_received_too_often(road: Road, over_limit: Any, attempt: int, where: str) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    sent = desk.run(rsmq.send(keys, "x"))
+    for _ in range(5):
+        desk.run(rsmq.receive(keys, vt_ms=0))
+    report = road.go(keys, terms=Terms(name="mail", max_attempts=3, over_limit=over_limit))
+    assert report.counts == {where: 1}
+    if where == "dlq":
+        [letter] = road.dead()
+        assert (letter.reason, letter.name, letter.source_id) == ("retries_exhausted", "mail", sent)
+        assert letter.detail == "received 5 times, and 3 are allowed"
+        assert envelope.decode(letter.d).attempt == attempt
+    else:
+        assert [job.attempt for job in road.stream()] == [attempt]
+
+
+@pytest.mark.parametrize(
+    ("form", "data"), [("auto", '{"a": 1}'), ("bytes", b'{"a": 1}'), ("json", {"a": 1}), (None, '{"a": 1}')]
+)
+def test_bodies_become_what_was_asked_for(road: Road, form: Any, data: Any) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    desk.run(rsmq.send(keys, '{"a": 1}'))
+    road.go(keys, terms=Terms(body=form))
+    assert [job.payload.data() for job in road.stream()] == [data]
+
+
+def test_damaged_messages_stay_and_are_told(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    desk.say("ZADD", keys.messages, 1, "empty" + "0" * 27, 2, b"\xff odd id")
+    desk.say("HSET", keys.hash, b"\xff odd id", "x")
+    fine = desk.run(rsmq.send(keys, "fine"))
+    report = road.go(keys)
+    assert [job.id for job in road.stream()] == [fine]
+    assert len(report.failures) == 2
+    assert report.failures["empty" + "0" * 27] == "it has no body"
+    assert report.after.ready == 2
+    assert desk.say("EXISTS", keys.parked) == 0
+
+
+def test_the_ghost_of_a_dropped_queue_is_moved_too(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    ghost = mint(desk.now_ms() * 1000)
+    desk.say("ZADD", keys.messages, 5, ghost)
+    desk.say("HSET", keys.hash, ghost, "late")
+    assert road.go(keys).counts == {"stream": 1}
+    assert road.arrived() == [ghost]
+
+
+def test_a_list_queue_moves_with_its_failed_jobs_as_dead_letters(road: Road) -> None:
+    desk, keys = road.desk, road.desk.jobs
+    then = desk.now_ms() - HOUR_MS
+    payloads = [{"n": 1}, "text", [1, 2.5, None], 2**70]
+    ids = [desk.run(joblist.enqueue(keys, payload, now_ms=then)) for payload in payloads]
+    odd = desk.run(joblist.enqueue(keys, b"no json \xff", now_ms=then))
+    bad = desk.run(joblist.enqueue(keys, "bad", now_ms=then))
+    desk.run(joblist.bump(keys, [bad]))
+    claim = desk.run(joblist.claim(keys, block_ms=100, now_ms=then))
+    assert claim is not None
+    flow = joblist.fail(keys, bad, claim.token, "smtp timeout", attempts=3, now_ms=desk.now_ms())
+    assert desk.run(flow) == "failed"
+    running = desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms()))
+    assert running is not None
+    desk.say("RPUSH", keys.pending, "no-hash")
+    report = road.go(keys)
+    assert report.counts == {"stream": 4, "dlq": 1}
+    assert report.failures == {"no-hash": "its hash is gone"}
+    jobs = road.stream()
+    assert [job.id for job in jobs] == [*ids[1:], odd]
+    assert [job.payload.data() for job in jobs] == ["text", [1, 2.5, None], str(2**70), b"no json \xff"]
+    assert {job.created_at_ms for job in jobs} == {then}
+    [letter] = road.dead()
+    assert (letter.reason, letter.detail) == ("retries_exhausted", "smtp timeout")
+    assert envelope.decode(letter.d).attempt == 1
+    assert desk.run(joblist.depths(keys)) == joblist.Depths(1, 1, 0, 0)
+    assert desk.say("EXISTS", keys.job(ids[1]), keys.job(bad), keys.parked) == 0
+
+
+def test_claims_of_dead_workers_are_taken_back_only_when_a_visibility_is_told(road: Road) -> None:
+    desk, keys = road.desk, road.desk.jobs
+    stale, live = (desk.run(joblist.enqueue(keys, n, now_ms=desk.now_ms())) for n in range(2))
+    for ago in (9000, 0):
+        desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms() - ago))
+    assert road.go(keys).moved == 0
+    assert road.go(keys, visibility_ms=5000).counts == {"stream": 1}
+    [job] = road.stream()
+    assert (job.id, job.attempt) == (stale, 1)
+    assert desk.run(joblist.ids(keys, "processing")) == [live]
+
+
+class Killed(BaseException):
+    """The mover is gone."""
+
+
+class Mortal:
+    """A link whose user dies at a given round trip: before it is sent, or when it was done and the reply is lost."""
+
+    def __init__(self, link: Link, life: list[int], *, after_it: bool) -> None:
+        self._link = link
+        self._life = life
+        self._after_it = after_it
+        self.address = link.address
+
+    def run(self, flow: Flow[T]) -> T:
+        return self._link.run(self._lived(flow))
+
+    def _lived(self, flow: Flow[T]) -> Flow[T]:
+        try:
+            batch = next(flow)
+            while True:
+                self._life[0] -= 1
+                if self._life[0] == 0 and not self._after_it:
+                    raise Killed
+                replies = yield batch
+                if self._life[0] == 0:
+                    raise Killed
+                batch = flow.send(replies)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+@pytest.mark.parametrize("after_it", [False, True], ids=["before it is sent", "after it was done"])
+@pytest.mark.parametrize("kind", ["rsmq", "joblist"])
+def test_a_mover_that_dies_at_any_round_trip_loses_and_doubles_nothing(
+    road: Road, kind: str, after_it: bool
+) -> None:
+    desk = road.desk
+    source: Any = desk.rsmq if kind == "rsmq" else desk.jobs
+    fill: Callable[[], list[str]] = _rsmq_filler(desk) if kind == "rsmq" else _joblist_filler(desk)
+    sent: list[str] = []
+    for lived in range(1, 60):
+        sent += fill()
+        life = [lived]
+        near, far = (Mortal(link, life, after_it=after_it) for link in (desk.link, road.target))
+        try:
+            way: Any = foreign.migrate
+            way(near, source, road.ours, target_link=far if road.far else None)
+        except Killed:
+            continue
+        break
+    else:
+        pytest.fail("it never got through")
+    assert lived > 5
+    road.go(source)
+    assert road.arrived() == sorted(sent)
+
+
+def _rsmq_filler(desk: Desk) -> Callable[[], list[str]]:
+    desk.run(rsmq.create(desk.rsmq))
+
+    def fill() -> list[str]:
+        drafts = [*[Draft("x")] * 60, *[Draft("y", delay_ms=HOUR_MS)] * 60]
+        return desk.run(rsmq.send_many(desk.rsmq, drafts))
+
+    return fill
+
+
+def _joblist_filler(desk: Desk) -> Callable[[], list[str]]:
+    def fill() -> list[str]:
+        return [desk.run(joblist.enqueue(desk.jobs, n, now_ms=desk.now_ms())) for n in range(120)]
+
+    return fill
+
+
+@pytest.mark.parametrize("kind", ["rsmq", "joblist"])
+def test_what_a_mover_set_aside_and_left_can_be_given_back(desk: Desk, kind: str) -> None:
+    source: Any = desk.rsmq if kind == "rsmq" else desk.jobs
+    (_rsmq_filler(desk) if kind == "rsmq" else _joblist_filler(desk))()
+    keys = (source.messages, source.hash) if kind == "rsmq" else source.lists
+    before = desk.dump(*keys)
+    with spawn("valkey-9.1") as other, Link.open(other.url) as far:
+        near: Any = Mortal(desk.link, [100], after_it=False)
+        dead: Any = Mortal(far, [1], after_it=False)
+        with pytest.raises(Killed):
+            foreign.migrate(near, source, desk.ours, target_link=dead)
+    assert desk.dump(*keys) != before
+    assert foreign.give_back(desk.link, source) == 100
+    after = desk.dump(*keys)
+    assert after.keys() == before.keys()
+    assert all(sorted(after[key]) == sorted(before[key]) for key in keys if key in before)
+    assert foreign.give_back(desk.link, source) == 0
+
+
+def test_a_cluster_is_as_far_as_another_server() -> None:
+    with cluster("valkey-9.1") as nodes, Link.open(nodes.url) as link:
+        keys, jobs = RsmqKeys("orders", "{rsmq}"), JobListKeys("{jobs}")
+        link.run(rsmq.create(keys))
+        sent = link.run(rsmq.send_many(keys, [Draft("x"), Draft("y", delay_ms=HOUR_MS)]))
+        sent.append(link.run(joblist.enqueue(jobs, "x", now_ms=1)))
+        ours = Keys("q")
+        assert foreign.migrate(link, keys, ours).counts == {"stream": 1, "delayed": 1}
+        assert foreign.migrate(link, jobs, ours).counts == {"stream": 1}
+        assert Road(Desk(link, "q"), link, far=True).arrived() == sorted(sent)

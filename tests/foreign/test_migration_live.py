@@ -1,0 +1,236 @@
+"""A migration while producers produce and consumers consume, with the mover killed again and again.
+
+Every message is accounted for: consumed where it was, or moved, and never both. How many there are is said by
+CHASQUI_MIGRATION_MESSAGES; `make migration` takes 12,000.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from chasqui import foreign
+from chasqui.clock import SystemClock
+from chasqui.foreign import JobListKeys, RsmqKeys, joblist, rsmq
+from chasqui.foreign.joblist import Options
+from chasqui.foreign.rsmq import Draft
+from chasqui.server.link import Link
+from chasqui.wire.keys import Keys
+from tests.foreign.conftest import Desk
+from tests.foreign.test_migration import Road
+from tests.links import say
+from tests.server_binaries import KINDS, Kind
+from tests.servers import Server, spawn
+
+ROOT = Path(__file__).parents[2]
+CLOCK = SystemClock()
+MESSAGES = int(os.environ.get("CHASQUI_MIGRATION_MESSAGES", "1500"))
+PRODUCERS, BATCH = 3, 10
+HELD = 30
+HOLD_MS = 1500
+
+
+@dataclass(slots=True)
+class Account:
+    """What happened to whom, written down by threads."""
+
+    sent: list[str] = field(default_factory=list)
+    consumed: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, book: list[str], ids: list[str]) -> None:
+        with self.lock:
+            book.extend(ids)
+
+
+class Traffic(Protocol):
+    kind: str
+    source: Any
+
+    def produce(self, link: Link, number: int) -> list[str]: ...
+    def consume(self, link: Link) -> list[str]: ...
+    def hold(self, link: Link, account: Account, over: threading.Event) -> None: ...
+
+
+@dataclass(slots=True)
+class RsmqTraffic:
+    source: RsmqKeys
+    kind: str = "rsmq"
+
+    def produce(self, link: Link, number: int) -> list[str]:
+        delay_ms = 3_600_000 if number % 4 == 0 else None
+        return link.run(rsmq.send_many(self.source, [Draft(f"{number}", delay_ms)] * BATCH))
+
+    def consume(self, link: Link) -> list[str]:
+        message = link.run(rsmq.receive(self.source, vt_ms=60_000))
+        return [message.id] if message and link.run(rsmq.delete(self.source, message.id)) else []
+
+    def hold(self, link: Link, account: Account, over: threading.Event) -> None:
+        """Receive some and never come back: they may move, but not before they are visible again."""
+        while len(account.held) < HELD and not over.is_set():
+            for message in link.run(rsmq.receive_many(self.source, HELD, vt_ms=HOLD_MS)):
+                account.note(account.held, [message.id])
+
+
+@dataclass(slots=True)
+class JobListTraffic:
+    source: JobListKeys
+    kind: str = "joblist"
+
+    def produce(self, link: Link, number: int) -> list[str]:
+        jobs = [(f"{random.getrandbits(64):016x}", number) for _ in range(BATCH)]
+        return link.run(joblist.enqueue_many(self.source, list(jobs), now_ms=CLOCK.now_ms()))
+
+    def consume(self, link: Link) -> list[str]:
+        claim = link.run(joblist.claim(self.source, block_ms=100, now_ms=CLOCK.now_ms()))
+        if claim is None:
+            return []
+        options = Options(ttl_s=3600, history=100_000)
+        flow = joblist.complete(
+            self.source, claim.id, claim.token, None, now_ms=CLOCK.now_ms(), options=options
+        )
+        return [claim.id] if link.run(flow) else []
+
+    def hold(self, link: Link, account: Account, over: threading.Event) -> None:
+        """A claim is its worker's for ever, as no visibility is told: what is held here is completed in the end."""
+
+
+@contextmanager
+def mover(traffic: Traffic, target: str, urls: tuple[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    space = getattr(traffic.source, "namespace", "-")
+    words = [traffic.kind, traffic.source.queue, space, target, *urls]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.foreign.mover", *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"begun\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def _threads(server: Server, *jobs: Callable[[Link], None]) -> list[threading.Thread]:
+    def with_link(job: Callable[[Link], None]) -> None:
+        with Link.open(server.url) as link:
+            job(link)
+
+    threads = [threading.Thread(target=with_link, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["rsmq", "joblist"])
+@pytest.mark.parametrize("far", [False, True], ids=["same server", "another server"])
+def test_nothing_is_lost_and_nothing_doubled(
+    servers: Any, queue: str, kind: str, far: bool, record_property: Callable[[str, object], None]
+) -> None:
+    home: Kind = KINDS[0] if kind == "rsmq" else KINDS[-1]
+    server = servers.get(home)
+    with spawn("redis-7.0") as other, Link.open(server.url) as link, Link.open(other.url) as there:
+        traffic: Traffic = (
+            RsmqTraffic(RsmqKeys("orders", queue)) if kind == "rsmq" else JobListTraffic(JobListKeys(queue))
+        )
+        if kind == "rsmq":
+            link.run(rsmq.create(traffic.source))
+        account, over = Account(), threading.Event()
+        urls = (server.url, other.url if far else server.url)
+        kills = _storm(server, traffic, account, over, queue, urls)
+        road = Road(Desk(link, queue), there if far else link, far=far)
+        while True:
+            left = road.go(traffic.source).after
+            if not (left.ready or left.delayed or left.held or left.parked):
+                break
+            CLOCK.pause(0.05)
+        _settle(account, road)
+        record_property(f"migration {kind} {'far' if far else 'near'} kills", kills)
+        print(f"{kind}: {len(account.sent)} sent, {len(account.consumed)} consumed, {kills} kills")
+        assert kills >= 3
+        assert link.run(say("EXISTS", traffic.source.parked)) == 0
+
+
+def _storm(
+    server: Server,
+    traffic: Traffic,
+    account: Account,
+    over: threading.Event,
+    target: str,
+    urls: tuple[str, str],
+) -> int:
+    """Producers, consumers and holders at work, and movers that die young; answers how many did."""
+
+    def produce(link: Link) -> None:
+        for number in range(MESSAGES // PRODUCERS // BATCH):
+            account.note(account.sent, traffic.produce(link, number))
+            CLOCK.pause(0.02)
+
+    def consume(link: Link) -> None:
+        while not over.is_set():
+            ids = traffic.consume(link)
+            account.note(account.consumed, ids)
+            CLOCK.pause(0.004 if ids else 0.02)
+
+    producers = _threads(server, *[produce] * PRODUCERS)
+    others = _threads(server, consume, lambda link: traffic.hold(link, account, over))
+    kills = 0
+    chance = random.Random(7)
+    while any(thread.is_alive() for thread in producers) or kills < 3:
+        with mover(traffic, target, urls):
+            CLOCK.pause(chance.uniform(0.0, 0.4))
+        kills += 1
+    over.set()
+    for thread in (*producers, *others):
+        thread.join()
+    return kills
+
+
+def _settle(account: Account, road: Road) -> None:
+    moved = Counter(road.arrived())
+    consumed = Counter(account.consumed)
+    assert len(account.sent) == MESSAGES // PRODUCERS // BATCH * PRODUCERS * BATCH
+    assert not [one for one, count in moved.items() if count > 1], "moved twice"
+    assert not [one for one, count in consumed.items() if count > 1], "consumed twice"
+    assert not moved.keys() & consumed.keys(), "consumed and moved"
+    assert set(account.sent) == moved.keys() | consumed.keys(), "lost, or made up"
+    assert moved, "everything was consumed, so this proves nothing"
+    assert consumed, "nothing was consumed, so this proves nothing"
+    if account.held:
+        attempts = {job.id: job.attempt for job in road.stream()}
+        assert all(attempts[one] >= 1 for one in set(account.held) & attempts.keys())
+
+
+def test_what_is_held_moves_only_when_it_is_visible_again(desk: Desk) -> None:
+    desk.run(rsmq.create(desk.rsmq))
+    desk.run(rsmq.send(desk.rsmq, "x"))
+    received = desk.run(rsmq.receive(desk.rsmq, vt_ms=700))
+    assert received is not None
+    moved_at: list[int] = []
+
+    def keep_on(report: foreign.Report) -> bool:
+        if report.moved:
+            moved_at.append(desk.now_ms())
+        return not report.moved
+
+    way = foreign.Migration(desk.link, desk.rsmq, Keys(desk.name))
+    way.run(keep_on=keep_on, poll_s=0.02)
+    assert 0 <= moved_at[0] - received.visible_at_ms < 5000
