@@ -20,6 +20,11 @@ def integer(raw: bytes | str | None) -> int | None:
     return None if found is None else int(found)
 
 
+def octets(name: str) -> bytes:
+    """The bytes of such a text."""
+    return name.encode("utf-8", "surrogateescape")
+
+
 def text(raw: bytes) -> str:
     """A name as text; bytes that are none are kept as lone surrogates."""
     return raw.decode("utf-8", "surrogateescape")

@@ -106,7 +106,9 @@ class RsmqSource:
         ids = [member.decode("utf-8", "surrogateescape") for member, _ in members]
         fields = (yield [calls.fields(self.keys, message_id) for message_id in ids]) if ids else []
         messages = [
-            Message.of_row([member, str(score).encode(), receives, first, body and len(body), body])
+            Message.of_row(
+                [member, str(score).encode(), receives, first, None if body is None else len(body), body]
+            )
             for (member, score), (body, receives, first) in zip(members, fields, strict=True)
         ]
         done = [message.id for message in messages if message.body is None]

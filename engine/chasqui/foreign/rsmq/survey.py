@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.foreign.rsmq.values import Counts, Message
+from chasqui.foreign.stored import octets
 from chasqui.server.commands import rsmq_calls as calls
 from chasqui.server.commands import time_ms
 from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Sequence
 
     from chasqui.foreign.rsmq.values import State
     from chasqui.server.call import Flow
@@ -95,9 +97,8 @@ def peek(
     after: Message | None = None
     read = preview if wanted.body is None else None
     while len(found) < limit:
-        seen = yield from page(
-            keys, after=after, count=max(limit, 1) if wanted is ANY else PAGE, preview=read
-        )
+        count = min(limit - len(found), PAGE) if wanted is ANY else PAGE
+        seen = yield from page(keys, after=after, count=count, preview=read)
         found += [message for message in seen.messages if wanted.wants(message, seen.now_ms)]
         after = seen.after
         if after is None:
@@ -105,16 +106,28 @@ def peek(
     return found[:limit]
 
 
+def those(keys: RsmqKeys, message_ids: Sequence[str]) -> Flow[Page]:
+    """Messages by id, whole, in one round trip; what is not there is left out."""
+    now, *replies = yield [
+        clock(),
+        *(calls.score(keys, message_id) for message_id in message_ids),
+        *(calls.fields(keys, message_id) for message_id in message_ids),
+    ]
+    scores, rows = replies[: len(message_ids)], replies[len(message_ids) :]
+    found = [
+        Message.of_row(
+            [octets(message_id), score, receives, first, None if body is None else len(body), body]
+        )
+        for message_id, score, (body, receives, first) in zip(message_ids, scores, rows, strict=True)
+        if score is not None
+    ]
+    return Page(tuple(found), time_ms(now), None)
+
+
 def show(keys: RsmqKeys, message_id: str) -> Flow[Message | None]:
     """One message, whole; None when there is none of this id."""
-    score, (body, receives, first) = yield [
-        calls.score(keys, message_id),
-        calls.fields(keys, message_id),
-    ]
-    if score is None:
-        return None
-    size = None if body is None else len(body)
-    return Message.of_row([message_id.encode("utf-8", "surrogateescape"), score, receives, first, size, body])
+    seen = yield from those(keys, [message_id])
+    return seen.messages[0] if seen.messages else None
 
 
 def counts(keys: RsmqKeys) -> Flow[Counts]:

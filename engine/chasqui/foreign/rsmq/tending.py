@@ -161,8 +161,13 @@ def _each(
 ) -> Flow[Tended]:
     """Act on every wanted message. A page is looked at and acted on before the next is asked for."""
     so_far, after, seen_ids = Tended(), None, set[str]()
+    listed = None if wanted.ids is None else sorted(wanted.ids)
     while True:
-        page = yield from survey.page(keys, after=after, preview=wanted.preview)
+        if listed is None:
+            page = yield from survey.page(keys, after=after, preview=wanted.preview)
+        else:
+            page = yield from survey.those(keys, listed[: survey.PAGE])
+            listed = listed[survey.PAGE :]
         fresh = [message for message in page.messages if message.id not in seen_ids]
         seen_ids = {message.id for message in page.messages}
         chosen = [message for message in fresh if wanted.wants(message, page.now_ms)]
@@ -172,7 +177,7 @@ def _each(
         so_far = so_far.with_more(len(fresh), told, len(chosen))
         if progress:
             progress(so_far)
-        if page.after is None:
+        if page.after is None and not listed:
             return so_far
         after = page.after
 
