@@ -23,7 +23,7 @@ test: $(READY) servers ## Run every test, on every kind of server this machine c
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale
 	$(BIN)/python -m pytest tests/faults -m 'not slow'
 
-interop: $(READY) servers ## Both engines on one queue: ours and the released chasquimq 1.3.0, in every direction.
+interop: $(READY) servers ## Queues shared with the released chasquimq 1.3.0 and with the real RSMQ clients, in every direction.
 	$(BIN)/python -m pytest tests/interop
 
 faults: $(READY) servers ## Inject every fault, the slow ones too, and print what held and how fast it healed.

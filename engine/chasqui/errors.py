@@ -16,6 +16,7 @@ ChasquiError                 (a RuntimeError, as callers of the reference packag
 ├── Refused                  allowed by nobody: a write on a read-only link, a declined question
 └── NotSupportedError        a feature of the reference that is left out on purpose
 
+What RSMQ's own client would refuse has errors of its own in `foreign/rsmq/rules.py`, each under one of these.
 UnrecoverableError stands beside the tree: it is not ours to raise but a handler's, to say that trying again is no use.
 """
 

@@ -10,7 +10,9 @@ import pytest
 
 from chasqui import foreign
 from chasqui.foreign import JobListKeys, Report, RsmqKeys, Terms, joblist, rsmq
+from chasqui.foreign.joblist.crossing import JobListSource
 from chasqui.foreign.rsmq import Draft
+from chasqui.foreign.rsmq.crossing import RsmqSource
 from chasqui.server.call import Flow
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
@@ -19,7 +21,7 @@ from chasqui.wire.keys import Keys
 from chasqui.wire.rsmq_keys import mint
 from tests.clusters import cluster
 from tests.foreign.conftest import Desk
-from tests.links import say
+from tests.links import batch, say
 from tests.servers import spawn
 
 T = TypeVar("T")
@@ -365,3 +367,59 @@ def test_a_cluster_is_as_far_as_another_server() -> None:
         assert foreign.migrate(link, keys, ours).counts == {"stream": 1, "delayed": 1}
         assert foreign.migrate(link, jobs, ours).counts == {"stream": 1}
         assert Road(Desk(link, "q"), link, far=True).arrived() == sorted(sent)
+
+
+@pytest.mark.parametrize("way", ["forward", "park"])
+def test_a_message_received_after_it_was_looked_at_is_its_consumers(desk: Desk, way: str) -> None:
+    desk.run(rsmq.create(desk.rsmq))
+    sent = desk.run(rsmq.send(desk.rsmq, "x"))
+    source = RsmqSource(desk.rsmq, Terms())
+    flow: Any = source.forward(desk.ours, None) if way == "forward" else source.park(None)
+    replies = desk.run(batch(*next(flow)))
+    calls = flow.send(replies)
+    assert desk.run(rsmq.receive(desk.rsmq, vt_ms=HOUR_MS))
+    with pytest.raises(StopIteration) as end:
+        flow.send(desk.run(batch(*calls)))
+    crossed, _ = end.value.value
+    assert set(crossed.counts) <= {"held", "changed"}
+    assert crossed.counts.total() == 1
+    assert desk.run(rsmq.counts(desk.rsmq)).in_flight == 1
+    assert desk.run(rsmq.show(desk.rsmq, sent)) is not None
+    assert desk.say("EXISTS", desk.ours.stream, desk.rsmq.parked) == 0
+
+
+def test_a_job_claimed_after_it_was_looked_at_is_its_workers(road: Road) -> None:
+    desk, keys = road.desk, road.desk.jobs
+    desk.run(joblist.enqueue(keys, "x", now_ms=desk.now_ms()))
+    source = JobListSource(keys, Terms())
+    flow: Any = source.park(None) if road.far else source.forward(road.ours, None)
+    calls = next(flow)
+    while not any(call.script for call in calls):
+        calls = flow.send(desk.run(batch(*calls)))
+    claim = desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms()))
+    assert claim is not None
+    with pytest.raises(StopIteration) as end:
+        flow.send(desk.run(batch(*calls)))
+    assert end.value.value[0].counts == {"gone": 1}
+    assert desk.run(joblist.complete(keys, claim.id, claim.token, 1, now_ms=desk.now_ms()))
+    assert road.arrived() == []
+
+
+def test_more_broken_jobs_than_a_page_do_not_hide_the_rest(road: Road) -> None:
+    desk, keys = road.desk, road.desk.jobs
+    job_id = desk.run(joblist.enqueue(keys, "x", now_ms=desk.now_ms()))
+    desk.say("RPUSH", keys.pending, *(f"orphan-{n}" for n in range(250)))
+    report = road.go(keys)
+    assert (report.counts, len(report.failures)) == ({"stream": 1}, 250)
+    assert road.arrived() == [job_id]
+
+
+def test_more_broken_messages_than_a_page_do_not_hide_the_rest(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    for number in range(250):
+        desk.say("ZADD", keys.messages, 5, f"empty-{number}")
+    sent = desk.run(rsmq.send(keys, "x"))
+    report = road.go(keys)
+    assert (report.counts, len(report.failures)) == ({"stream": 1}, 250)
+    assert road.arrived() == [sent]

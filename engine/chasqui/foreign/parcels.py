@@ -40,6 +40,9 @@ class Terms:
     max_attempts: int | None = None
     over_limit: OverLimit = "keep"
 
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
 
 class NotAJob(ChasquiError):
     """A message that cannot become a job as it is; it stays where it is, and the report tells why."""
@@ -101,7 +104,7 @@ def _packed(
         raw = envelope.encode(job)
     except (ArgumentError, UnicodeEncodeError) as fault:
         raise NotAJob(f"it cannot be packed: {fault}") from fault
-    name = check_name(terms.name)
+    name = terms.name.encode()
     if death is None and exhausted:
         death = f"received {attempts} times, and {terms.max_attempts} are allowed"
     if death is None:
