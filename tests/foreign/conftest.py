@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -69,6 +69,22 @@ class Desk:
             if self.say("PTTL", key) >= 0:
                 told[f"{key} expires"] = True
         return told
+
+
+def interrupted(flow: Flow[T], script: str, meanwhile: Callable[[], object]) -> Flow[T]:
+    """The flow, and something that happens just before it first calls this script."""
+    waiting = True
+    try:
+        calls = next(flow)
+        while True:
+            if waiting and any(call.script == script for call in calls):
+                waiting = False
+                meanwhile()
+            calls = flow.send((yield calls))
+    except StopIteration as end:
+        assert not waiting, f"{script} was never called"
+        result: T = end.value
+        return result
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from chasqui.foreign import joblist
 from chasqui.foreign.joblist import Ailment, Claim, Event, JobListKeys, Options
 from chasqui.server.link import Link
 from tests.engines import await_that
-from tests.foreign.conftest import Desk
+from tests.foreign.conftest import Desk, interrupted
 
 QUICK = Options(visibility_ms=1000, max_attempts=2)
 
@@ -152,21 +152,10 @@ def test_a_sweep_says_first_what_it_would_do_and_skips_what_it_cannot_judge(
 def test_a_claim_that_was_renewed_after_it_was_judged_is_not_taken(desk: Desk, keys: JobListKeys) -> None:
     added(desk, "x")
     claim = claimed(desk, ago_ms=9_000)
-    flow = joblist.reclaim(keys)
-    reply: Any = None
-    batch = next(flow)
-    while not any(call.script == "joblist/reclaim" for call in batch):
-        reply = desk.run(_send(batch))
-        batch = flow.send(reply)
-    assert desk.run(joblist.renew(keys, [claim], now_ms=desk.now_ms())) == []
-    with pytest.raises(StopIteration) as end:
-        flow.send(desk.run(_send(batch)))
-    assert (end.value.value.moved, end.value.value.changed) == ((), (claim.id,))
+    renewing = joblist.renew(keys, [claim], now_ms=desk.now_ms())
+    told = desk.run(interrupted(joblist.reclaim(keys), "joblist/reclaim", lambda: desk.run(renewing)))
+    assert (told.moved, told.changed) == ((), (claim.id,))
     assert ids(desk, "processing") == [claim.id]
-
-
-def _send(batch: Any) -> Any:
-    return (yield batch)
 
 
 def test_a_job_that_kills_its_workers_is_given_up(desk: Desk, keys: JobListKeys) -> None:
@@ -198,13 +187,13 @@ def test_a_worker_that_has_just_moved_a_job_is_given_time_to_sign(desk: Desk, ke
 
 def test_a_worker_does_not_sign_for_what_was_taken_back(desk: Desk, keys: JobListKeys) -> None:
     [job_id] = added(desk, "x", ago_ms=3_600_000)
+    taken_back: list[str] = []
     flow = joblist.claim(keys, block_ms=100, now_ms=desk.now_ms())
-    moved = desk.run(_send(next(flow)))
-    batch = flow.send(moved)
-    assert desk.run(joblist.reclaim(keys)).moved == (job_id,)
-    with pytest.raises(StopIteration) as end:
-        flow.send(desk.run(_send(batch)))
-    assert end.value.value is None
+    sweep = interrupted(
+        flow, "joblist/claim", lambda: taken_back.extend(desk.run(joblist.reclaim(keys)).moved)
+    )
+    assert desk.run(sweep) is None
+    assert taken_back == [job_id]
     assert desk.say("HGET", keys.job(job_id), "claim_token") == b""
     assert claimed(desk).id == job_id
 

@@ -20,8 +20,8 @@ from chasqui.wire import dead_entry, delayed_member, envelope, stream_entry
 from chasqui.wire.keys import Keys
 from chasqui.wire.rsmq_keys import mint
 from tests.clusters import cluster
-from tests.foreign.conftest import Desk
-from tests.links import batch, say
+from tests.foreign.conftest import Desk, interrupted
+from tests.links import say
 from tests.servers import spawn
 
 T = TypeVar("T")
@@ -374,13 +374,9 @@ def test_a_message_received_after_it_was_looked_at_is_its_consumers(desk: Desk, 
     desk.run(rsmq.create(desk.rsmq))
     sent = desk.run(rsmq.send(desk.rsmq, "x"))
     source = RsmqSource(desk.rsmq, Terms())
-    flow: Any = source.forward(desk.ours, None) if way == "forward" else source.park(None)
-    replies = desk.run(batch(*next(flow)))
-    calls = flow.send(replies)
-    assert desk.run(rsmq.receive(desk.rsmq, vt_ms=HOUR_MS))
-    with pytest.raises(StopIteration) as end:
-        flow.send(desk.run(batch(*calls)))
-    crossed, _ = end.value.value
+    flow = source.forward(desk.ours, None) if way == "forward" else source.park(None)
+    receiving = rsmq.receive(desk.rsmq, vt_ms=HOUR_MS)
+    crossed, _ = desk.run(interrupted(flow, f"rsmq/{way}", lambda: desk.run(receiving)))
     assert set(crossed.counts) <= {"held", "changed"}
     assert crossed.counts.total() == 1
     assert desk.run(rsmq.counts(desk.rsmq)).in_flight == 1
@@ -392,15 +388,14 @@ def test_a_job_claimed_after_it_was_looked_at_is_its_workers(road: Road) -> None
     desk, keys = road.desk, road.desk.jobs
     desk.run(joblist.enqueue(keys, "x", now_ms=desk.now_ms()))
     source = JobListSource(keys, Terms())
-    flow: Any = source.park(None) if road.far else source.forward(road.ours, None)
-    calls = next(flow)
-    while not any(call.script for call in calls):
-        calls = flow.send(desk.run(batch(*calls)))
-    claim = desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms()))
+    flow = source.park(None) if road.far else source.forward(road.ours, None)
+    claims: list[joblist.Claim | None] = []
+    claiming = joblist.claim(keys, block_ms=100, now_ms=desk.now_ms())
+    script = "joblist/park" if road.far else "joblist/forward"
+    crossed, _ = desk.run(interrupted(flow, script, lambda: claims.append(desk.run(claiming))))
+    assert crossed.counts == {"gone": 1}
+    [claim] = claims
     assert claim is not None
-    with pytest.raises(StopIteration) as end:
-        flow.send(desk.run(batch(*calls)))
-    assert end.value.value[0].counts == {"gone": 1}
     assert desk.run(joblist.complete(keys, claim.id, claim.token, 1, now_ms=desk.now_ms()))
     assert road.arrived() == []
 

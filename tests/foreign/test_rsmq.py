@@ -13,8 +13,9 @@ from chasqui.errors import ArgumentError, WrongType
 from chasqui.foreign import rsmq
 from chasqui.foreign.rsmq import Draft, Filter, Message, survey, tending
 from chasqui.server.commands import rsmq_calls
+from chasqui.server.commands.arrivals import Parcel
 from chasqui.wire.rsmq_keys import RsmqKeys, mint, sent_us
-from tests.foreign.conftest import Desk
+from tests.foreign.conftest import Desk, interrupted
 from tests.links import batch
 
 HOUR_MS = 3_600_000
@@ -181,12 +182,9 @@ def test_a_draft_with_an_id_is_sent_once(desk: Desk) -> None:
 
 def test_a_queue_dropped_in_the_middle_of_a_send_leaves_no_ghost(desk: Desk) -> None:
     desk.run(rsmq.create(desk.rsmq))
-    flow = rsmq.send(desk.rsmq, "x")
-    replies = desk.run(batch(*next(flow)))
-    desk.run(rsmq.drop(desk.rsmq))
-    told = desk.run(batch(*flow.send(replies)))
+    dropping = rsmq.drop(desk.rsmq)
     with pytest.raises(rsmq.QueueNotFound):
-        flow.send(told)
+        desk.run(interrupted(rsmq.send(desk.rsmq, "x"), "rsmq/send", lambda: desk.run(dropping)))
     assert desk.say("EXISTS", desk.rsmq.messages, desk.rsmq.hash) == 0
 
 
@@ -266,7 +264,7 @@ def test_a_key_of_another_type_is_an_error_that_changes_nothing(
         rsmq_calls.pop(desk.rsmq, now_ms=desk.now_ms()),
         rsmq_calls.delete(desk.rsmq, [seen.id]),
         rsmq_calls.purge(desk.rsmq, seen.seen),
-        rsmq_calls.forward(desk.rsmq, desk.ours, seen.id, receives="", ttl_s=5, envelope=b"x", name=b""),
+        rsmq_calls.forward(desk.rsmq, desk.ours, Parcel(seen.id, b"x"), receives="", now_ms=5),
         rsmq_calls.park(desk.rsmq, seen.id),
     ]
     for call in calls:

@@ -11,6 +11,7 @@ from chasqui.foreign import joblist, rsmq
 from chasqui.server import scripts
 from chasqui.server.call import Call
 from chasqui.server.commands import joblist_calls, rsmq_calls
+from chasqui.server.commands.arrivals import Parcel
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.rsmq_keys import RsmqKeys
 from tests.foreign.conftest import Desk
@@ -140,9 +141,7 @@ CASES: dict[str, Callable[[Desk], Call]] = {
     "rsmq/set_field": lambda d: rsmq_calls.set_field(_queue(d), "vt", seen="30", value=7),
     "rsmq/unlist": _phantom,
     "rsmq/look": lambda d: rsmq_calls.look(_queue(d)),
-    "rsmq/forward": lambda d: rsmq_calls.forward(
-        _queue(d), d.ours, ID, receives="", ttl_s=5, envelope=b"x", name=b""
-    ),
+    "rsmq/forward": lambda d: rsmq_calls.forward(_queue(d), d.ours, Parcel(ID, b"x"), receives="", now_ms=5),
     "rsmq/park": lambda d: rsmq_calls.park(_queue(d), ID),
     "rsmq/clean": lambda d: rsmq_calls.clean(_parked(d), [ID]),
     "rsmq/unpark": lambda d: rsmq_calls.unpark(_parked(d), [ID]),
@@ -165,7 +164,7 @@ CASES: dict[str, Callable[[Desk], Call]] = {
     "joblist/move": _moved,
     "joblist/look": lambda d: joblist_calls.look(_jobs(d, claims=1)),
     "joblist/forward": lambda d: joblist_calls.forward(
-        _jobs(d), d.jobs.pending, d.ours, ID, attempts="0", envelope=b"x", name=b""
+        _jobs(d), d.jobs.pending, d.ours, Parcel(ID, b"x"), attempts="0"
     ),
     "joblist/park": lambda d: joblist_calls.park(_jobs(d), d.jobs.pending, ID),
     "joblist/clean": lambda d: joblist_calls.clean(_on_its_way(d), ID),

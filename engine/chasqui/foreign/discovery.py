@@ -99,8 +99,6 @@ def _rsmq(hashes: Iterable[str], sets: Iterable[str]) -> Flow[set[RsmqKeys]]:
     """What looks like a queue's hash must have something of one; every name on a list counts."""
     likely = [RsmqKeys(match[2], match[1]) for name in hashes if (match := _HASH.fullmatch(name))]
     spaces = [match[1] for name in sets if (match := _QUEUES.fullmatch(name))]
-    if not likely and not spaces:
-        return set()
     replies = yield [
         *(rsmq_calls.attributes(keys) for keys in likely),
         *(rsmq_calls.names(RsmqKeys("", space).queues) for space in spaces),

@@ -7,7 +7,7 @@ Completed jobs stay: they are history, and expire.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chasqui.foreign import parcels
 from chasqui.foreign.crossings import Census, Crossed, Load
@@ -63,21 +63,11 @@ class JobListSource:
         place = yield from self._began(cursor)
         jobs, now_ms, more = yield from self._page(place)
         ready, crossed = self._packed(jobs, now_ms)
-        told: list[Any] = []
-        if ready:
-            told = yield [
-                calls.forward(
-                    self.keys,
-                    getattr(self.keys, place.which),
-                    target,
-                    job.id,
-                    attempts=job.fields.get("attempts", b""),
-                    envelope=parcel.envelope,
-                    name=parcel.name,
-                    dead=parcel.dead,
-                )
-                for job, parcel in ready
-            ]
+        source = getattr(self.keys, place.which)
+        told = yield [
+            calls.forward(self.keys, source, target, parcel, attempts=job.fields.get("attempts", b""))
+            for job, parcel in ready
+        ]
         for answer in told:
             crossed.count(answer.decode())
         stayed = len(crossed.failures) + crossed.counts["changed"]
@@ -89,7 +79,7 @@ class JobListSource:
         jobs, now_ms, more = yield from self._page(place)
         ready, crossed = self._packed(jobs, now_ms)
         source = getattr(self.keys, place.which)
-        told = (yield [calls.park(self.keys, source, job.id) for job, _ in ready]) if ready else []
+        told = yield [calls.park(self.keys, source, job.id) for job, _ in ready]
         for answer in told:
             if answer != b"parked":
                 crossed.count(answer.decode())
@@ -148,7 +138,7 @@ class JobListSource:
         return jobs, time_ms(now), len(ids) == PAGE
 
     def _jobs(self, job_ids: Sequence[str]) -> Flow[list[Job]]:
-        replies = (yield [calls.job(self.keys, job_id) for job_id in job_ids]) if job_ids else []
+        replies = yield [calls.job(self.keys, job_id) for job_id in job_ids]
         return [Job(job_id, flat_fields(reply), {}) for job_id, reply in zip(job_ids, replies, strict=True)]
 
     def _packed(self, jobs: Sequence[Job], now_ms: int) -> tuple[list[tuple[Job, Parcel]], Crossed]:

@@ -109,8 +109,6 @@ def repair(
 ) -> Flow[int]:
     """Put right what was found, as far as asked; answers how many things were."""
     wanted = [finding for finding in findings if finding.ailment in only & REPAIRABLE]
-    if not wanted:
-        return 0
     told = yield [_cure(keys, finding) for finding in wanted]
     return sum(1 for answer in told if answer)
 

@@ -96,7 +96,7 @@ def judge(
     for start in range(0, length, PAGE):
         [page] = yield [calls.slice_of(keys.processing, start, start + PAGE - 1)]
         ids = [text(job_id) for job_id in page]
-        rows = (yield [calls.some_fields(keys, job_id) for job_id in ids]) if ids else []
+        rows = yield [calls.some_fields(keys, job_id) for job_id in ids]
         for job_id, fields in zip(ids, rows, strict=True):
             if isinstance(fields, Exception):
                 odd = Held(job_id, "", "", None, None, None, exists=True)
@@ -123,39 +123,37 @@ def reclaim(
     give_up_at: jobs claimed so often go to the failed list instead, or they would kill workers for ever.
     """
     judged, at_ms = yield from judge(keys, visibility_ms=options.visibility_ms, now_ms=now_ms, rule=rule)
+    plan = _planned(judged, give_up_at, drop_orphans=drop_orphans)
+    if dry_run:
+        return plan
     stale = [one.held for one in judged if one.verdict == "stale"]
-    poison = {held.id for held in stale if give_up_at is not None and (held.attempts or 0) >= give_up_at}
-    orphans = [one.held for one in judged if one.verdict == "orphan"] if drop_orphans else []
-    skipped = tuple(
-        one for one in judged if one.verdict == "broken" or (one.verdict == "orphan" and not drop_orphans)
-    )
-    plan = Reclaimed(
+    told = yield [_taken_back(keys, held, at_ms, options, give_up=held.id in plan.failed) for held in stale]
+    yield [calls.drop_orphan(keys, keys.processing, job_id) for job_id in plan.dropped]
+    done = _without(plan, {held.id for held, moved in zip(stale, told, strict=True) if not moved})
+    yield [
+        publish(keys.events, options.write_json({"id": job_id, "status": "failed"})) for job_id in done.failed
+    ]
+    return done
+
+
+def _planned(judged: Sequence[Judged], give_up_at: int | None, *, drop_orphans: bool) -> Reclaimed:
+    by: dict[Verdict, list[Judged]] = {}
+    for one in judged:
+        by.setdefault(one.verdict, []).append(one)
+    stale, orphans = [one.held for one in by.get("stale", ())], by.get("orphan", [])
+    poison = [held.id for held in stale if give_up_at is not None and (held.attempts or 0) >= give_up_at]
+    return Reclaimed(
         looked=len(judged),
         moved=tuple(held.id for held in stale if held.id not in poison),
-        failed=tuple(held.id for held in stale if held.id in poison),
-        skipped=skipped,
-        dropped=tuple(held.id for held in orphans),
-        unsigned=tuple(one.held.id for one in judged if one.verdict == "unsigned"),
+        failed=tuple(poison),
+        skipped=(*by.get("broken", ()), *(() if drop_orphans else orphans)),
+        dropped=tuple(one.held.id for one in orphans) if drop_orphans else (),
+        unsigned=tuple(one.held.id for one in by.get("unsigned", ())),
     )
-    if dry_run or not (stale or orphans):
-        return plan
-    told = yield [
-        *(_taken_back(keys, held, at_ms, options, poison) for held in stale),
-        *(calls.drop_orphan(keys, keys.processing, held.id) for held in orphans),
-    ]
-    lost = {held.id for held, done in zip(stale, told[: len(stale)], strict=True) if not done}
-    events = [
-        publish(keys.events, options.write_json({"id": job_id, "status": "failed"}))
-        for job_id in plan.failed
-        if job_id not in lost
-    ]
-    if events:
-        yield events
-    return _without(plan, lost)
 
 
-def _taken_back(keys: JobListKeys, held: Held, now_ms: int, options: Options, poison: set[str]) -> Call:
-    if held.id not in poison:
+def _taken_back(keys: JobListKeys, held: Held, now_ms: int, options: Options, *, give_up: bool) -> Call:
+    if not give_up:
         return calls.reclaim(keys, held.id, token=held.token, claimed=held.claimed, now_ms=now_ms)
     return calls.give_up(
         keys,
@@ -193,11 +191,3 @@ def _why(held: Held, verdict: Verdict, now_ms: int) -> str:
             return f"claimed {now_ms - int(claimed)} ms ago"
         case _:
             return f"never signed for, enqueued {now_ms - int(held.enqueued_ms or 0)} ms ago"
-
-
-def summary(judged: Sequence[Judged]) -> dict[Verdict, int]:
-    """How many of each."""
-    found: dict[Verdict, int] = {}
-    for one in judged:
-        found[one.verdict] = found.get(one.verdict, 0) + 1
-    return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chasqui.foreign.joblist.stale import Judged
     from chasqui.foreign.joblist.values import Depths, ListName, Options
     from chasqui.foreign.joblist.work import Failed
-    from chasqui.server.call import Call, Flow
+    from chasqui.server.call import Flow
     from chasqui.wire.joblist_keys import JobListKeys
 
 PAGE = 500
@@ -122,8 +122,6 @@ def cancel(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[Tended]:
 
 def discard(keys: JobListKeys, job_ids: Sequence[str], *, source: ListName) -> Flow[Tended]:
     """Delete jobs that are in this list."""
-    if not job_ids:
-        return Tended()
     told = yield [calls.discard(keys, getattr(keys, source), job_id) for job_id in job_ids]
     return Tended.of(job_ids, told)
 
@@ -196,8 +194,4 @@ def _held(keys: JobListKeys, job_id: str) -> Flow[tuple[str, int] | None]:
 
 
 def _tell(keys: JobListKeys, ids: Sequence[str], status: str, options: Options) -> Flow[None]:
-    events: list[Call] = [
-        publish(keys.events, options.write_json({"id": job_id, "status": status})) for job_id in ids
-    ]
-    if events:
-        yield events
+    yield [publish(keys.events, options.write_json({"id": job_id, "status": status})) for job_id in ids]

@@ -129,8 +129,6 @@ def fail(
 
 def renew(keys: JobListKeys, claims: list[Claim], *, now_ms: int) -> Flow[list[Claim]]:
     """Keep claims fresh, all in one round trip; answers those that are not ours any more."""
-    if not claims:
-        return []
     told = yield [calls.renew(keys, claim.id, claim.token, now_ms=now_ms) for claim in claims]
     return [claim for claim, kept in zip(claims, told, strict=True) if not kept]
 
@@ -169,8 +167,7 @@ def purge_all(keys: JobListKeys) -> Flow[int]:
     deleted, cursor = 0, b"0"
     while True:
         [(cursor, names)] = yield [calls.job_keys(keys, cursor, count=1000)]
-        if names:
-            deleted += sum((yield [calls.delete([name]) for name in names]))
+        deleted += sum((yield [calls.delete([name]) for name in names]))
         if cursor == b"0":
             return deleted
 

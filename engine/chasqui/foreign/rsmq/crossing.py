@@ -57,25 +57,10 @@ class RsmqSource:
         """Move the next page to a queue on the same server, each message in one step."""
         page = yield from survey.page(self.keys, after=cursor, count=PAGE)
         ready, crossed = self._packed(page.messages, page.now_ms, hidden_too=False)
-        told = (
-            (
-                yield [
-                    calls.forward(
-                        self.keys,
-                        target,
-                        parcel.job_id,
-                        receives=message.receives_seen,
-                        ttl_s=parcel.ttl_s(page.now_ms),
-                        envelope=parcel.envelope,
-                        name=parcel.name,
-                        dead=parcel.dead,
-                    )
-                    for message, parcel in ready
-                ]
-            )
-            if ready
-            else []
-        )
+        told = yield [
+            calls.forward(self.keys, target, parcel, receives=message.receives_seen, now_ms=page.now_ms)
+            for message, parcel in ready
+        ]
         for answer in told:
             crossed.count(answer.decode())
         return crossed, page.after
@@ -93,7 +78,7 @@ class RsmqSource:
                 crossed.count("held")
             else:
                 ready.append(message.id)
-        told = (yield [calls.park(self.keys, message_id) for message_id in ready]) if ready else []
+        told = yield [calls.park(self.keys, message_id) for message_id in ready]
         for answer in told:
             if answer != b"parked":
                 crossed.count(answer.decode())
@@ -104,7 +89,7 @@ class RsmqSource:
         now, rows = yield [clock(), calls.parked(self.keys, PAGE)]
         members = scored(rows)
         ids = [member.decode("utf-8", "surrogateescape") for member, _ in members]
-        fields = (yield [calls.fields(self.keys, message_id) for message_id in ids]) if ids else []
+        fields = yield [calls.fields(self.keys, message_id) for message_id in ids]
         messages = [
             Message.of_row(
                 [member, str(score).encode(), receives, first, None if body is None else len(body), body]

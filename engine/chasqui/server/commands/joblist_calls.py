@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.server.call import Word
+    from chasqui.server.commands.arrivals import Parcel
     from chasqui.wire.joblist_keys import JobListKeys
     from chasqui.wire.keys import Keys
 
@@ -274,29 +275,19 @@ def look(keys: JobListKeys, *, sample: int = SAMPLE) -> Call:
     return replace(call, tolerant=True)
 
 
-def forward(
-    keys: JobListKeys,
-    source: str,
-    target: Keys,
-    job_id: str,
-    *,
-    attempts: Word,
-    envelope: bytes,
-    name: bytes,
-    dead: Sequence[bytes] = (),
-) -> Call:
+def forward(keys: JobListKeys, source: str, target: Keys, parcel: Parcel, *, attempts: Word) -> Call:
     """Move a job to a queue of ours on the same server; answers where it is now, or why it stays."""
     return script(
         "joblist/forward",
-        job=keys.job(job_id),
+        job=keys.job(parcel.job_id),
         list=source,
         stream=target.stream,
         dlq=target.dlq,
-        id=job_id,
+        id=parcel.job_id,
         attempts=attempts,
-        envelope=envelope,
-        name=name,
-        rest=dead,
+        envelope=parcel.envelope,
+        name=parcel.name,
+        rest=parcel.dead,
     )
 
 

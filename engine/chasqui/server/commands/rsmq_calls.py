@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from chasqui.server.call import Word
+    from chasqui.server.commands.arrivals import Parcel
     from chasqui.wire.keys import Keys
     from chasqui.wire.rsmq_keys import RsmqKeys
 
@@ -209,17 +210,7 @@ def look(keys: RsmqKeys, *, sample: int = SAMPLE) -> Call:
     return replace(call, tolerant=True)
 
 
-def forward(
-    keys: RsmqKeys,
-    target: Keys,
-    message_id: str,
-    *,
-    receives: Word,
-    ttl_s: int,
-    envelope: bytes,
-    name: bytes,
-    dead: Sequence[bytes] = (),
-) -> Call:
+def forward(keys: RsmqKeys, target: Keys, parcel: Parcel, *, receives: Word, now_ms: int) -> Call:
     """Move a message to a queue of ours on the same server; answers where it is now, or why it stays."""
     return script(
         "rsmq/forward",
@@ -228,14 +219,14 @@ def forward(
         stream=target.stream,
         delayed=target.delayed,
         dlq=target.dlq,
-        marker=target.delayed_marker(message_id),
-        index=target.delayed_index(message_id),
-        id=message_id,
+        marker=target.delayed_marker(parcel.job_id),
+        index=target.delayed_index(parcel.job_id),
+        id=parcel.job_id,
         receives=receives,
-        ttl_s=ttl_s,
-        envelope=envelope,
-        name=name,
-        rest=dead,
+        ttl_s=parcel.ttl_s(now_ms),
+        envelope=parcel.envelope,
+        name=parcel.name,
+        rest=parcel.dead,
     )
 
 
