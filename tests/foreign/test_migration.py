@@ -418,3 +418,15 @@ def test_more_broken_messages_than_a_page_do_not_hide_the_rest(road: Road) -> No
     report = road.go(keys)
     assert (report.counts, len(report.failures)) == ({"stream": 1}, 250)
     assert road.arrived() == [sent]
+
+
+def test_round_trips_are_counted_by_the_page_not_by_the_message(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create(keys))
+    desk.run(rsmq.send_many(keys, [Draft("x")] * 100))
+    road.go(keys)
+    desk.run(rsmq.send_many(keys, [Draft("x")] * 1000))
+    before = desk.link.round_trips
+    assert road.go(keys).moved == 1000
+    pages = 11
+    assert desk.link.round_trips - before <= (8 * pages if road.far else 2 * pages) + 6

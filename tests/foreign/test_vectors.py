@@ -11,12 +11,17 @@ from typing import Any
 
 import pytest
 
+from chasqui import foreign as foreign_queues
+from chasqui.foreign import RsmqKeys, joblist, rsmq
+from chasqui.server.commands import Commands
 from chasqui.wire import rsmq_keys
 from tests.foreign.clients import Guide, NodeRsmq, PyRsmq, RsmqCtl, ToldError
 from tests.foreign.stage import Stage, meant, same_state, stage_of
 from tests.golden import foreign
 from tests.server_binaries import KINDS
 
+READ_ON = "valkey-9.1"
+"""The server on which every state is looked at as well; looking is the same on all of them."""
 Record = Callable[[str, object], None]
 
 
@@ -65,7 +70,33 @@ def _taken(
     published = stage.heard()
     if published != step.get("published", []):
         return f"published {published}, theirs {step.get('published')}"
+    if stage.server.kind == READ_ON:
+        _looked_at(stage, step["state"])
     return same_state(stage.state(), step["state"])
+
+
+def _looked_at(stage: Stage, state: dict[str, Any]) -> None:
+    """Whatever state a client leaves behind can be found, seen and examined; that nothing changes is compared next."""
+    found = foreign_queues.discover(stage.link)
+    places: list[Any] = [*found.rsmq, *found.joblists]
+    seen = stage.link.run(foreign_queues.snapshots(Commands(stage.link.features()), places))
+    for place, snapshot in zip(places, seen, strict=True):
+        assert isinstance(snapshot, foreign_queues.ForeignSnapshot)
+        if isinstance(place, RsmqKeys):
+            ids = [member for member, _ in state.get(place.messages, {"value": []})["value"]]
+            assert [message.id for message in stage.link.run(rsmq.peek(place, 99))] == ids
+            assert stage.link.run(rsmq.counts(place)).messages == snapshot.stream_depth == len(ids)
+            stage.link.run(rsmq.examine(place))
+        else:
+            lengths = [len(state.get(key, {"value": []})["value"]) for key in place.lists]
+            overview = stage.link.run(joblist.overview(place))
+            assert [overview.depths.pending, overview.depths.processing] == lengths[:2]
+            assert (snapshot.waiting, snapshot.pending, snapshot.completed, snapshot.dlq_depth) == tuple(
+                lengths
+            )
+            stage.link.run(joblist.examine(place))
+    ours = {place.queue for place in found.rsmq}
+    assert ours >= {name for key in state if key.endswith(":QUEUES") for name in state[key]["value"]}
 
 
 def _alike(told: dict[str, Any], wanted: dict[str, Any]) -> bool:

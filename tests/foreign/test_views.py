@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from chasqui import foreign
+from chasqui.errors import Refused
 from chasqui.foreign import ForeignSnapshot, JobListKeys, RsmqKeys, joblist, rsmq
 from chasqui.foreign.rsmq import Draft
 from chasqui.server.call import Call
@@ -185,3 +186,29 @@ async def test_in_a_cluster_it_is_one_round_trip_per_node() -> None:
             found = await foreign.discover_async(link)
             assert set(found.rsmq) == set(theirs)
             assert set(found.joblists) == set(lists)
+
+
+def test_a_read_only_link_is_enough_for_everything_that_only_looks(desk: Desk) -> None:
+    desk.run(rsmq.create(desk.rsmq))
+    sent = desk.run(rsmq.send(desk.rsmq, "x"))
+    desk.run(joblist.enqueue(desk.jobs, "x", now_ms=desk.now_ms()))
+    with Link.open(desk.link.address, read_only=True) as viewer:
+        looks: list[Any] = [
+            rsmq.names(desk.name),
+            rsmq.stats(desk.rsmq),
+            rsmq.peek(desk.rsmq, 9),
+            rsmq.show(desk.rsmq, sent),
+            rsmq.counts(desk.rsmq),
+            rsmq.examine(desk.rsmq),
+            rsmq.purge(desk.rsmq, rsmq.Filter(), dry_run=True),
+            joblist.depths(desk.jobs),
+            joblist.ids(desk.jobs, "pending"),
+            joblist.overview(desk.jobs),
+            joblist.examine(desk.jobs),
+            joblist.reclaim(desk.jobs, dry_run=True),
+        ]
+        for flow in looks:
+            viewer.run(flow)
+        assert foreign.migrate(viewer, desk.rsmq, desk.ours, dry_run=True).before.ready == 1
+        with pytest.raises(Refused):
+            viewer.run(rsmq.receive(desk.rsmq))

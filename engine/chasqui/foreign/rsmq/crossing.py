@@ -42,7 +42,10 @@ class RsmqSource:
     def census(self) -> Flow[Census]:
         """How many messages could go now, and how many are held."""
         counts = yield from survey.counts(self.keys)
-        [(_, _, _, fields, _, parked)] = yield [calls.look(self.keys)]
+        [told] = yield [calls.look(self.keys)]
+        if isinstance(told, Exception):
+            raise told
+        _, _, _, fields, _, parked = told
         sent, received = (int(field or 0) for field in fields[5:7]) if fields else (0, 0)
         return Census(
             ready=counts.ready,
