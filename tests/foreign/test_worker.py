@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import subprocess
+import sys
 from collections import Counter
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,14 +17,18 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui.foreign import joblist
 from chasqui.foreign.joblist import Claim, JobListWorker, Options
-from chasqui.server.link import AsyncLink
+from chasqui.server.link import AsyncLink, Link
 from tests.clocks import SkewedClock, eventually
+from tests.engines import await_that
+from tests.foreign.conftest import Desk
+from tests.foreign.worker_process import CONCURRENCY
+from tests.proxy import proxied
+from tests.servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.foreign.conftest import Desk
-
+ROOT = Path(__file__).parents[2]
 CLOCK = SystemClock()
 QUICK = Options(visibility_ms=300, max_attempts=2)
 
@@ -147,3 +156,76 @@ async def test_a_job_that_cannot_be_judged_is_told_and_the_rest_goes_on(desk: De
     async with working(desk, handler) as worker:
         await eventually(lambda: worker.total("completed") == 1)
         await eventually(lambda: any(odd in note for state in worker.states for note in state.notes))
+
+
+async def test_lost_replies_neither_lose_a_job_nor_run_it_twice(any_server: Server, queue: str) -> None:
+    """A take or a signature whose reply is lost is reclaimed before it ran; a completion is found to be done."""
+    options = Options(visibility_ms=1500, history=1000)
+    chance = random.Random(3)
+    runs: Counter[str] = Counter()
+
+    async def handler(claim: Claim) -> None:
+        runs[claim.id] += 1
+
+    with Link.open(any_server.url) as link, proxied(any_server.socket) as proxy:
+        desk = Desk(link, queue)
+        job_ids = add(desk, *range(60))
+        async with AsyncLink.open(proxy.url) as shaky:
+            worker = JobListWorker(shaky, desk.jobs, handler, options=options, concurrency=3, block_ms=100)
+            stop = asyncio.Event()
+            run = asyncio.ensure_future(worker.run(stop))
+            await eventually(lambda: worker.total("completed") > 0)
+            proxy.mischief = lambda: chance.random() < 0.1
+            await eventually(lambda: len(link.run(joblist.ids(desk.jobs, "completed", limit=99))) == 60, 60)
+            proxy.mischief = lambda: False
+            stop.set()
+            await run
+        assert runs == dict.fromkeys(job_ids, 1)
+        assert sorted(link.run(joblist.ids(desk.jobs, "completed", limit=99))) == sorted(job_ids)
+        assert link.run(joblist.depths(desk.jobs)).processing == 0
+
+
+def test_killed_workers_lose_no_job_and_repeat_only_what_they_had_in_hand(
+    any_server: Server, queue: str, tmp_path: Path
+) -> None:
+    ledger, kills = tmp_path / "ledger", 0
+    with Link.open(any_server.url) as link:
+        desk = Desk(link, queue)
+        job_ids = add(desk, *range(400))
+        steady = _start(any_server.url, queue, ledger)
+        try:
+            while link.run(joblist.depths(desk.jobs)).completed < 400:
+                mortal = _start(any_server.url, queue, ledger)
+                before = len(_noted(ledger, "start"))
+                await_that(
+                    lambda before=before: (
+                        len(_noted(ledger, "start")) > before + 30  # type: ignore[misc]
+                        or link.run(joblist.depths(desk.jobs)).completed == 400
+                    ),
+                    "they get on",
+                )
+                mortal.kill()
+                mortal.wait()
+                kills += 1
+        finally:
+            steady.kill()
+            steady.wait()
+        depths = link.run(joblist.depths(desk.jobs))
+    starts = Counter(_noted(ledger, "start"))
+    assert (depths.pending, depths.processing) == (0, 0)
+    assert set(_noted(ledger, "done")) == set(job_ids)
+    assert starts.total() - 400 <= kills * CONCURRENCY, "more than the killed ones had in hand ran twice"
+    assert kills >= 2
+
+
+def _start(url: str, queue: str, ledger: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.foreign.worker_process", url, queue, str(ledger)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"},
+    )
+
+
+def _noted(ledger: Path, word: str) -> list[str]:
+    lines = ledger.read_text().splitlines() if ledger.exists() else []
+    return [line.split()[1] for line in lines if line.startswith(word)]
