@@ -148,7 +148,9 @@ class JobListWorker:
         return outcome or "lost"
 
     async def _settled(self, claim: Claim, verdict: Callable[[], Flow[str]]) -> str:
-        """Settle the job, again if the server does not answer; but not a second time what it did already."""
+        """Settle the job, again if the server does not answer; but not a second time what it did already: the guide's
+        complete succeeds as often as it is said.
+        """
         while True:
             try:
                 return await self._link.run(verdict())
@@ -156,20 +158,22 @@ class JobListWorker:
                 if not error.transient:
                     raise
                 log.warning("%s: job %s could not be settled yet: %s", self._keys.queue, claim.id, error)
-            await self._clock.sleep(SETTLE_PAUSE_S)
-            settled = await self._is_settled(claim)
-            if settled:
-                return settled
+            if outcome := await self._outcome(claim):
+                return outcome
 
-    async def _is_settled(self, claim: Claim) -> str | None:
-        """What became of the job, if our reply was lost and not our word."""
-        try:
-            token, status = await self._link.run(_standing(self._keys, claim.id))
-        except ServerError:
-            return None
-        if status == "processing" and token == claim.token:
-            return None
-        return status if status in {"completed", "failed"} else "lost"
+    async def _outcome(self, claim: Claim) -> str | None:
+        """What became of the job when our reply was lost, and perhaps not our word; asked until there is an answer."""
+        while True:
+            await self._clock.sleep(SETTLE_PAUSE_S)
+            try:
+                token, status = await self._link.run(_standing(self._keys, claim.id))
+            except ServerError as error:
+                if not error.transient:
+                    raise
+                continue
+            if status == "processing" and token == claim.token:
+                return None
+            return status if status in {"completed", "failed"} else "lost"
 
     async def _sweep(self) -> Turn:
         """Take back what is stale. What nobody signed must be seen so for a whole visibility first."""
