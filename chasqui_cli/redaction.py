@@ -23,6 +23,15 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _IN_TEXT = (
     (re.compile(r"([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^@\s/]+(@)", re.IGNORECASE), rf"\1{COVER}\2"),
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {COVER}"),
+    # As errors quote what they choked on: {'password': 'hunter2'}, token=abc.
+    (
+        re.compile(
+            r"""((?:password|passwd|secret|token|api[_-]?key|authorization|cvv)\w*["']?\s*[:=]\s*)"""
+            r"""(?:"[^"]*"|'[^']*'|[^\s,;&"'}\])]+)""",
+            re.IGNORECASE,
+        ),
+        rf"\1{COVER}",
+    ),
 )
 
 

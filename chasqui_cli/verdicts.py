@@ -50,28 +50,36 @@ JOB: dict[str, Any] = {
 }
 
 
-def verdict_record(verdict: Verdict) -> Record:
-    """What became of a job, and how that is known."""
+def verdict_record(verdict: Verdict, desk: Desk) -> Record:
+    """What became of a job, and how that is known. Errors quote payloads, so their secrets are covered as well."""
     now_ms = verdict.server_time_ms
+
+    def told(finding: Finding) -> Record:
+        return {
+            "state": finding.state,
+            "text": desk.shown(sentence(finding, now_ms)),
+            "evidence": desk.shown(evidence(finding)),
+        }
+
     return {
         "queue": verdict.queue,
         "id": verdict.job_id,
-        "state": verdict.state,
-        "text": sentence(verdict.finding, now_ms),
+        **told(verdict.finding),
         "server_time_ms": now_ms,
-        "evidence": evidence(verdict.finding),
-        "also": [
-            {"state": one.state, "text": sentence(one, now_ms), "evidence": evidence(one)}
-            for one in verdict.also
-        ],
-        "events": [event_record(told) for told in verdict.events],
+        "also": [told(one) for one in verdict.also],
+        "events": [shown_event(event_record(event), desk) for event in verdict.events],
         "looked": [_looked(one) for one in verdict.looked],
     }
 
 
+def shown_event(record: Record, desk: Desk) -> Record:
+    """An event, the secrets in its error covered."""
+    return record | {"reason": desk.shown(record["reason"])} if "reason" in record else record
+
+
 def job_record(verdict: Verdict, result: Any, desk: Desk) -> Record:
     """Everything known of a job, merged from wherever it was found."""
-    told = verdict_record(verdict)
+    told = verdict_record(verdict, desk)
     found = (verdict.finding, *verdict.also)
     job = next((one.job for one in found if hasattr(one, "job")), None)
     names = [getattr(one, "name", "") or getattr(getattr(one, "letter", None), "name", "") for one in found]

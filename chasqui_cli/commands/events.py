@@ -16,6 +16,7 @@ from chasqui_cli.options import OutputOrPiped
 from chasqui_cli.output import Format, Running
 from chasqui_cli.records import EVENT, event_record, gap_record
 from chasqui_cli.times import span
+from chasqui_cli.verdicts import shown_event
 
 if TYPE_CHECKING:
     from chasqui import ServerError
@@ -53,7 +54,7 @@ COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=EVENT, chooses=True)
+@at_desk(shape=EVENT, chooses=True, payloads=True)
 def events(
     desk: Desk,
     queues: Annotated[
@@ -104,6 +105,7 @@ def events(
 class Press:
     """Prints what is wanted. Gaps always are: whoever filters still wants to know that something is missing."""
 
+    desk: Desk
     writer: Running
     judge: Judge
     kinds: list[str]
@@ -120,6 +122,7 @@ class Press:
         self.looked += 1
         record = event_record(item)
         if (not self.kinds or record["event"] in self.kinds) and self.judge(record):
+            record = shown_event(record, self.desk)
             self.writer.write(_with_time(record, id_ms(item.entry_id), self.writer.format), now_ms)
 
 
@@ -132,7 +135,7 @@ def _press(desk: Desk, now_ms: int, kinds: list[str]) -> Press:
     # Since and until are compared with the server's times, the entries' ids; an event's own time is its teller's.
     judge = desk.choice.judge(now_ms, "no field of an event")
     columns = [column("entry_id")] if desk.output is Format.NAME else COLUMNS
-    return Press(Running.of(columns, desk.look(now_ms)), judge, kinds)
+    return Press(desk, Running.of(columns, desk.look(now_ms)), judge, kinds)
 
 
 def _after(judge: Judge, start: str) -> str:

@@ -32,7 +32,7 @@ EVENT_COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=VERDICT, many=False)
+@at_desk(shape=VERDICT, many=False, payloads=True)
 def why(
     desk: Desk,
     job_id: Annotated[str, typer.Argument(metavar="JOB_ID", help="The job's id.")],
@@ -61,13 +61,13 @@ def _show(desk: Desk, verdict: Verdict, queues: int) -> None:
     """The verdict as `-o` asks: for people a sentence, what else is true, what was told of it, how far was looked."""
     from chasqui_cli.words import headline, how_far
 
-    record = verdict_record(verdict)
+    record = verdict_record(verdict, desk)
     for looked in verdict.looked if queues == 1 or verdict.state != "unknown" else ():
         desk.say(how_far(looked))
     if desk.output not in (Format.TABLE, Format.WIDE):
         desk.emit_one(record, COLUMNS, now_ms=verdict.server_time_ms)
         return
-    print_line(safe(headline(verdict, queues)))
+    print_line(safe(desk.shown(headline(verdict, queues))))
     for other in record["also"]:
         print_line(safe(f"also: {other['text']}"))
     for name, value in record["evidence"].items():

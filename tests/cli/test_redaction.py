@@ -27,6 +27,22 @@ def test_text_that_carries_its_own_secret_is_covered() -> None:
     assert redacted("see https://example.com/a:b@c") == "see https://example.com/a:b@c"
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "no address in {'to': 'x', 'password': 'hunter2'}",
+            f"no address in {{'to': 'x', 'password': {COVER}}}",
+        ),
+        ('{"api_key":"a b","n":1}', f'{{"api_key":{COVER},"n":1}}'),
+        ("GET /x?token=abc&y=1", f"GET /x?token={COVER}&y=1"),
+        ("the token is gone", "the token is gone"),
+    ],
+)
+def test_an_error_that_quotes_a_secret_is_covered(said: str, shown: str) -> None:
+    assert redacted(said) == shown
+
+
 def test_nothing_else_changes() -> None:
     whole = {"a": [1, None, True, b"\x00", 1.5], "b": {"c": "x"}, "empty": {"password": ""}}
     assert redacted(whole) == whole
