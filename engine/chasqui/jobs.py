@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import WireError
-from chasqui.server.commands.values import Entry, scored
+from chasqui.server.commands.values import Entry, PendingEntry, scored
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui.wire.packed import Undecodable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chasqui.server.call import Flow
     from chasqui.server.commands import Commands
     from chasqui.wire.envelope import Envelope
@@ -35,6 +37,33 @@ def waiting(commands: Commands, keys: Keys, count: int, *, after: str | None = N
     """Jobs in the stream, oldest first."""
     [rows] = yield [commands.oldest(keys.stream, count, after=after)]
     return [_in_stream(entry) for entry in Entry.list_of(rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A job that a consumer holds: since when it was last delivered or renewed, and how often it was delivered."""
+
+    entry_id: str
+    group: str
+    consumer: str
+    idle_ms: int
+    deliveries: int
+
+
+def in_flight(commands: Commands, keys: Keys, groups: Sequence[str], count: int) -> Flow[list[Flight]]:
+    """Jobs that were delivered and not settled, up to `count` of each group, oldest first; no job is read for it."""
+    replies = (yield [commands.pending_page(keys, group, count) for group in groups]) if groups else []
+    return [
+        Flight(
+            entry.entry_id.decode(),
+            group,
+            entry.consumer.decode("utf-8", "surrogateescape"),
+            entry.idle_ms,
+            entry.deliveries,
+        )
+        for group, reply in zip(groups, replies, strict=True)
+        for entry in PendingEntry.list_of(reply)
+    ]
 
 
 def delayed(commands: Commands, keys: Keys, count: int, *, offset: int = 0) -> Flow[list[Sighting]]:
