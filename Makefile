@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop faults soak scale migration lint format servers docs bench clean
+.PHONY: help demo test interop faults soak scale migration lint format servers docs bench clean browser screenshots
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: chasqui needs Python 3.11 or newer (try: make PYTHON=python3.12 …)" >&2; exit 2; }
@@ -50,6 +50,12 @@ format: $(READY) ## Let ruff mend what it can.
 
 servers: $(READY) ## Obtain the test servers: Redis 8.6, Redis 7.0, Valkey 9.1. Cached outside the repository.
 	$(BIN)/python -m tests.servers
+
+browser: ## Obtain a Chromium for the tests of `chasqui top --web`, from Debian's packages.
+	command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install --yes --no-install-recommends chromium || sudo apt-get install --yes --no-install-recommends chromium; }
+
+screenshots: $(READY) ## Renew the pictures of the dashboard: docs/top/, made by the app itself on fixed data.
+	$(BIN)/python -m tests.tui.pictures
 
 docs: $(READY) ## Renew what is generated: completions/, docs/cli.md, docs/lua.md.
 	$(BIN)/python -m chasqui_cli.generated

@@ -26,6 +26,7 @@ VERBS = {
     "queues": "Every queue of the server, one row each, the worst first.",
     "inspect": "How queues stand right now: one snapshot, one round trip.",
     "watch": "Look at queues again and again: what comes in, what goes out, when the backlog clears.",
+    "top": "The dashboard: every queue, worst first, on this terminal or in a browser.",
     "add": "Add jobs: one, or as many as a file has lines; now, later, once per id.",
     "why": "Why a job is where it is: one verdict, with its evidence.",
     "job": "One job: everything known of it, its result; cancel it.",

@@ -268,6 +268,11 @@ def offline(
     return lambda verb: _with_options(verb, output, shape, many, [options.look])
 
 
+def reaching() -> Callable[[Verb], Verb]:
+    """Give a verb that writes no data the options on how to reach a server."""
+    return lambda verb: _with_options(verb, Format.TABLE, None, False, [options.reach])
+
+
 def _with_options(
     verb: Verb, output: Format, shape: Shape | None, many: bool, groups: Sequence[options.Verb]
 ) -> Verb:

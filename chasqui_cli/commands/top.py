@@ -1,0 +1,121 @@
+"""`chasqui top`: the dashboard, on this terminal or in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_cli.completing import queue_names
+from chasqui_cli.desk import Desk, reaching
+
+if TYPE_CHECKING:
+    from chasqui_cli.tui.app import ChasquiApp
+    from chasqui_cli.tui.lines import Runner
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+@reaching()
+def top(
+    desk: Desk,
+    queue: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUEUE]", help="Open this queue at once.", autocompletion=queue_names),
+    ] = None,
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="TIME", help="How often to read: 2s, 500ms.")
+    ] = "2s",
+    light: Annotated[bool, typer.Option("--light", help="Dark on light.")] = False,
+    keep_awake: Annotated[
+        bool, typer.Option("--keep-awake", help="Go on reading while the terminal has no focus.")
+    ] = False,
+    web: Annotated[
+        str | None,
+        typer.Option("--web", metavar="[HOST:]PORT", help="Serve it to a browser, on loopback by default."),
+    ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="With --web: let the browser change things, too.")
+    ] = False,
+) -> None:
+    """The dashboard: every queue, worst first; jobs, dead letters, delays, schedules, workers, events, health.
+
+    Lower-case keys look, upper-case keys change; every change shows the command line it is, tries it dry, and asks. `?`
+    lists the keys. With --web the same is served to a browser, read-only unless --allow-changes, to whoever has the
+    token in the URL.
+    """
+    from chasqui_cli.times import duration_ms
+
+    if web is not None:
+        from chasqui_cli.tui.serving import serve
+
+        serve(desk, web, sys.argv[1:], allow_changes=allow_changes)
+        return
+    _refuse_without_a_terminal()
+    seconds = max(0.2, duration_ms(interval) / 1000)
+    dashboard = dashboard_of(desk, queue, seconds, light=light, keep_awake=keep_awake)
+    dashboard.run()
+    if dashboard.return_code:
+        raise typer.Exit(dashboard.return_code)
+
+
+def dashboard_of(
+    desk: Desk, queue: str | None, interval_s: float, *, light: bool, keep_awake: bool
+) -> ChasquiApp:
+    """The app, ready to run."""
+    from chasqui import SystemClock
+    from chasqui_cli.tui.app import ChasquiApp, Setup
+    from chasqui_cli.tui.feed import Feed
+    from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
+
+    settings = desk.settings()
+    setup = Setup(
+        address=str(desk.address()),
+        context=settings.context,
+        colour=settings.color,
+        read_only=settings.read_only,
+        protected=settings.protected,
+        confined=_is_served(),
+        keeps_awake=keep_awake,
+        theme=LIGHT if light else DARK,
+        queue=queue,
+    )
+    feed = Feed(desk.async_link, interval_s=interval_s, names=desk.name_cache())
+    return ChasquiApp(feed, _runner(desk), setup, SystemClock())
+
+
+def _runner(desk: Desk) -> Runner:
+    """Runs verbs on the server this dashboard looks at. A URL may hold a password, so it goes into the environment."""
+    from chasqui_cli.tui.lines import Runner
+
+    given, settings = desk.given, desk.settings()
+    environment = dict(os.environ)
+    reach: list[str] = []
+    if given.redis_url:
+        environment["CHASQUI_REDIS_URL"] = given.redis_url
+    elif given.context:
+        reach += ["--context", given.context]
+    for flag in ("url_file", "password_file", "tls_ca", "tls_cert", "tls_key", "tls_server_name"):
+        if value := getattr(given, flag):
+            reach += [f"--{flag.replace('_', '-')}", str(value)]
+    if given.tls_insecure:
+        reach.append("--tls-insecure")
+    if settings.read_only:
+        environment["CHASQUI_READONLY"] = "1"
+    return Runner(environment, reach)
+
+
+def _is_served() -> bool:
+    return bool(os.environ.get("TEXTUAL_DRIVER"))
+
+
+def _refuse_without_a_terminal() -> None:
+    from chasqui.errors import ConfigError
+
+    if not _is_served() and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError(
+            "the dashboard needs a terminal", hint="for a pipe or a file: chasqui watch QUEUE -o jsonl"
+        )

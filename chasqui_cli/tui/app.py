@@ -1,0 +1,614 @@
+"""The dashboard: frame, tabs, keys, and one feed that reads for the tab in front.
+
+Handlers only touch widgets; what is read is the feed's business, and every change is a command line (`lines.py`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+
+from rich.segment import Segment, Segments
+from textual import on
+from textual.app import App, SystemCommand
+from textual.binding import Binding
+from textual.command import Hit, Hits, Provider
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher, Footer, Input, Static, Tab, Tabs
+
+from chasqui_cli.safe import safe
+from chasqui_cli.tui import crash
+from chasqui_cli.tui.dialogs import ChangeDialog, HelpDialog, OutputDialog
+from chasqui_cli.tui.lines import changes_something, objection, with_options, words_of
+from chasqui_cli.tui.messages import Arrived, FleetView, HealthView, Introduced, LinkLost, Target
+from chasqui_cli.tui.panes import PANES
+from chasqui_cli.tui.panes.fleet import Fleet
+from chasqui_cli.tui.panes.pane import Change, Pane
+from chasqui_cli.tui.widgets.drawing import DARK, LIGHT, THEMES, joined
+from chasqui_cli.tui.widgets.frame import Frame
+from chasqui_cli.tui.widgets.records import RecordTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.message import Message
+
+    from chasqui_cli.tui.lines import Ended, Runner
+
+ASLEEP = "asleep without focus"
+NARROW = 78
+"""Below so many columns the tabs are numbers only, but for the one in front."""
+WIDTHS = [(0, "-narrow"), (64, "-medium"), (110, "-wide")]
+
+
+class Reading(Protocol):
+    """What the app wants of a feed."""
+
+    interval_s: float
+
+    def begin(self, tell: Callable[[Message], Any]) -> None:
+        """From now on messages go there."""
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+
+    def look_at(self, target: Target) -> None:
+        """Read for this from now on, beginning at once."""
+
+    def again(self) -> None:
+        """Read now, and whatever is kept anew."""
+
+    def sleep(self) -> None:
+        """Read no more until woken."""
+
+    def wake(self) -> None:
+        """Read again."""
+
+    def describe(self, raw: Any) -> list[tuple[str, str]]:
+        """All there is to say about one job or letter."""
+        ...
+
+
+class Ticking(Protocol):
+    """Seconds that never run backwards."""
+
+    def mono(self) -> float:
+        """Now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What the dashboard is told at its start. confined: it is served to a browser, perhaps far away."""
+
+    address: str = ""
+    context: str | None = None
+    colour: str | None = None
+    read_only: bool = False
+    protected: bool = False
+    confined: bool = False
+    keeps_awake: bool = False
+    theme: str = DARK
+    queue: str | None = None
+
+
+class Queues(Provider):
+    """`ctrl+p` finds queues by name, too."""
+
+    async def search(self, query: str) -> Hits:
+        """Names that match."""
+        app = cast("ChasquiApp", self.app)
+        matcher = self.matcher(query)
+        for name in app.known:
+            shown = safe(name)
+            if (score := matcher.match(shown)) > 0:
+                yield Hit(score, Content(shown), _opener(app, name), help="open this queue")
+
+
+def _opener(app: ChasquiApp, name: str) -> Callable[[], None]:
+    return lambda: app.open_queue(name)
+
+
+class Home(Screen[None]):
+    """The dashboard's own screen; its classes say how much room there is."""
+
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+
+
+class ChasquiApp(App[None]):
+    """`chasqui top`."""
+
+    TITLE = "chasqui"
+    CSS_PATH = Path(__file__).with_name("chasqui.tcss")
+    COMMANDS = App.COMMANDS | {Queues}
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(number), f"open_tab('{pane.tab}')", pane.tab, show=False, id=f"tab.{pane.tab}")
+            for number, pane in enumerate(PANES, 1)
+        ),
+        Binding("slash", "filter", "filter", key_display="/", id="app.filter"),
+        Binding("colon", "command", "command", key_display=":", id="app.command"),
+        Binding("question_mark,f1", "help", "help", key_display="?", id="app.help"),
+        Binding("u", "undo", "undo", id="app.undo"),
+        Binding("p", "pause", "pause", show=False, id="app.pause"),
+        Binding("r", "refresh", "read again", show=False, id="app.refresh"),
+        Binding(
+            "plus,equals_sign", "pace(0.5)", "read more often", show=False, key_display="+", id="app.faster"
+        ),
+        Binding("minus", "pace(2)", "read less often", show=False, key_display="-", id="app.slower"),
+        Binding("y", "copy", "copy", show=False, id="app.copy"),
+        Binding("w", "why", "why is this job here", show=False, id="app.why"),
+        Binding(
+            "left_square_bracket", "step(-1)", "tab to the left", show=False, key_display="[", id="app.left"
+        ),
+        Binding(
+            "right_square_bracket", "step(1)", "tab to the right", show=False, key_display="]", id="app.right"
+        ),
+        Binding("backspace", "last_tab", "the tab before", show=False, id="app.last-tab"),
+        Binding("ctrl+t", "theme", "dark or light", show=False, id="app.theme"),
+        Binding("escape", "leave", "back", show=False, id="app.back"),
+        Binding("q", "quit", "quit", id="app.quit"),
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True, id="app.interrupt"),
+    ]
+
+    def __init__(self, feed: Reading, runner: Runner, setup: Setup, clock: Ticking) -> None:
+        super().__init__()
+        self._feed, self._runner, self._setup, self._clock = feed, runner, setup, clock
+        self.queue = setup.queue
+        self.known: list[str] = []
+        self.last_op: str | None = None
+        self._arrived_at: float | None = None
+        self._tab, self._tab_before = "fleet", "fleet"
+        self._paused, self._asking = "", ""
+        self._line_before_file: list[str] = []
+        self._filtered_by: dict[str, str] = {}
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = setup.theme
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every change is greyed."""
+        return self._setup.read_only
+
+    @property
+    def confined(self) -> bool:
+        """Whether whoever looks may be far away."""
+        return self._setup.confined
+
+    @property
+    def home(self) -> Screen[Any]:
+        """The dashboard itself, also while a dialog stands before it."""
+        return self.screen_stack[0]
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether there is anything to draw on: not before the start, not at the end."""
+        return bool(self.screen_stack) and bool(self.home.query(Frame))
+
+    @property
+    def pane(self) -> Pane:
+        """The tab in front."""
+        return self.home.query_one(f"#pane-{self._tab}", Pane)
+
+    @property
+    def frame(self) -> Frame:
+        """The first line."""
+        return self.home.query_one(Frame)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The one below all dialogs."""
+        return Home(id="_default")
+
+    def compose(self) -> ComposeResult:
+        """Frame, tabs, the first pane (the others are made when they are opened), the prompt, the keys."""
+        yield Frame()
+        yield Tabs(
+            *(Tab(f"{number} {pane.title}", id=f"tab-{pane.tab}") for number, pane in enumerate(PANES, 1))
+        )
+        with ContentSwitcher(initial="pane-fleet"):
+            yield Fleet()
+        prompt = Input(id="prompt", compact=True)
+        prompt.display = False
+        yield prompt
+        yield Footer(compact=True, show_command_palette=True)
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        setup = self._setup
+        self.frame.change(
+            context=setup.context,
+            colour=setup.colour,
+            address=setup.address,
+            read_only=setup.read_only,
+            interval_s=self._feed.interval_s,
+        )
+        self.home.query_one(Tabs).can_focus = False
+        self._feed.begin(self.post_message)
+        self._feed.look_at(Target("fleet"))
+        self.run_worker(self._feed.run(), group="feed", name="feed", exit_on_error=True)
+        self.set_interval(1.0, self._grow_older)
+        self.pane.focus_first()
+        if self.queue:
+            self.open_queue(self.queue)
+
+    # What the feed says.
+
+    @on(Arrived)
+    def _show(self, message: Arrived) -> None:
+        if not self._is_open:
+            return  # it came while we were leaving
+        self._arrived_at = self._clock.mono()
+        self.frame.change(
+            cost=message.cost,
+            now_ms=message.now_ms,
+            age_s=0.0,
+            lost="",
+            interval_s=message.interval_s,
+            slowed=message.interval_s > self._feed.interval_s,
+        )
+        if message.target.tab != self._tab:
+            return
+        self._introduce(message.view)
+        self.pane.show(message.view, message.now_ms)
+
+    def _introduce(self, view: Any) -> None:
+        """What the frame says about what is in front."""
+        if isinstance(view, FleetView):
+            self.known = sorted(row.queue for row in view.rows)
+            count = len(view.rows)
+            self.frame.change(
+                about=f"{count:,} queue{'s' * (count != 1)}",
+                critical=sum(row.level >= 3 for row in view.rows),
+                warning=sum(row.level == 2 for row in view.rows),
+            )
+        elif isinstance(view, HealthView):
+            self.frame.change(about=self.queue or "server", critical=0, warning=0)
+        else:
+            row = view.row
+            self.frame.change(about=f"{row.glyph} {safe(row.queue, 24)}", critical=0, warning=0)
+
+    @on(Introduced)
+    def _know_server(self, message: Introduced) -> None:
+        face = message.face
+        self._tell_frame(address=face.address, server=f"{face.kind} {face.version}".strip())
+
+    @on(LinkLost)
+    def _lose(self, message: LinkLost) -> None:
+        told = safe(message.error, 120) if message.lasting else "reconnecting"
+        self._tell_frame(lost=told)
+
+    def _grow_older(self) -> None:
+        if self._arrived_at is not None:
+            self._tell_frame(age_s=self._clock.mono() - self._arrived_at)
+
+    def _tell_frame(self, **news: object) -> None:
+        if self._is_open:
+            self.frame.change(**news)
+
+    # Tabs.
+
+    def open_queue(self, queue: str, tab: str = "queue") -> None:
+        """Look at one queue."""
+        self._choose(queue)
+        self.call_later(self.action_open_tab, tab)
+
+    def _choose(self, queue: str) -> None:
+        if queue != self.queue:
+            self.queue = queue
+            for pane in self.home.query(Pane):
+                if pane.needs_queue:
+                    pane.forget()
+
+    async def action_open_tab(self, tab: str) -> None:
+        """Bring a tab to the front. From the fleet, it is about the queue under the cursor."""
+        if len(self.screen_stack) > 1:
+            return
+        if self._tab == "fleet" and tab != "fleet":
+            chosen = self.home.query_one(Fleet).query_one(RecordTable).current
+            if chosen is not None:
+                self._choose(chosen)
+        [kind] = [pane for pane in PANES if pane.tab == tab]
+        if kind.needs_queue and not self.queue:
+            self.notify("there is no queue to look at yet", severity="warning", markup=False)
+            self._select(self._tab)
+            return
+        if not self.home.query(f"#pane-{tab}"):
+            await self.home.query_one(ContentSwitcher).add_content(kind())
+        pane = self.home.query_one(f"#pane-{tab}", Pane)
+        if tab != self._tab:
+            self._tab_before = self._tab
+        self._tab = tab
+        self._select(tab)
+        self.home.query_one(ContentSwitcher).current = f"pane-{tab}"
+        self._hide_prompt()
+        pane.apply(self._filtered_by.get(tab, ""))
+        pane.focus_first()
+        self._feed.look_at(Target(tab, self.queue, pane.page))
+
+    def _select(self, tab: str) -> None:
+        tabs = self.home.query_one(Tabs)
+        if tabs.active != f"tab-{tab}":
+            with self.prevent(Tabs.TabActivated):
+                tabs.active = f"tab-{tab}"
+        self._label_tabs()
+
+    def _label_tabs(self) -> None:
+        narrow = self.size.width < NARROW
+        for number, pane in enumerate(PANES, 1):
+            short = narrow and pane.tab != self._tab
+            self.home.query_one(f"#tab-{pane.tab}", Tab).label = (
+                str(number) if short else f"{number} {pane.title}"
+            )
+
+    def on_resize(self) -> None:
+        """Other room for the tabs. Rich asks the terminal for its size at every cell it measures, unless it was told."""
+        self.console.size = (self.size.width, self.size.height)
+        self.call_after_refresh(self._label_tabs)
+
+    @on(Tabs.TabActivated)
+    def _tab_clicked(self, event: Tabs.TabActivated) -> None:
+        clicked = (event.tab.id or "").removeprefix("tab-")
+        if clicked and clicked != self._tab:
+            self.call_later(self.action_open_tab, clicked)
+
+    async def action_step(self, by: int) -> None:
+        """The tab beside."""
+        names = [pane.tab for pane in PANES]
+        await self.action_open_tab(names[(names.index(self._tab) + by) % len(names)])
+
+    async def action_last_tab(self) -> None:
+        """Where one was before."""
+        await self.action_open_tab(self._tab_before)
+
+    async def action_leave(self) -> None:
+        """Out of the filter, then out of the queue."""
+        if self._filtered_by.pop(self._tab, None):
+            self.pane.apply("")
+            self._hide_prompt()
+        elif self._tab != "fleet":
+            await self.action_open_tab("fleet")
+
+    def look_further(self) -> None:
+        """The tab in front wants another page of what it shows."""
+        self._feed.look_at(Target(self._tab, self.queue, self.pane.page))
+
+    # Reading.
+
+    def action_pause(self) -> None:
+        """Stop reading, or go on."""
+        self._rest("" if self._paused else "paused")
+
+    def action_refresh(self) -> None:
+        """Read now."""
+        self._feed.again()
+
+    def action_pace(self, factor: float) -> None:
+        """Read more or less often."""
+        self._feed.interval_s = min(60.0, max(0.5, self._feed.interval_s * factor))
+        self.frame.change(interval_s=self._feed.interval_s)
+        self._feed.look_at(Target(self._tab, self.queue, self.pane.page))
+
+    def watch_app_focus(self, focus: bool) -> None:
+        """Nobody looks, or somebody looks again; a key counts as looking."""
+        if not self.is_running or self._setup.keeps_awake:
+            return
+        if not focus and not self._paused:
+            self._rest(ASLEEP)
+        elif focus and self._paused == ASLEEP:
+            self._rest("")
+
+    def _rest(self, why: str) -> None:
+        self._paused = why
+        self._tell_frame(paused=why)
+        if why:
+            self._feed.sleep()
+        else:
+            self._feed.wake()
+
+    # The prompt: `/` filters, `:` runs.
+
+    def action_filter(self) -> None:
+        """Type what rows must have."""
+        self._prompt("filter", "name:send_*  -reason:timeout  text", self._filtered_by.get(self._tab, ""))
+
+    def action_command(self) -> None:
+        """Type a command line."""
+        self._prompt("command", "a verb of chasqui, such as: dlq replay payments --dry-run", "")
+
+    def ask_id(self) -> None:
+        """Type the id of a job."""
+        self._prompt("why", "the id of a job", "")
+
+    def ask_file(self, words: list[str]) -> None:
+        """Type the name of a new file, and run this line with it."""
+        self._line_before_file = words
+        self._prompt(
+            "file",
+            "the name of a new file",
+            f"{safe(self.queue or 'queue', 40)}-dead.jsonl".replace("/", "_"),
+        )
+
+    def _prompt(self, asking: str, hint: str, value: str) -> None:
+        prompt = self.home.query_one("#prompt", Input)
+        self._asking = asking
+        prompt.placeholder, prompt.value = hint, value
+        # At once, not after the next refresh: what is typed meanwhile must not be taken for keys.
+        prompt.display = True
+        self.home.set_focus(prompt)
+
+    def _hide_prompt(self) -> None:
+        self._asking = ""
+        self.home.query_one("#prompt", Input).display = False
+        if self.focused is None or self.focused.id == "prompt":
+            self.pane.focus_first()
+
+    @on(Input.Changed, "#prompt")
+    def _typing(self, event: Input.Changed) -> None:
+        if self._asking == "filter":
+            self._filtered_by[self._tab] = event.value
+            self.pane.apply(event.value)
+
+    @on(Input.Submitted, "#prompt")
+    def _typed(self, event: Input.Submitted) -> None:
+        asked, text = self._asking, event.value.strip()
+        self._hide_prompt()
+        self.pane.focus_first()
+        if asked == "command":
+            self._run_line(text)
+        elif asked == "why" and text:
+            self.explain(text)
+        elif asked == "file" and text:
+            self.look_with("export", with_options(self._line_before_file, "--file", text))
+
+    def on_key(self, event: Any) -> None:
+        """Escape leaves the prompt; everything else there is typing."""
+        if event.key == "escape" and self._asking:
+            event.stop()
+            asked = self._asking
+            self._hide_prompt()
+            self.pane.focus_first()
+            if asked == "filter":
+                self._filtered_by.pop(self._tab, None)
+                self.pane.apply("")
+
+    def _run_line(self, text: str) -> None:
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            self.notify(safe(f"that is no command line: {error}"), severity="error", markup=False)
+            return
+        words = words[1:] if words[:1] == ["chasqui"] else words
+        refusal = objection(words, confined=self._setup.confined)
+        if refusal:
+            self.notify(safe(refusal), severity="warning", markup=False)
+        elif changes_something(words):
+            if self.read_only:
+                self.notify("this dashboard is read-only", severity="warning", markup=False)
+                return
+            plain = [word for word in words if not word.startswith("-")]
+            queue = next((word for word in plain if word in self.known), self.queue or "")
+            self.ask_for(Change(" ".join(plain[:2]), words, queue))
+        else:
+            self.look_with(" ".join(words[:2]), words)
+
+    # Changes and other commands.
+
+    def ask_for(self, change: Change) -> None:
+        """Preview a change, and carry it out with consent."""
+        if not self.read_only:
+            self.push_screen(
+                ChangeDialog(change, self._runner, protected=self._setup.protected), self._after_change
+            )
+
+    def _after_change(self, ended: Ended | None) -> None:
+        if ended is None:
+            return
+        if ended.op:
+            self.last_op = ended.op
+        self.pane.after_change()
+        self._feed.again()
+
+    def action_undo(self) -> None:
+        """Take back the last change made from here."""
+        if self.read_only:
+            self.notify("this dashboard is read-only", severity="warning", markup=False)
+        elif self.last_op is None:
+            self.notify("nothing was changed from here that could be taken back", markup=False)
+        else:
+            self.ask_for(
+                Change(f"take back {self.last_op}", words_of("undo", self.last_op), self.queue or "")
+            )
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Undo is a change."""
+        if action == "undo" and self.read_only:
+            return None
+        return super().check_action(action, parameters)
+
+    def look_with(self, title: str, words: list[str]) -> None:
+        """Show what a command says."""
+        self.push_screen(OutputDialog(title, words, self._runner))
+
+    def describe(self, raw: Any, widget: str, *, skip: Iterable[str] = (), error: str = "") -> None:
+        """Open one job or letter in a box."""
+        parts: list[tuple[object, str]] = (
+            [("error     ", "dim"), (error, "warn"), ("\n", "")] if error else []
+        )
+        for name, value in self._feed.describe(raw):
+            if name in skip:
+                continue
+            parts += [(f"{name:<9} ", "dim"), ("\n", "")] if "\n" in value else [(f"{name:<9} ", "dim")]
+            for line in value.splitlines() or [""]:
+                parts += [(line, ""), ("\n", "")]
+        self.home.query_one(widget, Static).update(joined(parts, theme=self.theme))
+
+    def explain(self, job_id: str) -> None:
+        """Why a job is where it is."""
+        self.look_with("why", words_of("why", job_id, queue=self.queue))
+
+    def action_why(self) -> None:
+        """Explain the job under the cursor, or one whose id is typed."""
+        job_id = self.pane.job_id()
+        if job_id:
+            self.explain(job_id)
+        else:
+            self.ask_id()
+
+    def action_copy(self) -> None:
+        """Hand the id under the cursor to the terminal's clipboard."""
+        text = self.pane.yank()
+        if text:
+            self.copy_to_clipboard(safe(text))
+            self.notify(safe(f"copied {text}", 80), markup=False)
+
+    # Help, themes, the end.
+
+    def action_help(self) -> None:
+        """Every key that works here."""
+        groups: dict[str, list[tuple[str, str]]] = {"This tab": [], "Tables": [], "Everywhere": []}
+        places = ((self.pane, "This tab"), (RecordTable, "Tables"), (self, "Everywhere"))
+        for place, title in places:
+            for one in place.BINDINGS:
+                if isinstance(one, Binding) and one.description:
+                    keys = one.key_display or one.key.replace(",", " ")
+                    groups[title].append((keys, one.description))
+        about = [("lower case", "looks"), ("UPPER CASE", "changes, after a preview and your consent")]
+        self.push_screen(HelpDialog([("Keys", about), *groups.items()]))
+
+    def action_theme(self) -> None:
+        """Dark, light, dark."""
+        self.theme = LIGHT if self.theme == DARK else DARK
+
+    def watch_theme(self) -> None:
+        """Cells have their colours from the theme."""
+        if self.is_running and self._is_open:
+            self.frame.refresh()
+            for pane in self.home.query(Pane):
+                pane.redraw()
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """What `ctrl+p` offers besides queues."""
+        for pane in PANES:
+            yield SystemCommand(f"Tab: {pane.title}", "bring it to the front", _tab_opener(self, pane.tab))
+        yield SystemCommand("Dark or light", "the other theme", self.action_theme)
+        yield SystemCommand("Pause", "stop reading, or go on", self.action_pause)
+        yield SystemCommand("Help", "every key", self.action_help)
+        yield SystemCommand("Quit", "leave the dashboard", self.exit)
+
+    def _fatal_error(self) -> None:
+        """Textual's own account of a crash prints local variables: a URL with its password, a payload."""
+        error = self._exception or RuntimeError()
+        self.bell()
+        self._exit_renderables.append(Segments([Segment(crash.account(error) + "\n")]))
+        self._close_messages_no_wait()
+
+
+def _tab_opener(app: ChasquiApp, tab: str) -> Callable[[], object]:
+    return lambda: app.call_later(app.action_open_tab, tab)

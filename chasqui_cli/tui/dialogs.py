@@ -1,0 +1,283 @@
+"""What stands before the dashboard for a while: consent to a change, the output of a command, the keys there are.
+
+A change is shown as the command line it is, previewed by its own dry run, and carried out by running it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, Static
+
+from chasqui_cli.tui.lines import with_options
+from chasqui_cli.tui.widgets.drawing import joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from chasqui_cli.tui.lines import Ended, Runner
+    from chasqui_cli.tui.panes.pane import Change
+
+MANY = 100
+"""More than so many at once, and the queue's name has to be typed: as on the command line."""
+PARTLY = 3
+"""The exit code of a line that does part of what was asked."""
+SHOWN_WORDS = 9
+SHOWN_LINES = 2000
+
+
+class Dialog(ModalScreen[Any]):
+    """A window with a title and lines that can be scrolled."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "close", id="dialog.close")]
+
+    def action_close(self) -> None:
+        """Back to the dashboard."""
+        self.dismiss(None)
+
+    def tell(self, widget: str, text: str, style: str = "") -> None:
+        """Write text of any origin, line by line."""
+        lines = text.splitlines()
+        parts: list[tuple[object, str]] = []
+        for line in lines[:SHOWN_LINES]:
+            parts += [(line, _look(line) or style), ("\n", "")]
+        if len(lines) > SHOWN_LINES:
+            parts.append((f"… {len(lines) - SHOWN_LINES:,} more lines", "dim"))
+        self.query_one(widget, Static).update(joined(parts, theme=self.app.theme))
+
+
+class ChangeDialog(Dialog):
+    """Asks for consent to one command line, and runs it. Dismissed with how it ended, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "consent", "do it", id="dialog.consent"),
+        Binding("n", "close", "leave it", id="dialog.leave"),
+    ]
+
+    def __init__(self, change: Change, runner: Runner, *, protected: bool) -> None:
+        super().__init__()
+        self._change, self._runner, self._protected = change, runner, protected
+        self._previewed: list[str] | None = None
+        self._count = 0
+        self._ended: Ended | None = None
+        self._heard = ""
+
+    def compose(self) -> ComposeResult:
+        """Title, line, options, preview, consent."""
+        with Vertical(classes="window"):
+            yield Static(id="title")
+            yield Static(id="line")
+            yield Input(
+                id="options",
+                placeholder=f"more options: {self._change.options}",
+                compact=True,
+            )
+            with VerticalScroll(id="preview"):
+                yield Static(id="told")
+            yield Input(id="typed", placeholder="the queue's name", compact=True, classes="hidden")
+            with Horizontal(id="buttons"):
+                yield Button("y  do it", id="do", variant="error", compact=True, disabled=True)
+                yield Button("esc  leave it", id="leave", compact=True)
+                yield Label("", id="state")
+
+    def on_mount(self) -> None:
+        """Say what it is, and try it dry."""
+        self.query_one("#title", Static).update(
+            joined([(self._change.title, "strong")], theme=self.app.theme)
+        )
+        if self._change.needs_options:
+            self._show_line(list(self._change.words))
+            self._state("type the options and press enter", "warn")
+            self.query_one("#options").focus()
+        else:
+            self.query_one("#leave").focus()
+            self._preview()
+
+    @property
+    def words(self) -> list[str]:
+        """The line with the options typed."""
+        return with_options(self._change.words, *shlex.split(self.query_one("#options", Input).value))
+
+    @property
+    def must_type(self) -> bool:
+        """Whether a key is not consent enough."""
+        return self._protected or self._count > MANY
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Options: try again, dry. The queue's name: consent."""
+        if event.input.id == "options":
+            self._preview()
+        else:
+            self.action_consent()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """The same by mouse."""
+        if event.button.id == "do":
+            self.action_consent()
+        else:
+            self.action_close()
+
+    def action_close(self) -> None:
+        """Leave; what ran has an end that the app wants to know."""
+        self.dismiss(self._ended)
+
+    def action_consent(self) -> None:
+        """Do what was previewed, and nothing else."""
+        if self._ended is not None:
+            self.action_close()
+        elif self._previewed is None or self.query_one("#do", Button).disabled:
+            self.app.bell()
+        elif self.must_type and self.query_one("#typed", Input).value != self._change.queue:
+            self._state("type the queue's name first", "warn")
+            self.query_one("#typed").focus()
+        elif self._previewed != self.words:
+            self._preview()
+        else:
+            self.query_one("#do", Button).disabled = True
+            self._state("running …", "warn")
+            self.run_worker(self._carry_out(self._previewed), exclusive=True)
+
+    def _preview(self) -> None:
+        self.query_one("#do", Button).disabled = True
+        self._previewed = None
+        try:
+            words = self.words
+        except ValueError as error:
+            self._state(f"options: {error}", "crit")
+            return
+        self._show_line(words)
+        self._state("trying it dry …", "dim")
+        self.run_worker(self._try(words), exclusive=True)
+
+    def _show_line(self, words: list[str]) -> None:
+        self.query_one("#line", Static).update(
+            joined([("$ ", "dim"), (shortened(self._runner, words), "accent")], theme=self.app.theme)
+        )
+
+    async def _try(self, words: list[str]) -> None:
+        ended = await self._runner.run(with_options(words, "--dry-run", "-o", "json"))
+        self.tell("#told", ended.err or ended.out)
+        if ended.code not in (0, PARTLY):
+            self._state("this cannot be done", "crit")
+            return
+        self._count = _records(ended.out)
+        if not self._count:
+            self._state("nothing to do", "warn")
+            return
+        self._previewed = words
+        self.query_one("#do", Button).disabled = False
+        typed = self.query_one("#typed", Input)
+        typed.set_class(not self.must_type, "hidden")
+        if self.must_type:
+            self._state(f"type {self._change.queue} to go on", "warn")
+            typed.focus()
+        else:
+            self._state("y does it", "")
+            self.query_one("#do").focus()
+
+    async def _carry_out(self, words: list[str]) -> None:
+        confirm = ["--confirm", self._change.queue] if self._protected else []
+        self._heard = ""
+        self._ended = await self._runner.run(
+            with_options(words, "--yes", *confirm, "-o", "json"), hear=self._hear
+        )
+        self.tell("#told", self._ended.err)
+        done = {0: ("done", "ok"), PARTLY: ("partly done", "warn")}
+        self._state(*done.get(self._ended.code, ("failed", "crit")))
+        button = self.query_one("#do", Button)
+        button.label, button.disabled, button.variant = "esc  close", False, "default"
+        self.query_one("#leave").display = False
+        self.query_one("#typed").display = False
+        button.focus()
+
+    def _hear(self, text: str) -> None:
+        self._heard += text
+        self.tell("#told", self._heard)
+        self.query_one("#preview").scroll_end(animate=False)
+
+    def _state(self, text: str, style: str) -> None:
+        self.query_one("#state", Label).update(joined([(text, style)], theme=self.app.theme))
+
+
+class OutputDialog(Dialog):
+    """Runs a command that only looks, and shows what it says."""
+
+    def __init__(self, title: str, words: Sequence[str], runner: Runner) -> None:
+        super().__init__()
+        self._title, self._words, self._runner = title, list(words), runner
+
+    def compose(self) -> ComposeResult:
+        """Line and output."""
+        with Vertical(classes="window tall"):
+            yield Static(id="line")
+            with VerticalScroll(id="preview"):
+                yield Static(id="told")
+            yield Label("", id="state")
+
+    def on_mount(self) -> None:
+        """Run it."""
+        self.query_one("#line", Static).update(
+            joined([("$ ", "dim"), (shortened(self._runner, self._words), "accent")], theme=self.app.theme)
+        )
+        self.query_one("#preview").focus()
+        self.query_one("#state", Label).update("running …")
+        self.run_worker(self._run(), exclusive=True)
+
+    async def _run(self) -> None:
+        ended = await self._runner.run(self._words)
+        self.tell("#told", "\n".join(part.rstrip("\n") for part in (ended.out, ended.err) if part))
+        self.query_one("#state", Label).update(
+            "esc closes" if not ended.code else f"exit code {ended.code}; esc closes"
+        )
+
+
+class HelpDialog(Dialog):
+    """The keys there are, by where they work."""
+
+    def __init__(self, keys: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def compose(self) -> ComposeResult:
+        """One part after the other."""
+        with Vertical(classes="window tall"), VerticalScroll(id="preview"):
+            yield Static(id="told")
+
+    def on_mount(self) -> None:
+        """Write them down."""
+        parts: list[tuple[object, str]] = []
+        for title, keys in self._keys:
+            parts += [(title, "strong"), ("\n", "")]
+            for key, what in keys:
+                parts += [(f"  {key:<14}", "key"), (what, ""), ("\n", "")]
+            parts.append(("\n", ""))
+        self.query_one("#told", Static).update(joined(parts, theme=self.app.theme))
+        self.query_one("#preview").focus()
+
+
+def shortened(runner: Runner, words: Sequence[str]) -> str:
+    """The line, with a long row of ids cut; `y` in the dashboard's log of changes has it whole."""
+    if len(words) <= SHOWN_WORDS + 3:
+        return runner.shown(words)
+    return runner.shown(words[:SHOWN_WORDS]) + f" … and {len(words) - SHOWN_WORDS} more"
+
+
+def _records(out: str) -> int:
+    """How many the dry run would change."""
+    try:
+        told = json.loads(out)
+    except ValueError:
+        return 0
+    return len(told) if isinstance(told, list) else 1
+
+
+def _look(line: str) -> str:
+    return "crit" if line.startswith("error:") else "accent" if line.startswith("hint:") else ""

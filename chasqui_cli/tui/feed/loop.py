@@ -1,0 +1,143 @@
+"""One loop reads for whichever tab is in front: read, tell, rest. A failed read is told as such, never as nothing.
+
+What a tab wants to know, its reader says; here is only when it is asked, and what that cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from chasqui import Commands, SystemClock, plain_features
+from chasqui.errors import ChasquiError, ServerError
+from chasqui_cli.tui.feed import readers
+from chasqui_cli.tui.feed.rows import Memory, describe
+from chasqui_cli.tui.messages import Arrived, Cost, Introduced, LinkLost, ServerFace, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.message import Message
+
+    from chasqui import AsyncLink
+    from chasqui.clock import Clock
+    from chasqui_cli.names import NameCache
+
+INTERVAL_S = 2.0
+RETRY_S = 1.0
+BUSY = 0.25
+"""A tick may take this part of the interval; above it the interval doubles, and far below it halves again."""
+SLOWEST = 32
+
+
+class Feed:
+    """Reads. Opened in the loop of the app, because its link belongs to one."""
+
+    def __init__(
+        self,
+        open_link: Callable[[], AsyncLink],
+        *,
+        interval_s: float = INTERVAL_S,
+        names: NameCache | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._open_link, self._names = open_link, names
+        self._clock: Clock = clock or SystemClock()
+        self.interval_s = interval_s
+        self._slowed = 1
+        self._target = Target("fleet")
+        self._tell: Callable[[Message], Any] = lambda _: None
+        self._nudged, self._awake = asyncio.Event(), asyncio.Event()
+        self._awake.set()
+        self._readers: dict[str, readers.Reader] = {}
+
+    describe = staticmethod(describe)
+
+    def begin(self, tell: Callable[[Message], Any]) -> None:
+        """From now on messages go there."""
+        self._tell = tell
+
+    def look_at(self, target: Target) -> None:
+        """Read for this from now on, beginning at once."""
+        self._target = target
+        self._nudged.set()
+
+    def again(self) -> None:
+        """Read now, and anew what a reader kept."""
+        for reader in self._readers.values():
+            reader.forget()
+        self._nudged.set()
+
+    def sleep(self) -> None:
+        """Read no more until woken."""
+        self._awake.clear()
+
+    def wake(self) -> None:
+        """Read again, at once."""
+        self._awake.set()
+        self._nudged.set()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        link = self._open_link()
+        try:
+            place = readers.Place(link, Commands(plain_features()), Memory(), self._names, self._nudged.set)
+            self._readers = readers.all_readers(place)
+            introduced = False
+            while True:
+                await self._awake.wait()
+                self._nudged.clear()
+                took_s, answered = await self._tick(link)
+                if answered and not introduced:
+                    introduced = await self._introduce(link)
+                await self._rest(took_s, answered)
+        finally:
+            for reader in self._readers.values():
+                reader.close()
+            await link.close()
+
+    async def _tick(self, link: AsyncLink) -> tuple[float, bool]:
+        """One read, and what came of it. Answers how long it took and whether the server had an answer."""
+        target, began, before = self._target, self._clock.mono(), _spent(link)
+        try:
+            view, now_ms = await self._readers[target.tab].read(target)
+        except ChasquiError as error:
+            lasting = not (isinstance(error, ServerError) and error.transient)
+            self._tell(LinkLost(target, str(error), lasting=lasting))
+            return self._clock.mono() - began, False
+        took_s = self._clock.mono() - began
+        spent = [now - then for now, then in zip(_spent(link), before, strict=True)]
+        cost = Cost(spent[0], spent[1], spent[2], took_s * 1000)
+        self._pace(took_s)
+        if target == self._target:
+            self._tell(Arrived(target, view, cost, now_ms, self.interval_s * self._slowed))
+        return took_s, True
+
+    async def _introduce(self, link: AsyncLink) -> bool:
+        try:
+            features = await link.features()
+        except ChasquiError:
+            return False
+        self._tell(Introduced(ServerFace(str(link.address), features.kind, features.version)))
+        return True
+
+    def _pace(self, took_s: float) -> None:
+        """A server that is slow to answer is asked less often."""
+        interval = self.interval_s * self._slowed
+        if took_s > interval * BUSY:
+            self._slowed = min(SLOWEST, self._slowed * 2)
+        elif self._slowed > 1 and took_s < interval * BUSY / 4:
+            self._slowed //= 2
+
+    async def _rest(self, took_s: float, answered: bool) -> None:
+        least_s = self._readers[self._target.tab].least_s
+        interval = max(least_s, self.interval_s * self._slowed) if answered else RETRY_S
+        try:
+            async with asyncio.timeout(max(0.02, interval - took_s)):
+                await self._nudged.wait()
+        except TimeoutError:
+            pass
+
+
+def _spent(link: AsyncLink) -> tuple[int, int, int]:
+    return link.round_trips, link.commands, link.bytes_in + link.bytes_out

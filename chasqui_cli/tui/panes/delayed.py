@@ -1,0 +1,159 @@
+"""Delayed: when jobs fall due, and each of the next ones, to be run now, cancelled or moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import Static
+
+from chasqui_cli.times import iso, span
+from chasqui_cli.tui.lines import words_of
+from chasqui_cli.tui.panes.pane import Change, Pane, change
+from chasqui_cli.tui.trends import bar, short
+from chasqui_cli.tui.widgets.drawing import Cell
+from chasqui_cli.tui.widgets.records import Col, RecordTable
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.widgets import DataTable
+
+    from chasqui_cli.tui.messages import DelayedView, JobRow
+
+COLUMNS = [
+    Col("due", "DUE", 11),
+    Col("id", "JOB", 26),
+    Col("name", "NAME", 12, keep=10),
+    Col("attempt", "RUN", 3, "right", keep=30),
+    Col("size", "BYTES", 6, "right", keep=40),
+    Col("data", "CARRIES", 10, keep=50, grow=True),
+]
+BAR = 24
+
+
+class DelayedTab(Pane):
+    """What waits for its time."""
+
+    tab, title = "delayed", "Delayed"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "more", "more", show=False, id="delayed.more"),
+        change("N", "now", "run now"),
+        change("K", "cancel", "cancel"),
+        change("M", "move", "move"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """A histogram beside the list."""
+        yield Static(id="delayed-head", classes="head")
+        with Horizontal(classes="columns", id="delayed-panes"):
+            yield RecordTable(COLUMNS, can_mark=True, id="delayed")
+            with VerticalScroll(id="delayed-side"):
+                with VerticalScroll(classes="box", id="delayed-histogram") as box:
+                    box.border_title = "fall due"
+                    yield Static(id="histogram")
+                with VerticalScroll(classes="box detail", id="delayed-detail") as box:
+                    box.border_title = "job"
+                    yield Static(id="delayed-job")
+
+    def draw(self) -> None:
+        """Both."""
+        view: DelayedView = self.view
+        seen = view.row.sure
+        told = f"   {seen.delayed_depth:,} delayed"
+        late = (
+            f", {seen.delayed_due:,} due for {span(seen.oldest_delayed_lag_ms)}" if seen.delayed_due else ""
+        )
+        self.say("#delayed-head", *self.headline(view.row, (told, "dim"), (late, "warn")))
+        self.query_one(RecordTable).show(self.kept([(row.key, _job(row, self.now_ms)) for row in view.jobs]))
+        self.say("#histogram", *histogram(view, self.now_ms))
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """The job under the cursor, opened."""
+        row = self._chosen()
+        if row is not None:
+            self.dashboard.describe(row.raw, "#delayed-job", skip=("hex",))
+
+    def on_data_table_row_selected(self) -> None:
+        """Enter."""
+        self.dashboard.action_why()
+
+    def action_more(self) -> None:
+        """Another page."""
+        self.page += 1
+        self.dashboard.look_further()
+
+    def job_id(self) -> str | None:
+        """The job under the cursor."""
+        row = self._chosen()
+        return row.job_id if row else None
+
+    def yank(self) -> str | None:
+        """Its id."""
+        return self.job_id()
+
+    def change(self, name: str) -> Change | str:
+        """Run now, cancel, move."""
+        table = self.query_one(RecordTable)
+        keys = [key for key in table.shown if key in table.marked] or [table.current or ""]
+        rows = {row.key: row for row in self.view.jobs} if self.view else {}
+        ids = [rows[key].job_id for key in keys if key in rows and rows[key].job_id]
+        if not ids:
+            return "no job is under the cursor"
+        count = f"{len(ids):,} delayed job{'s' * (len(ids) != 1)} of {self.queue}"
+        title = {"now": "run", "cancel": "cancel", "move": "move"}[name]
+        words = words_of(f"delayed {name}", self.queue, *ids)
+        if name == "move":
+            return Change(
+                f"{title} {count}",
+                words,
+                self.queue,
+                "--by 1h  or  --to 2026-11-18T09:00Z",
+                needs_options=True,
+            )
+        return Change(f"{title} {count}", words, self.queue)
+
+    def _chosen(self) -> JobRow | None:
+        key = self.query_one(RecordTable).current
+        return next((row for row in self.view.jobs if row.key == key), None) if self.view else None
+
+
+def histogram(view: DelayedView, now_ms: int) -> list[tuple[object, str]]:
+    """How many fall due when."""
+    most = max((count for *_, count in view.buckets), default=0)
+    if not most:
+        return [("nothing is delayed", "dim")]
+    parts: list[tuple[object, str]] = []
+    for begin, end, count in view.buckets:
+        if begin is None and not count:
+            continue
+        when = "overdue" if begin is None else f"later than {_clock(begin)}" if end is None else _clock(begin)
+        style = "warn" if begin is None else "accent"
+        parts += [
+            (f"{when:<9.9}", style if begin is None else "dim"),
+            (bar(count / most, BAR) if count else "·".ljust(BAR), style if count else "dim"),
+            (f" {count:,}", "" if count else "dim"),
+            ("\n", ""),
+        ]
+    return parts
+
+
+def _clock(ms: int) -> str:
+    return iso(ms)[11:19] if ms >= 0 else str(ms)
+
+
+def _job(row: JobRow, now_ms: int) -> dict[str, Cell]:
+    due = row.due_ms or 0
+    late = due <= now_ms
+    when = f"! {span(now_ms - due)} late" if late else f"in {span(due - now_ms)}"
+    return {
+        "due": Cell(when, "warn" if late else "", due),
+        "id": Cell(row.job_id or "–", "" if row.job_id else "dim"),
+        "name": Cell(row.name or "–", "strong" if row.name else "dim"),
+        "attempt": Cell(
+            "–" if row.attempt is None else str(row.attempt + 1), "warn" if row.attempt else "dim"
+        ),
+        "size": Cell(short(row.size), "dim", row.size),
+        "data": Cell(row.preview, "crit" if row.preview.startswith("unreadable") else "dim"),
+    }

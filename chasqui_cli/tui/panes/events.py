@@ -1,0 +1,137 @@
+"""Events: what happens, as it happens, with a line where something is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.binding import Binding
+from textual.widgets import Static
+
+from chasqui_cli.times import iso, span
+from chasqui_cli.tui.panes.pane import Pane
+from chasqui_cli.tui.widgets.drawing import Cell
+from chasqui_cli.tui.widgets.records import Col, RecordTable
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from chasqui_cli.tui.messages import EventLine, EventsView
+
+KEPT = 2000
+SHOWN = 300
+COLUMNS = [
+    Col("time", "TIME", 12),
+    Col("event", "EVENT", 18),
+    Col("name", "NAME", 12, keep=20),
+    Col("id", "JOB", 26, keep=10),
+    Col("attempt", "RUN", 3, "right", keep=30),
+    Col("note", "TELLS", 10, grow=True, keep=5),
+]
+LOOK = {
+    "completed": ("● completed", "ok"),
+    "failed": ("◆ failed", "warn"),
+    "dlq": ("▲ dlq", "crit"),
+    "retry-scheduled": ("↻ retry-scheduled", "warn"),
+    "active": ("▸ active", "accent"),
+    "waiting": ("· waiting", "dim"),
+    "delayed": ("· delayed", "dim"),
+    "drained": ("○ drained", "dim"),
+    "gap": ("✂ gap", "crit"),
+}
+
+
+class EventsTab(Pane):
+    """The tail."""
+
+    tab, title = "events", "Events"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "freeze", "freeze", id="events.freeze"),
+        Binding("m", "minute(-1)", "a minute back", show=False, id="events.minute-back"),
+        Binding("n", "minute(1)", "a minute on", show=False, id="events.minute-on"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[EventLine] = []
+        self._frozen: list[EventLine] | None = None
+
+    def compose(self) -> ComposeResult:
+        """One table, newest below."""
+        yield Static(id="events-head", classes="head")
+        yield RecordTable(COLUMNS, id="events")
+
+    def forget(self) -> None:
+        """Another queue's events."""
+        super().forget()
+        self._lines, self._frozen = [], None
+
+    def show(self, view: Any, now_ms: int) -> None:
+        """Keep what is told; draw it unless frozen."""
+        lines: EventsView = view
+        self._lines = [*([] if lines.anew else self._lines), *lines.lines][-KEPT:]
+        super().show(view, now_ms)
+
+    def draw(self) -> None:
+        """The last lines that the filter lets through."""
+        view: EventsView = self.view
+        table = self.query_one(RecordTable)
+        follows = table.cursor_row >= table.row_count - 1
+        told = self._lines if self._frozen is None else self._frozen
+        rows = self.kept([(line.key, _event(line)) for line in told])[-SHOWN:]
+        table.show(rows, to_end=follows and self._frozen is None)
+        reach = "no events yet" if view.horizon_ms is None else f"events reach back {span(view.horizon_ms)}"
+        frozen = f"   ⏸ frozen, {len(self._lines) - len(told):,} more" if self._frozen is not None else ""
+        sampled = "   ✂ too many to show all" if view.sampled else ""
+        self.say(
+            "#events-head",
+            *self.headline(view.row, (f"   {reach}", "dim"), (frozen, "warn"), (sampled, "warn")),
+        )
+
+    def action_freeze(self) -> None:
+        """Hold what is shown; what comes is kept, and shown afterwards."""
+        self._frozen = list(self._lines) if self._frozen is None else None
+        if self.view is not None:
+            self.draw()
+
+    def action_minute(self, by: int) -> None:
+        """To the first event of the minute before, or after."""
+        table = self.query_one(RecordTable)
+        times = {line.key: line.at_ms for line in self._lines}
+        keys = table.shown
+        at = times.get(table.current or "")
+        if at is None or not keys:
+            return
+        wanted = (at // 60_000 + by) * 60_000
+        inside = [key for key in keys if wanted <= times[key] < wanted + 60_000]
+        beyond = [key for key in keys if (times[key] < wanted if by < 0 else times[key] >= wanted)]
+        goal = inside[0] if inside else (beyond[-1] if by < 0 else beyond[0]) if beyond else None
+        if goal:
+            table.select(goal)
+
+    def on_data_table_row_selected(self) -> None:
+        """Enter."""
+        self.dashboard.action_why()
+
+    def job_id(self) -> str | None:
+        """The job an event is about."""
+        key = self.query_one(RecordTable).current
+        return next((line.job_id for line in self._lines if line.key == key), None) or None
+
+    def yank(self) -> str | None:
+        """Its id."""
+        return self.job_id()
+
+
+def _event(line: EventLine) -> dict[str, Cell]:
+    shown, style = LOOK.get(line.kind, (f"? {line.kind}", ""))
+    return {
+        "time": Cell(iso(line.at_ms)[11:23], "dim"),
+        "event": Cell(shown, style),
+        "name": Cell(line.name or "–", "" if line.name else "dim"),
+        "id": Cell(line.job_id or "–", "" if line.job_id else "dim"),
+        "attempt": Cell(
+            "" if line.attempt is None else str(line.attempt), "warn" if (line.attempt or 0) > 1 else "dim"
+        ),
+        "note": Cell(line.note, "crit" if line.kind == "gap" else ""),
+    }

@@ -1,0 +1,111 @@
+"""Health: what the doctor says of the server and of the queue, each finding with what mends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from chasqui_cli.tui.lines import words_of
+from chasqui_cli.tui.panes.pane import LOOKS, Pane
+from chasqui_cli.tui.widgets.drawing import Cell
+from chasqui_cli.tui.widgets.records import Col, RecordTable
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.widgets import DataTable
+
+    from chasqui_cli.tui.messages import FindingRow, HealthView
+
+COLUMNS = [
+    Col("level", "LEVEL", 10),
+    Col("code", "CODE", 16, keep=20),
+    Col("text", "FINDING", 20, grow=True),
+]
+WORDS = ("ok", "note", "warning", "critical")
+GLYPHS = "●·◆▲"
+
+
+class HealthTab(Pane):
+    """The doctor."""
+
+    tab, title = "health", "Health"
+    needs_queue = False
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "doctor", "doctor", id="health.doctor")]
+
+    def compose(self) -> ComposeResult:
+        """Facts, findings, and the one under the cursor in full."""
+        yield Static(id="health-head", classes="note")
+        yield RecordTable(COLUMNS, id="findings-table")
+        with VerticalScroll(classes="box detail", id="health-detail") as box:
+            box.border_title = "finding"
+            yield Static(id="finding")
+
+    def draw(self) -> None:
+        """Findings, worst first."""
+        view: HealthView = self.view
+        parts: list[tuple[object, str]] = []
+        for name, value in view.facts:
+            parts += [(f"{name} ", "dim"), (value, "warn" if _is_bad(name, value) else ""), ("   ", "")]
+        self.say("#health-head", *parts)
+        rows = [(f"{nth}", _finding(one)) for nth, one in enumerate(view.findings)]
+        self.query_one(RecordTable).show(self.kept(rows))
+        self._draw_one()
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """Another finding."""
+        self._draw_one()
+
+    def on_data_table_row_selected(self) -> None:
+        """Enter."""
+        self.action_doctor()
+
+    def action_doctor(self) -> None:
+        """The same on the command line."""
+        self.dashboard.look_with("doctor", words_of("doctor", *([self.queue] if self.queue else [])))
+
+    def yank(self) -> str | None:
+        """The line that mends it."""
+        one = self._chosen()
+        return one.mend if one else None
+
+    def _draw_one(self) -> None:
+        view: HealthView | None = self.view
+        one = self._chosen()
+        if view is not None and not view.findings:
+            about = f"the server and {view.queue}" if view.queue else "the server"
+            self.say("#finding", (f"● nothing is the matter with {about}", "ok"))
+        elif one is None:
+            self.say("#finding", ("", ""))
+        else:
+            mend: list[tuple[object, str]] = (
+                [("\n", ""), ("→ ", "dim"), (one.mend, "accent")] if one.mend else []
+            )
+            self.say("#finding", (one.text, ""), *mend)
+
+    def _chosen(self) -> FindingRow | None:
+        key = self.query_one(RecordTable).current
+        return (
+            self.view.findings[int(key)] if self.view and key and int(key) < len(self.view.findings) else None
+        )
+
+
+def _is_bad(name: str, value: str) -> bool:
+    return (name == "eviction" and value not in ("noeviction", "–")) or (
+        name == "persistence" and value == "none"
+    )
+
+
+def _finding(one: FindingRow) -> dict[str, Cell]:
+    return {
+        "level": Cell(
+            f"{GLYPHS[one.level]} {WORDS[one.level]}",
+            LOOKS[one.level] if one.level > 1 else "dim",
+            -one.level,
+        ),
+        "code": Cell(one.code, "dim"),
+        "text": Cell(one.text),
+    }

@@ -1,0 +1,161 @@
+"""What every tab is: something that is shown views, can be filtered, and offers changes of what is chosen in it.
+
+A change is a command line; which one, the tab says. Asking for consent and running it is the app's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from chasqui_cli.safe import safe
+from chasqui_cli.tui.filtering import Filter
+from chasqui_cli.tui.widgets.drawing import Cell, joined
+from chasqui_cli.tui.widgets.records import RecordTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from textual.binding import BindingType
+
+    from chasqui_cli.tui.app import ChasquiApp
+    from chasqui_cli.tui.messages import QueueRow
+    from chasqui_cli.tui.widgets.records import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change somebody asks for: its command line, and which options may be added, or have to be."""
+
+    title: str
+    words: Sequence[str]
+    queue: str
+    options: str = "--note TEXT"
+    needs_options: bool = False
+
+
+def change(key: str, name: str, title: str) -> BindingType:
+    """A binding for an upper-case key: greyed where nothing may be changed."""
+    return Binding(key, f"change('{name}')", title, id=f"change.{name}")
+
+
+class Pane(Vertical):
+    """A tab's contents. `view` is what it was shown last."""
+
+    tab: ClassVar[str]
+    title: ClassVar[str]
+    needs_queue: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__(id=f"pane-{self.tab}")
+        self.filter = Filter()
+        self.view: Any = None
+        self.now_ms = 0
+        self.page = 0
+
+    @property
+    def dashboard(self) -> ChasquiApp:
+        """The app, by its own name."""
+        return cast("ChasquiApp", self.app)
+
+    @property
+    def queue(self) -> str:
+        """The queue this tab is about."""
+        return self.dashboard.queue or ""
+
+    def show(self, view: Any, now_ms: int) -> None:
+        """Show what arrived."""
+        self.view, self.now_ms = view, now_ms
+        self.draw()
+
+    def draw(self) -> None:
+        """Let the widgets say what the view says."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Another queue: what was shown is not about it."""
+        self.view = None
+        for table in self.query(RecordTable):
+            table.marked.clear()
+            table.show([])
+
+    def redraw(self) -> None:
+        """The theme or the width is another."""
+        for table in self.query(RecordTable):
+            table.redraw()
+        if self.view is not None:
+            self.draw()
+
+    def apply(self, text: str) -> None:
+        """Filter by what was typed."""
+        self.filter = Filter.of(text)
+        if self.view is not None:
+            self.draw()
+
+    def focus_first(self) -> None:
+        """Where keys go when the tab is opened."""
+        tables = self.query(RecordTable)
+        if tables:
+            tables.first().focus()
+        else:
+            self.can_focus = True
+            self.focus()
+
+    def change(self, name: str) -> Change | str:
+        """The change behind a key, or why there is none just now."""
+        return f"{name} is not offered here"
+
+    def after_change(self) -> None:
+        """Something was changed from here: what was marked is dealt with."""
+        for table in self.query(RecordTable):
+            table.marked.clear()
+
+    def job_id(self) -> str | None:
+        """The job under the cursor, where there is one."""
+        return None
+
+    def yank(self) -> str | None:
+        """What `y` copies."""
+        tables = self.query(RecordTable)
+        return tables.first().current if tables else None
+
+    def action_change(self, name: str) -> None:
+        """An upper-case key: ask for consent."""
+        wanted = self.change(name)
+        if isinstance(wanted, str):
+            self.notify(safe(wanted), severity="warning", markup=False)
+        else:
+            self.dashboard.ask_for(wanted)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Greyed, not gone: somebody without the right to change should see what could be changed."""
+        if action == "change" and self.dashboard.read_only:
+            return None
+        return True
+
+    def kept(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows that the filter lets through."""
+        return [row for row in rows if self.filter.keeps(_texts(row[1]))] if self.filter.rules else list(rows)
+
+    def say(self, widget: str, *parts: tuple[object, str]) -> None:
+        """Write into one of the tab's lines."""
+        self.query_one(widget, Static).update(joined(parts, theme=self.app.theme))
+
+    def headline(self, row: QueueRow, *more: tuple[object, str]) -> list[tuple[object, str]]:
+        """The queue this is about and how it fares, for a tab's first line."""
+        return [
+            (f"{row.glyph} {row.word}  ", LOOKS[row.level]),
+            (row.queue, "strong"),
+            *((part, style) for part, style in more),
+        ]
+
+
+LOOKS = ("ok", "ok", "warn", "crit")
+
+
+def _texts(cells: Mapping[str, Cell]) -> dict[str, str]:
+    return {key: cell.text for key, cell in cells.items()}

@@ -1,0 +1,182 @@
+"""What numbers did while somebody watched: rates, growth, a forecast in three words, a line of the last minutes.
+
+Samples carry the server's time, so a laptop that sleeps bends nothing. Pure: no widget, no server.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chasqui_cli.times import span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chasqui.snapshot import Snapshot
+
+RATE_WINDOW_MS = 20_000
+"""Rates are those of the last so many ms: long enough to be calm, short enough to follow."""
+LINE_MS = 600_000
+LINE_CELLS = 10
+HOUR_MS = 3_600_000
+KEEP_EVERY_MS = 15_000
+"""Older samples are thinned out to this, so that an hour of watching costs a few hundred of them."""
+DAY_MS = 86_400_000
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Counters of one queue at one moment. What was added and does not wait was read."""
+
+    at_ms: int
+    added: int
+    waiting: int
+    dead_added: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Jobs per second that came and that were read by workers, over the last `window_ms`."""
+
+    arriving: float
+    leaving: float
+    window_ms: int
+
+
+@dataclass(slots=True)
+class Trend:
+    """What is remembered of one queue."""
+
+    samples: deque[Sample] = field(default_factory=deque)
+
+    def note(self, seen: Snapshot) -> None:
+        """One more look. A stream that was made anew, or a clock set back, begins a new story."""
+        sample = Sample(seen.server_time_ms, seen.stream.added, seen.waiting, seen.dlq.added)
+        last = self.samples[-1] if self.samples else None
+        if last and (sample.at_ms <= last.at_ms or sample.added < last.added):
+            if sample.at_ms == last.at_ms:
+                return
+            self.samples.clear()
+        self.samples.append(sample)
+        self._thin(sample.at_ms)
+
+    def rates(self) -> Rates | None:
+        """None before there are two looks to compare."""
+        if len(self.samples) < 2:
+            return None
+        last = self.samples[-1]
+        recent = [one for one in self.samples if one.at_ms >= last.at_ms - RATE_WINDOW_MS]
+        first = recent[0] if len(recent) > 1 else self.samples[-2]
+        seconds = (last.at_ms - first.at_ms) / 1000
+        came = last.added - first.added
+        left = came - (last.waiting - first.waiting)
+        return Rates(max(0.0, came / seconds), max(0.0, left / seconds), last.at_ms - first.at_ms)
+
+    def died(self) -> tuple[int, int]:
+        """How many letters were added in the last hour, and which part of it, in ms, was watched."""
+        if not self.samples:
+            return 0, 0
+        last = self.samples[-1]
+        first = next(one for one in self.samples if one.at_ms >= last.at_ms - HOUR_MS)
+        return max(0, last.dead_added - first.dead_added), last.at_ms - first.at_ms
+
+    def line(self, cells: int = LINE_CELLS, reach_ms: int = LINE_MS) -> list[int | None]:
+        """How many waited, in `cells` equal parts of the last `reach_ms`; None where nobody looked."""
+        values: list[int | None] = [None] * cells
+        if not self.samples:
+            return values
+        begin = self.samples[-1].at_ms - reach_ms
+        for one in self.samples:
+            place = (one.at_ms - begin) * cells // reach_ms
+            if one.at_ms > begin:
+                values[min(place, cells - 1)] = one.waiting
+        return values
+
+    def pace(self, cells: int, reach_ms: int) -> tuple[list[int | None], list[int | None]]:
+        """Arrivals and departures per part of the last `reach_ms`."""
+        came: list[int | None] = [None] * cells
+        left: list[int | None] = [None] * cells
+        if not self.samples:
+            return came, left
+        begin = self.samples[-1].at_ms - reach_ms
+        for before, one in _pairs(self.samples):
+            if one.at_ms <= begin:
+                continue
+            place = min((one.at_ms - begin) * cells // reach_ms, cells - 1)
+            more = one.added - before.added
+            came[place] = (came[place] or 0) + more
+            left[place] = (left[place] or 0) + max(0, more - (one.waiting - before.waiting))
+        return came, left
+
+    def _thin(self, now_ms: int) -> None:
+        """Drop what is older than an hour, and of what is older than the line of minutes all but one in a while."""
+        while self.samples and self.samples[0].at_ms < now_ms - HOUR_MS:
+            self.samples.popleft()
+        if len(self.samples) < 2 * LINE_MS // 1000:
+            return
+        kept: deque[Sample] = deque()
+        for one in self.samples:
+            is_old = one.at_ms < now_ms - LINE_MS
+            if not kept or not is_old or one.at_ms - kept[-1].at_ms >= KEEP_EVERY_MS:
+                kept.append(one)
+        self.samples = kept
+
+
+def _pairs(samples: deque[Sample]) -> Iterator[tuple[Sample, Sample]]:
+    before: Sample | None = None
+    for one in samples:
+        if before:
+            yield before, one
+        before = one
+
+
+def forecast(waiting: int, rates: Rates | None) -> str:
+    """Three words only: it clears, it is stalled, it grows. Nothing for an empty queue, or before a second look."""
+    if not waiting:
+        return "–"
+    if rates is None:
+        return "…"
+    if rates.leaving < 0.05:
+        return "stalled"
+    net = rates.leaving - rates.arriving
+    if net < -max(0.1, rates.leaving * 0.02):
+        return f"grows {per_second(-net)}/s"
+    clears_ms = waiting * 1000 / net if net > 0 else DAY_MS
+    return f"clears ~{span(max(1000, int(clears_ms)))}" if clears_ms < DAY_MS else "clears >1d"
+
+
+def per_second(rate: float) -> str:
+    """A rate as people read it: two digits that matter."""
+    if rate >= 1000:
+        return short(round(rate))
+    return f"{rate:.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
+
+
+def short(number: int) -> str:
+    """A count in five characters: 84213 is 84.2k."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if abs(number) >= size * (10 if unit == "k" else 1):
+            return f"{number / size:.1f}{unit}"
+    return str(number)
+
+
+def spark(values: list[int | None]) -> str:
+    """A line of bars; a blank where nothing is known, the lowest bar for nothing."""
+    most = max((value for value in values if value is not None), default=0)
+    return "".join(
+        " "
+        if value is None
+        else BARS[0]
+        if not most
+        else BARS[min(len(BARS) - 1, value * len(BARS) // (most + 1))]
+        for value in values
+    )
+
+
+def bar(part: float, width: int) -> str:
+    """A filled bar for a part of a whole."""
+    filled = round(min(1.0, max(0.0, part)) * width)
+    return "█" * filled + "░" * (width - filled)
