@@ -1,0 +1,62 @@
+"""Servers of their own for the dashboard's tests: a fleet shows every queue there is, so nobody else's may be there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui import Link
+from tests.conftest import _do_without
+from tests.server_binaries import KINDS, NoServerError
+from tests.servers import Server, spawn
+from tests.tui import seed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.server_binaries import Kind
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home: no contexts, no journal, no names found before."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CHASQUI_REDIS_URL", "REDIS_URL", "CHASQUI_READONLY", "REDISCLI_AUTH", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def _private(kind: Kind) -> Iterator[Server]:
+    try:
+        with spawn(kind, tcp=True) as server:
+            yield server
+    except NoServerError as missing:
+        _do_without(f"no {kind} server ({missing}); get it with: make servers")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def own_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server of each kind that only this module uses."""
+    yield from _private(request.param)
+
+
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[Server]:
+    """A server that only this module uses, of the kind that starts fastest."""
+    yield from _private("valkey-9.1")
+
+
+@pytest.fixture
+def link(request: pytest.FixtureRequest) -> Iterator[Link]:
+    """A link to the server the test uses."""
+    name = "own_server" if "own_server" in request.fixturenames else "one_server"
+    with Link.open(request.getfixturevalue(name).url) as link:
+        yield link
+
+
+@pytest.fixture
+def now_ms(link: Link) -> int:
+    seconds, _ = seed.say(link, "TIME")
+    return int(seconds) * 1000

@@ -1,0 +1,76 @@
+"""Pictures of every tab, made from the app itself on fixed data: `python -m tests.tui.pictures` renews them.
+
+What they say is kept as text beside the tests, where a difference can be read, with a digest of each picture for what
+text does not show; the pictures themselves are in docs/top/, for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
+from tests.tui.still import VIEWS, still_app
+
+ROOT = Path(__file__).parents[2]
+KEPT = Path(__file__).with_name("pictures")
+SHOWN = ROOT / "docs" / "top"
+SIZES = ((120, 40), (80, 24))
+THEMES = {"dark": DARK, "light": LIGHT}
+
+
+async def pictures(size: tuple[int, int], theme: str) -> dict[str, tuple[str, str]]:
+    """Every tab in this size and theme: its text, and its picture as SVG."""
+    app, made = still_app(THEMES[theme]), {}
+    async with app.run_test(size=size) as pilot:
+        for number, tab in enumerate(VIEWS, 1):
+            await pilot.press(str(number))
+            for _ in range(3):
+                await pilot.pause()
+            strips = app.screen._compositor.render_strips()
+            text = "\n".join(strip.text.rstrip() for strip in strips) + "\n"
+            made[tab] = text, app.export_screenshot(simplify=True)
+    return made
+
+
+def digest(svg: str) -> str:
+    """Of what is drawn: names that Rich makes up for each picture left aside."""
+    return hashlib.sha256(re.sub(r"terminal-\d+", "terminal", svg).encode()).hexdigest()[:16]
+
+
+def png(svg: str, width: int) -> bytes:
+    """As people see it. The font is one that every Debian has, with all our glyphs."""
+    from io import BytesIO
+
+    import cairosvg
+    from PIL import Image
+
+    local = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
+    whole = cairosvg.svg2png(bytestring=local.encode(), output_width=width)
+    small = BytesIO()
+    Image.open(BytesIO(whole)).convert("RGB").quantize(128).save(small, "PNG", optimize=True)
+    return small.getvalue()
+
+
+async def renew() -> None:
+    """All of them, anew."""
+    KEPT.mkdir(exist_ok=True)
+    SHOWN.mkdir(parents=True, exist_ok=True)
+    digests: dict[str, str] = {}
+    for size in SIZES:
+        for theme in THEMES:
+            for tab, (text, svg) in (await pictures(size, theme)).items():
+                name = f"{tab}-{size[0]}x{size[1]}"
+                digests[f"{name}-{theme}"] = digest(svg)
+                (KEPT / f"{name}.txt").write_text(text)
+                (SHOWN / f"{name}-{theme}.png").write_bytes(png(svg, size[0] * 10))
+    (KEPT / "digests.json").write_text(json.dumps(digests, indent=1) + "\n")
+    sys.stdout.write(f"→ {SHOWN.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(renew())

@@ -1,0 +1,198 @@
+"""What goes wrong around a dashboard: servers that restart, narrow screens, hostile text, crashes, pipes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui import Keys, Link, SystemClock
+from chasqui_cli.tui.panes.fleet import Fleet
+from tests.cli import hostile
+from tests.cli.shell import Shell, assert_complains
+from tests.servers import spawn
+from tests.tui import seed
+from tests.tui.cockpit import cockpit
+
+if TYPE_CHECKING:
+    from tests.servers import Server
+
+ROOT = Path(__file__).parents[2]
+
+
+async def test_a_server_that_restarts_is_waited_for_and_old_numbers_say_how_old_they_are() -> None:
+    with spawn("valkey-9.1", tcp=True) as server:
+        with Link.open(server.url) as link:
+            seed.waiting(link, "mail", 3)
+        async with cockpit(server.url) as person:
+            await person.sees("mail")
+            server.kill()
+            await person.until(lambda: "✖ reconnecting, data" in person.frame, "the frame said so")
+            assert "mail" in person.table("#fleet").shown, "what was known stays on the screen"
+            server.start()
+            with Link.open(server.url) as link:
+                seed.waiting(link, "mail", 5)
+            await person.until(lambda: "✖" not in person.frame, "it was connected again")
+            await person.sees("mail")
+
+
+async def test_a_server_that_was_never_there_is_waited_for_too() -> None:
+    with spawn("valkey-9.1", tcp=True) as server:
+        server.kill()
+        async with cockpit(server.url) as person:
+            await person.until(lambda: "✖ reconnecting" in person.frame, "the frame said so")
+            server.start()
+            await person.until(lambda: "✖" not in person.frame, "it was connected")
+
+
+async def test_a_queue_that_cannot_be_read_is_told_and_the_others_are_shown(
+    one_server: Server, link: Link, queue: str
+) -> None:
+    seed.waiting(link, queue, 1)
+    seed.say(link, "SET", Keys(f"{queue}-bad").dlq, "not a stream")
+    seed.waiting(link, f"{queue}-bad", 1)
+    async with cockpit(one_server.url) as person:
+        await person.open("2", f"{queue}-bad")
+        await person.sees("▲ critical", "holds a string")
+        await person.press("4")
+        await person.until(lambda: "✖" in person.frame, "the refusal stands in the frame")
+        await person.press("1")
+        await person.until(lambda: "✖" not in person.frame, "the fleet can be read")
+
+
+def plant(link: Link, text: str) -> str:
+    """A hostile text in the names of a queue, a job, a consumer, a schedule and in an error."""
+    clean = text.replace("\0", "␀").encode("utf-8", "replace").decode()
+    queue = f"h-{clean}"
+    seed.in_flight(link, queue, 1, f"c-{clean}", name=f"n-{clean}")
+    seed.dead(link, queue, 2, name=f"d-{clean}", detail=f"e-{clean}", data={"k": clean, clean: 1})
+    seed.failed_event(link, queue, f"i-{clean}", f"r-{clean}")
+    seed.delayed(link, queue, 1, name=f"l-{clean}")
+    keys = Keys(queue)
+    seed.say(link, "ZADD", keys.repeat, 1, f"s-{clean}")
+    seed.say(link, "HSET", keys.repeat_spec(f"s-{clean}"), "spec", b"\x92\x1b]52;c;ZXZpbA==\x07")
+    return queue
+
+
+@pytest.mark.parametrize("size", [(40, 20), (120, 40)], ids=["narrow", "wide"])
+async def test_hostile_text_is_harmless_on_every_tab(size: tuple[int, int]) -> None:
+    with spawn("valkey-9.1", tcp=True) as server:
+        with Link.open(server.url) as link:
+            queues = [plant(link, text) for text in hostile.STRINGS.values()]
+        async with cockpit(server.url, size=size, interval_s=5) as person:
+            await person.until(
+                lambda: len(person.table("#fleet").shown) >= len(set(queues)) - 1, "all queues are there"
+            )
+            assert hostile.is_harmless(person.screen())
+            worst = "".join(
+                hostile.STRINGS[name] for name in ("clipboard", "markup", "right to left", "one-byte CSI")
+            )
+            with Link.open(server.url) as link:
+                queue = plant(link, worst)
+            await person.press("r")
+            await person.until(lambda: queue in person.table("#fleet").shown, "the worst queue is there")
+            person.table("#fleet").select(queue)
+            for tab in "23456789":
+                await person.press(tab)
+                await person.until(lambda: person.app.pane.view is not None, "there is something to see")
+                await person.pilot.pause()
+                assert hostile.is_harmless(person.screen()), tab
+            await person.press("4")
+            if size[0] > 100:
+                await person.press("R")
+                await person.previewed()
+                assert hostile.is_harmless(person.screen())
+
+
+def test_nothing_of_it_reaches_a_real_terminal(home: Path) -> None:
+    with spawn("valkey-9.1", tcp=True) as server:
+        with Link.open(server.url) as link:
+            worst = "".join(hostile.STRINGS.values()).replace("\0", "")
+            plant(link, worst)
+        seen = _on_a_terminal(server.url, home, list("234567891"))
+        assert b"Fleet" in seen
+    for name, text in hostile.STRINGS.items():
+        raw = text.encode("utf-8", "replace")
+        if not hostile.is_harmless(text) and b"?" not in raw and raw != b"\x1b[2J":
+            assert raw not in seen, name
+    for mark in (b"\x1b]52;c;ZXZp", b"\x1b]8;;http", b"\xc2\x9b", "\u202e".encode(), b"\x1bP1$r"):
+        assert mark not in seen
+
+
+def _on_a_terminal(url: str, home: Path, keys: list[str]) -> bytes:
+    """All bytes a terminal gets while somebody looks through the tabs."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        variables = {"HOME": str(home), "CHASQUI_REDIS_URL": url, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40",
+                     "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}", "PATH": os.environ["PATH"]}  # fmt: skip
+        os.execve(
+            sys.executable, [sys.executable, "-m", "chasqui_cli", "top", "--interval", "500ms"], variables
+        )
+    seen = _read(fd, 60.0, until=b"cmd")
+    for key in keys:
+        os.write(fd, key.encode())
+        seen += _read(fd, 0.9)
+    os.write(fd, b"q")
+    try:
+        while os.read(fd, 1 << 16):
+            pass
+    except OSError:
+        pass
+    os.close(fd)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    return seen
+
+
+def _read(fd: int, seconds: float, until: bytes | None = None) -> bytes:
+    """What comes within this time, or until this has come."""
+    clock, seen = SystemClock(), b""
+    end = clock.mono() + seconds
+    while (left := end - clock.mono()) > 0 and (until is None or until not in seen):
+        if select.select([fd], [], [], left)[0]:
+            try:
+                seen += os.read(fd, 1 << 16)
+            except OSError:
+                break
+    return seen
+
+
+async def test_a_crash_prints_neither_urls_nor_payloads(
+    one_server: Server,
+    link: Link,
+    queue: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seed.waiting(link, queue, 1)
+
+    def fail(self: Fleet) -> None:
+        payload, url = "s3cret-payload", "redis://:hunter2@prod"
+        raise RuntimeError(f"{payload} {url}")
+
+    monkeypatch.setattr(Fleet, "draw", fail)
+    with pytest.raises(RuntimeError):
+        async with cockpit(one_server.url) as person:
+            await person.until(lambda: not person.app.is_running, "it crashed")
+    told = capsys.readouterr().err
+    assert "error: the dashboard failed: RuntimeError" in told
+    assert "hunter2" not in told
+    assert "s3cret" not in told
+
+
+def test_a_pipe_is_refused_with_a_better_way(home: Path) -> None:
+    assert_complains(Shell(home)("top"), 2, "needs a terminal", "chasqui watch QUEUE -o jsonl")
+
+
+def test_help_costs_nothing() -> None:
+    code = "import sys; from chasqui_cli.app import run\ntry: run(['top', '--help'])\nexcept SystemExit: pass\nprint('|'.join(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout
+    assert {"textual", "rich", "redis", "asyncio"}.isdisjoint(
+        told.rpartition("\n")[0].splitlines()[-1].split("|")
+    )
