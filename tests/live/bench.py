@@ -97,10 +97,16 @@ class Bench:
 
     def _content(self, key: bytes) -> Any:
         kind = self.say("TYPE", key)
-        content = {b"stream": self._stream, b"zset": self._zset, b"hash": self._hash, b"string": self._string}
+        content = {
+            b"stream": self._stream, b"zset": self._zset, b"hash": self._hash, b"string": self._string,
+            b"set": self._set,
+        }  # fmt: skip
         value = content[kind](key)
         ttl_ms = self.say("PTTL", key)
         return value if ttl_ms < 0 else {"value": value, "expires_in_s": -(-ttl_ms // 5000) * 5}
+
+    def _set(self, key: bytes) -> Any:
+        return sorted(self.plain(member) for member in self.say("SMEMBERS", key))
 
     def _string(self, key: bytes) -> Any:
         return self.plain(self.say("GET", key))

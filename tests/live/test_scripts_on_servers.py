@@ -19,7 +19,7 @@ from tests.servers import spawn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chasqui.server.call import Call
+    from chasqui.server.call import Call, Word
     from tests.live.conftest import Everywhere
     from tests.servers import Server
 
@@ -45,6 +45,11 @@ def add_once(b: Bench) -> Call:
 
 def add_unique(b: Bench) -> Call:
     return b.commands.add_unique(b.keys, "job", ["d", b"x"], ttl_s=60)
+
+
+def load_jobs(b: Bench) -> Call:
+    words: list[Word] = ["a", "", b"x", b"mail", "b", b.now_ms() + 60_000, b"y", b""]
+    return b.commands.load(b.keys, "run", words, kind="rows", ttl_s=60)
 
 
 def read_ready(b: Bench) -> Call:
@@ -244,6 +249,7 @@ CASES = {
     "fire_repeat": Case(fire_repeat, ("stream", "delayed", "repeat")),
     "hand_over": Case(hand_over, ("stream",)),
     "import_dead": Case(import_dead, ("dlq",)),
+    "load_jobs": Case(load_jobs, ("stream", "delayed")),
     "look": Case(look, ()),
     "park_retry": Case(park_retry, ("stream", "delayed")),
     "promote": Case(promote, ("stream", "delayed")),
@@ -340,6 +346,7 @@ DRAINS = ["ack_delete", "bury", "park_retry", "promote", "settle_mine", "take_le
 GROWS = [
     "add_all",
     "arrive",
+    "load_jobs",
     "schedule_all",
     "add_once",
     "add_unique",

@@ -81,3 +81,15 @@ class Keys:
     def arrived_marker(self, job_id: str) -> str:
         """String: this job has arrived from another server already."""
         return self._key(f"mig:{job_id}")
+
+    def load_ledger(self, kind: str, run_id: str) -> str:
+        """Set or hash: which jobs of a bulk load are written already, by id ("rows") or by chunk ("chunks")."""
+        return self._key(f"load:{kind}:{run_id}")
+
+    def load_pace(self, run_id: str) -> str:
+        """String: when the next job of a bulk load may be written, in ms."""
+        return self._key(f"load:pace:{run_id}")
+
+    def load_since(self, run_id: str) -> str:
+        """String: when a bulk load was begun for the first time, in ms."""
+        return self._key(f"load:since:{run_id}")

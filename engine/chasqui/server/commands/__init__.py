@@ -10,7 +10,18 @@ from chasqui.server.commands.dead_letters import MAX_FIELDS, DeadLetters
 from chasqui.server.commands.delays import After, Delays, Due
 from chasqui.server.commands.entries import RELEASED, Entries
 from chasqui.server.commands.leases import Leases
-from chasqui.server.commands.looks import Found, Looks, Needle, Reach, Slice, Span, reach_and_rows, with_news
+from chasqui.server.commands.loads import LedgerKind, Loads
+from chasqui.server.commands.looks import (
+    Found,
+    Looks,
+    Needle,
+    Reach,
+    Slice,
+    Span,
+    exact_reach_and_rows,
+    reach_and_rows,
+    with_news,
+)
 from chasqui.server.commands.reads import Reads
 from chasqui.server.commands.repeats import Repeats
 from chasqui.server.commands.values import (
@@ -41,6 +52,7 @@ __all__ = [
     "Found",
     "Group",
     "Lease",
+    "LedgerKind",
     "Letter",
     "Needle",
     "PendingEntry",
@@ -49,6 +61,7 @@ __all__ = [
     "Slice",
     "Span",
     "Spec",
+    "exact_reach_and_rows",
     "reach_and_rows",
     "scored",
     "time_ms",
@@ -56,7 +69,7 @@ __all__ = [
 ]
 
 
-class Commands(Entries, Delays, DeadLetters, Repeats, Leases, Reads, Looks):
+class Commands(Entries, Loads, Delays, DeadLetters, Repeats, Leases, Reads, Looks):
     """Everything that can be said to a server with these features."""
 
     __slots__ = ()

@@ -6,8 +6,9 @@ They only read, also on a read-only link; what cannot be asked so without payloa
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chasqui.errors import WrongType
 from chasqui.server.call import Call
 from chasqui.server.scripts import script
 
@@ -117,6 +118,15 @@ class Looks:
         """Entries after an id and the stream's reach, for `reach_and_rows`; a `ServerError` instead when it is refused."""
         return replace(script("read_on", stream=stream, after=after, count=count), tolerant=True)
 
+    def read_exactly(self, stream: str, after: str, last: str, count: int) -> tuple[Call, ...]:
+        """Entries after an id up to another and the stream's reach at that moment, for `exact_reach_and_rows`.
+
+        The same as `read_on` for those who read by the million: a transaction costs the server a quarter of a script.
+        """
+        reach = ("XINFO", "STREAM", stream)
+        rows = ("XRANGE", stream, f"({after}", last, "COUNT", count)
+        return tuple(Call(words, keys=(stream,)) for words in (("MULTI",), reach, rows, ("EXEC",)))
+
     def await_entries(self, streams: Sequence[str], after: Sequence[str], *, block_ms: int) -> Call:
         """Wait until any of the streams has an entry after its id; `with_news` tells which. All of one cluster slot."""
         words: tuple[Word, ...] = ("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *after)
@@ -177,6 +187,19 @@ class Looks:
 def reach_and_rows(reply: Reply) -> tuple[Reach, list[tuple[bytes, Fields]]]:
     """From `read_on`."""
     return Reach.of(reply or ()), [(entry_id, fields) for entry_id, fields in reply[4]] if reply else []
+
+
+def exact_reach_and_rows(replies: Sequence[Reply]) -> tuple[Reach, list[Any]]:
+    """From `read_exactly`: entries as id and flat fields. Without a stream there is neither; a wrong type is raised."""
+    told, rows = replies[3]
+    if isinstance(rows, Exception):
+        raise WrongType(f"not a stream: {rows}", hint="another program may use this key")
+    if isinstance(told, Exception):
+        return Reach(), []
+    info = dict(zip(told[::2], told[1::2], strict=True))
+    first = info[b"first-entry"]
+    reach = (info[b"length"], first and first[0], info[b"last-generated-id"], info[b"entries-added"])
+    return Reach.of(reach), rows
 
 
 def with_news(reply: Reply) -> list[bytes]:

@@ -1,0 +1,188 @@
+"""Flows for bulk loads: jobs by the million out of tasks that may die, run twice at once or begin anew, each job once.
+
+Every run of jobs goes into the queue together with its mark in the load's ledger. How many run side by side, and what
+rows they are made of, is the caller's business; ordinary producers use `producer.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Literal
+
+from chasqui.errors import ArgumentError, ServerError
+from chasqui.options import Producer
+from chasqui.server.commands import time_ms
+from chasqui.wire import delayed_member, ids, packed, stream_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chasqui.server.call import Call, Flow, Reply
+    from chasqui.server.commands import Commands
+    from chasqui.wire.keys import Keys
+
+Idempotence = Literal["rows", "chunks", "idmp", "none"]
+IDMP_PRODUCERS = 4096
+"""A server remembers few ids of one producer, so a load pretends to be many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One bulk load, whatever number of tasks work on it.
+
+    run_id: whose ledger it is; with the same one nothing is added twice. since_ms: when it was begun. most: how many
+    entries the stream may hold at most through it. rate: jobs a second, all tasks together; 0 for as fast as may be.
+    """
+
+    run_id: str
+    since_ms: int
+    idempotence: Idempotence = "rows"
+    ttl_s: int = 7 * 86_400
+    most: int | None = None
+    rate: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Jobs that are written together. `chunk` is its name in the ledger where that is kept by chunk."""
+
+    job_ids: Sequence[str]
+    dues: Sequence[int | None]
+    envelopes: Sequence[bytes]
+    names: Sequence[bytes]
+    chunk: str = ""
+
+    @property
+    def words(self) -> list[bytes | str | int]:
+        """Id, due time or nothing, envelope and name of each job."""
+        dues = (("" if due is None else due) for due in self.dues)
+        return list(chain.from_iterable(zip(self.job_ids, dues, self.envelopes, self.names, strict=True)))
+
+    @property
+    def digest(self) -> str:
+        """Which jobs these are."""
+        return hashlib.sha1("\0".join(self.job_ids).encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of a run: how many jobs were added, or, if it was not its turn, how long to wait."""
+
+    added: int
+    done: bool = True
+    wait_ms: int = 0
+
+
+def begin(commands: Commands, keys: Keys, run_id: str, *, ttl_s: int) -> Flow[int]:
+    """When the load was begun, by the server's clock: the first time now, in any later try the same moment again."""
+    [clock] = yield [commands.server_time()]
+    now_ms = time_ms(clock)
+    [before] = yield [commands.load_since(keys, run_id, now_ms, ttl_s=ttl_s)]
+    return now_ms if before is None else int(before)
+
+
+def make_envelopes(
+    job_ids: Sequence[str], payloads: Iterable[bytes], created_at_ms: int | Sequence[int]
+) -> list[bytes]:
+    """The bytes of jobs that never ran, as a producer writes them."""
+    moments = repeat(created_at_ms) if isinstance(created_at_ms, int) else created_at_ms
+    return packed.pack_each(zip(job_ids, payloads, moments, repeat(0)))
+
+
+def check(run: Run, load: Load, options: Producer | None = None) -> Run:
+    """The run, if a producer would have accepted each of its jobs."""
+    bounds = options or Producer()
+    for job_id in run.job_ids:
+        ids.check(job_id)
+    for due in run.dues:
+        if due is not None and due > load.since_ms:
+            delayed_member.check_delay(due - load.since_ms, bounds.max_delay_s)
+    if load.idempotence == "idmp" and any(due is not None for due in run.dues):
+        raise ArgumentError(
+            "idempotence=idmp knows no delayed jobs, and some rows have run_at_ms",
+            hint="use idempotence=rows for them",
+        )
+    return run
+
+
+def check_name(name: str | None) -> bytes:
+    """A job's name as bytes."""
+    return stream_entry.check_name(name or "", Producer().max_name_bytes)
+
+
+def send(commands: Commands, keys: Keys, load: Load, runs: Sequence[Run]) -> Flow[list[Told]]:
+    """Write runs, in one round trip; those whose turn it is not yet are told so. Sending them again adds nothing twice,
+    unless the load keeps no ledger.
+    """
+    if load.idempotence == "idmp":
+        return (yield from _send_natively(commands, keys, load, runs))
+    replies = yield [_call(commands, keys, load, run) for run in runs]
+    return [_told(run, reply) for run, reply in zip(runs, replies, strict=True)]
+
+
+def _call(commands: Commands, keys: Keys, load: Load, run: Run) -> Call:
+    kind = "none" if load.idempotence == "idmp" else load.idempotence
+    by_chunk = kind == "chunks"
+    return commands.load(
+        keys,
+        load.run_id,
+        run.words,
+        kind=kind,
+        ttl_s=load.ttl_s,
+        most=load.most,
+        rate=load.rate,
+        chunk=run.chunk if by_chunk else "",
+        digest=run.digest if by_chunk else "",
+    )
+
+
+def _told(run: Run, reply: Reply) -> Told:
+    word, added, wait_ms = reply
+    if word == b"other":
+        raise ArgumentError(
+            f"chunk {run.chunk} holds other rows than when it was first written",
+            hint="rows must come in the same partitions and order on every try: sort them, or use idempotence=rows",
+        )
+    return Told(added, word == b"added", wait_ms)
+
+
+def _send_natively(commands: Commands, keys: Keys, load: Load, runs: Sequence[Run]) -> Flow[list[Told]]:
+    """One XADD IDMP a job. The server does not tell a repetition from an addition, so all count as added."""
+    if load.most is not None:
+        [depth] = yield [commands.length(keys.stream)]
+        if depth + sum(len(run.job_ids) for run in runs) > load.most:
+            return [Told(0, done=False, wait_ms=50) for _ in runs]
+    yield [
+        commands.add_entry(
+            keys, _producer_of(load, job_id), job_id, stream_entry.encode(run.envelopes[at], run.names[at])
+        )
+        for run in runs
+        for at, job_id in enumerate(run.job_ids)
+    ]
+    return [Told(len(run.job_ids)) for run in runs]
+
+
+def _producer_of(load: Load, job_id: str) -> str:
+    return f"{load.run_id}:{zlib.crc32(job_id.encode()) % IDMP_PRODUCERS}"
+
+
+def check_idmp(commands: Commands, keys: Keys, *, jobs_each: int = 1000) -> Flow[None]:
+    """Refuse native ids where the server would forget them before the load is done."""
+    from chasqui.server.call import Call
+
+    [info] = yield [Call(("XINFO", "STREAM", keys.stream), keys=(keys.stream,), tolerant=True)]
+    if not commands.features.idmp:
+        raise ArgumentError(
+            "this server does not know XADD IDMP", hint="use idempotence=rows: it works everywhere"
+        )
+    told = {} if isinstance(info, ServerError) else dict(zip(info[::2], info[1::2], strict=True))
+    most, seconds = told.get(b"idmp-maxsize", 100), told.get(b"idmp-duration", 100)
+    if most < jobs_each or seconds < 3600:
+        raise ArgumentError(
+            f"the server forgets ids of a producer after {most} others or {seconds} s: a retry would add jobs twice",
+            hint=f"use idempotence=rows, or XCFGSET {keys.stream} IDMP-DURATION 86400 IDMP-MAXSIZE 10000 first, "
+            "which makes it forget all ids it knows now",
+        )

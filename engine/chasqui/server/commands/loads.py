@@ -1,0 +1,61 @@
+"""Builders for bulk loads: many jobs, written by many tasks that may die and begin again, each job once.
+
+A load has a ledger of its own beside the queue, which outlives every connection and task. What a job's bytes are, and
+when to try again, is decided by `loading.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from chasqui.server.call import Call
+from chasqui.server.commands.caps import NO_CAP
+from chasqui.server.scripts import script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.server.call import Word
+    from chasqui.wire.keys import Keys
+
+LedgerKind = Literal["rows", "chunks", "none"]
+
+
+class Loads:
+    """Jobs by the million."""
+
+    __slots__ = ()
+
+    def load(
+        self,
+        keys: Keys,
+        run_id: str,
+        words: Sequence[Word],
+        *,
+        kind: LedgerKind,
+        ttl_s: int,
+        most: int | None = None,
+        rate: int = 0,
+        chunk: str = "",
+        digest: str = "",
+    ) -> Call:
+        """Add a run of jobs unless the load's ledger knows them. `words`: id, due time or "", envelope, name in turn."""
+        return script(
+            "load_jobs",
+            stream=keys.stream,
+            delayed=keys.delayed,
+            ledger=keys.load_ledger(kind, run_id),
+            pace=keys.load_pace(run_id),
+            kind=kind,
+            ttl_s=ttl_s,
+            most=most or NO_CAP,
+            rate=rate,
+            chunk=chunk,
+            digest=digest,
+            rest=words,
+        )
+
+    def load_since(self, keys: Keys, run_id: str, now_ms: int, *, ttl_s: int) -> Call:
+        """Note when a load began, the first time; answers when it did begin, None if that is now."""
+        key = keys.load_since(run_id)
+        return Call(("SET", key, now_ms, "NX", "GET", "EX", ttl_s), keys=(key,))

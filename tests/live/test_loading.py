@@ -1,0 +1,106 @@
+"""Bulk loads on real servers: each job once, however often it is sent; never above the bound, never too fast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chasqui import loading
+from chasqui.errors import ArgumentError
+from chasqui.loading import Load, Run
+from chasqui.sync_queue import SyncQueue
+from chasqui.wire import packed
+from tests.live.bench import Bench
+from tests.live.conftest import Everywhere
+
+
+def run_of(*job_ids: str, due: int | None = None, name: bytes = b"mail", chunk: str = "0:0") -> Run:
+    made = loading.make_envelopes(job_ids, [packed.pack({"to": job}) for job in job_ids], 1_794_741_208_048)
+    return Run(job_ids, [due] * len(job_ids), made, [name] * len(job_ids), chunk)
+
+
+def send(b: Bench, load: Load, *runs: Run) -> list[int]:
+    return [told.added for told in b.run(loading.send(b.commands, b.keys, load, runs))]
+
+
+@pytest.mark.parametrize("idempotence", ["rows", "chunks"])
+def test_sending_again_adds_nothing(everywhere: Everywhere, idempotence: Any) -> None:
+    load = Load("run", 0, idempotence)
+
+    def story(b: Bench) -> list[Any]:
+        first = send(b, load, run_of("a", "b"), run_of("c", chunk="0:1"))
+        again = send(b, load, run_of("a", "b"), run_of("c", chunk="0:1"))
+        other = send(b, replace(load, run_id="another"), run_of("a", "b"))
+        return [first, again, other, b.say("XLEN", b.keys.stream)]
+
+    assert everywhere(story).told == [[2, 1], [0, 0], [2], 5]
+
+
+def test_a_row_that_comes_twice_in_one_run_is_one_job(everywhere: Everywhere) -> None:
+    assert everywhere(lambda b: send(b, Load("run", 0), run_of("a", "a", "b"))).told == [2]
+
+
+def test_a_chunk_with_other_rows_is_refused_instead_of_lost_or_doubled(benches: list[Bench]) -> None:
+    load = Load("run", 0, "chunks")
+    send(benches[0], load, run_of("a", "b"))
+    with pytest.raises(ArgumentError, match="chunk 0:0 holds other rows"):
+        send(benches[0], load, run_of("b", "a"))
+
+
+def test_what_is_not_due_yet_is_delayed_and_stays_one_after_it_left(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> list[Any]:
+        later = run_of("a", due=b.now_ms() + 60_000)
+        send(b, Load("run", 0), later, run_of("b", due=b.now_ms() - 1))
+        b.say("DEL", b.keys.delayed)  # as if it had been promoted and run
+        send(b, Load("run", 0), later)
+        return [b.say("XLEN", b.keys.stream), b.say("ZCARD", b.keys.delayed)]
+
+    assert everywhere(story).told == [1, 0]
+
+
+def test_a_full_queue_is_told_and_nothing_of_the_run_is_written(everywhere: Everywhere) -> None:
+    load = Load("run", 0, most=3)
+
+    def story(b: Bench) -> list[Any]:
+        told = b.run(loading.send(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
+        b.say("XTRIM", b.keys.stream, "MAXLEN", 0)
+        return [[one.done for one in told], send(b, load, run_of("a", "b"), run_of("c", "d"))]
+
+    assert everywhere(story).told == [[True, False], [0, 2]]
+
+
+def test_a_rate_is_kept_by_all_tasks_together(benches: list[Bench]) -> None:
+    load = Load("run", 0, rate=10)
+    for b in benches:
+        told = b.run(loading.send(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
+        assert [one.done for one in told] == [True, False]
+        assert 0 < told[1].wait_ms <= 200
+
+
+def test_a_load_remembers_when_it_was_begun(benches: list[Bench]) -> None:
+    for b in benches:
+        first = b.run(loading.begin(b.commands, b.keys, "run", ttl_s=60))
+        assert first == b.run(loading.begin(b.commands, b.keys, "run", ttl_s=60))
+
+
+def test_jobs_are_byte_for_byte_those_of_a_producer(benches: list[Bench]) -> None:
+    """The producer's own envelopes and members, made again by a load from the same ids, data and times."""
+    b = benches[0]
+    with SyncQueue(b.queue, link=b.link) as queue:
+        jobs = [queue.add("mail", {"to": "ada", "n": n}) for n in range(3)]
+        late = queue.add("", {"to": "bob"}, delay_ms=60_000)
+    produced = [fields for _, fields in b.say("XRANGE", b.keys.stream, "-", "+")]
+    [member] = b.say("ZRANGE", b.keys.delayed, 0, -1)
+    made = loading.make_envelopes(
+        [job.id for job in jobs],
+        [packed.pack({"to": "ada", "n": n}) for n in range(3)],
+        [job.created_at_ms for job in jobs],
+    )
+    loaded = Run([job.id for job in jobs], [None] * 3, made, [b"mail"] * 3)
+    [late_d] = loading.make_envelopes([late.id], [packed.pack({"to": "bob"})], late.created_at_ms)
+    b.say("DEL", b.keys.stream, b.keys.delayed)
+    send(b, Load("run", 0), loaded, Run([late.id], [b.now_ms() + 60_000], [late_d], [b""]))
+    assert [fields for _, fields in b.say("XRANGE", b.keys.stream, "-", "+")] == produced
+    assert b.say("ZRANGE", b.keys.delayed, 0, -1) == [member]
