@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SPARK_READY := $(VENV)/.spark
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop faults soak scale migration lint format servers docs bench clean browser screenshots
+.PHONY: help demo test interop faults soak scale migration lint format servers docs bench clean browser screenshots spark pipeline-proof
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: chasqui needs Python 3.11 or newer (try: make PYTHON=python3.12 …)" >&2; exit 2; }
@@ -20,11 +21,24 @@ demo: $(READY) ## A short tour on a private server: producer, worker, retries, d
 	$(BIN)/chasqui demo
 
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale --ignore tests/spark
 	$(BIN)/python -m pytest tests/faults -m 'not slow'
 
 interop: $(READY) servers ## Queues shared with the released chasquimq 1.3.0 and with the real RSMQ clients, in every direction.
 	$(BIN)/python -m pytest tests/interop
+
+$(SPARK_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
+	@touch $@
+
+spark: $(SPARK_READY) servers ## The data pipeline on a real Spark: data source, archive, reports, bulk loads.
+	$(BIN)/python -m pytest tests/spark
+
+pipeline-proof: $(SPARK_READY) servers ## The pipeline at full size: kills, trims, millions of jobs, rates side by side.
+	$(BIN)/python -m benchmarks.pipeline_archive
+	$(BIN)/python -m benchmarks.pipeline_produce
+	$(BIN)/python -m benchmarks.pipeline_rates
+	$(BIN)/python -m benchmarks.pipeline_reports
 
 faults: $(READY) servers ## Inject every fault, the slow ones too, and print what held and how fast it healed.
 	$(BIN)/python -m pytest tests/faults

@@ -1,0 +1,93 @@
+"""Errors out of Spark, in our own words: what went wrong, not where in Java it was noticed.
+
+Errors of the data source come marked (`pyspark_chasqui.plainly`) and become what they were. Spark's own are told by
+their first line; those that have an everyday cause say what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+from chasqui import errors
+from chasqui.errors import ChasquiError, ConfigError, NotFound, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MARKED = re.compile(r"\[chasqui (\w+)\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
+_EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
+    (r"PATH_NOT_FOUND\].*?(?:Path does not exist: )(\S+?)\.?\s", NotFound, "there is nothing at {0}",
+     "`chasqui pipeline archive` fills an archive; --archive names another one"),
+    (r"UNABLE_TO_INFER_SCHEMA", NotFound, "there is nothing to read there yet",
+     "`chasqui pipeline archive` fills an archive"),
+    (r"(?:Mkdirs failed to create|Permission denied:?|Parent path is not a directory:?) *(?:file:)?(\S*)", ConfigError,
+     "cannot write there: {0}", "give a directory that is yours and has room"),
+    (r"No space left on device", ConfigError, "the disk is full", "make room; what was written before is whole"),
+    (r"JAVA_GATEWAY_EXITED", ConfigError, "Java did not start", "`chasqui pipeline doctor` says what is missing"),
+    (r"OutOfMemoryError", ConfigError, "Spark ran out of memory", "give it more with --heap, as in --heap 4g"),
+    (r"(?:failed to connect|Connection refused|StatusCode\.UNAVAILABLE)", ServerError,
+     "no Spark answers there", "`chasqui pipeline up` starts one; or leave out --remote and --master"),
+    (r"All masters are unresponsive|Could not parse Master URL", ConfigError,
+     "no Spark master answers there", "give --master as spark://host:7077 or local[2]"),
+)  # fmt: skip
+
+
+class PipelineError(ChasquiError):
+    """Spark failed for a reason that is not ours."""
+
+
+@contextmanager
+def plainly(log: str | None = None) -> Iterator[None]:
+    """Let what Spark throws leave as an error of ours; `log`: where the whole story is."""
+    try:
+        yield
+    except (ChasquiError, KeyboardInterrupt):
+        raise
+    except Exception as fault:
+        if not _is_sparks(fault):
+            raise
+        found: ChasquiError = told(str(fault), log)
+    else:
+        return
+    raise found
+
+
+def told(text: str, log: str | None = None) -> ChasquiError:
+    """The error that a Java trace stands for."""
+    marked = _MARKED.search(text)
+    if marked:
+        kind, message, hint = marked.groups()
+        return _of_kind(kind)(message, hint=hint or None)
+    for pattern, kind_, message, hint in _EVERYDAY:
+        match = re.search(pattern, text)
+        if match:
+            return kind_(message.format(*match.groups()), hint=hint)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = next(
+        (line for line in lines if not line.startswith(("at ", "JVM stacktrace", "Traceback"))), "no reason"
+    )
+    where = f"the whole story is in {log}" if log else "`chasqui pipeline doctor` tries the parts one by one"
+    return PipelineError(f"Spark failed: {first[:300]}", hint=where)
+
+
+def refuse(text: str, hint: str) -> NoReturn:
+    """What was asked for cannot be right."""
+    raise ConfigError(text, hint=hint)
+
+
+def _of_kind(name: str) -> type[ChasquiError]:
+    kind = getattr(errors, name, None)
+    if (
+        isinstance(kind, type)
+        and issubclass(kind, ChasquiError)
+        and name not in ("WireError", "QueueFull", "Unconfirmed")
+    ):
+        return kind
+    return ServerError
+
+
+def _is_sparks(fault: BaseException) -> bool:
+    home = type(fault).__module__.partition(".")[0]
+    return home in ("py4j", "pyspark", "grpc") or "JAVA" in str(fault)

@@ -1,0 +1,138 @@
+"""Spark sessions as the pipeline wants them: on this machine, on a cluster, or through a Connect server.
+
+Java is found, its output goes to a log file, workers use this very Python, and nothing listens beyond loopback unless
+a cluster is named.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chasqui.errors import ConfigError
+from chasqui.spark import java, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LOCAL = "local[*,4]"
+"""All cores, and four tries for a task: with `local[*]` alone Spark gives up at the first failure."""
+
+CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.maxConcurrentOutputFileWriters": "32",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.showConsoleProgress": "false",
+}
+LOCAL_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which Spark. master: a master URL. remote: a Connect server instead. cache, log: where our files go."""
+
+    cache: Path
+    log: Path
+    master: str = LOCAL
+    remote: str | None = None
+    heap: str = "1g"
+    conf: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of Spark runs in one process of this machine."""
+        return self.remote is None and self.master.startswith("local")
+
+
+def check_installed() -> None:
+    """Say what to install, instead of failing somewhere below."""
+    from importlib.util import find_spec
+
+    for name in ("pyspark", "pyarrow"):
+        if find_spec(name) is None:
+            raise ConfigError(
+                f"the pipeline needs {name}, which is not installed", hint="pip install 'chasqui-cli[spark]'"
+            )
+
+
+def environment(where: Where) -> dict[str, str]:
+    """What Spark's processes must find in their environment."""
+    found = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if where.remote is None:
+        found["JAVA_HOME"] = str(java.find(where.cache).home)
+        if where.is_local:
+            found["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return found
+
+
+def configuration(where: Where) -> dict[str, str]:
+    """Spark's settings, the caller's last."""
+    cores = os.cpu_count() or 2
+    found = dict(CONF)
+    if where.remote is None:
+        found |= {"spark.driver.memory": where.heap, "spark.sql.shuffle.partitions": str(2 * cores)}
+    if where.is_local:
+        found |= LOCAL_CONF
+    return found | where.conf
+
+
+@contextmanager
+def opened(where: Where, *, keep: bool = False) -> Iterator[Any]:
+    """A session, closed afterwards unless it should be kept; errors out of Spark leave as ours."""
+    check_installed()
+    with plain.plainly(str(where.log)):
+        spark = start(where)
+        try:
+            yield spark
+        finally:
+            if not keep and where.remote is None:
+                with _aside(where.log):
+                    spark.stop()
+
+
+def start(where: Where) -> Any:
+    """A session that somebody else will stop."""
+    from pyspark.sql import SparkSession
+
+    os.environ.update(environment(where))
+    builder = SparkSession.builder.appName("chasqui")
+    builder = builder.remote(where.remote) if where.remote else builder.master(where.master)
+    for name, value in configuration(where).items():
+        if where.remote is None or name.startswith("spark.sql."):
+            builder = builder.config(name, value)
+    with _aside(where.log):
+        spark = builder.getOrCreate()
+    if where.remote is None:
+        spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+@contextmanager
+def _aside(log: Path) -> Iterator[None]:
+    """What Java says at its start, and everything its processes say later, goes to the log: they inherit the file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        yield
+    finally:
+        for number, saved in zip((1, 2), kept, strict=True):
+            os.dup2(saved, number)
+            os.close(saved)
+        os.close(file)

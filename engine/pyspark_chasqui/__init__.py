@@ -1,0 +1,71 @@
+"""Spark's data source `chasqui`: Spark finds this package by its name. Queues become tables, rows become jobs.
+
+    spark.read.format("chasqui").option("subscribe", "emails").load()
+    df.write.format("chasqui").mode("append").option("queue", "emails").option("runId", "2026-11-17").save()
+
+Everything it needs besides Spark is the engine, and nothing is imported before it is used. Archives, reports and
+sessions are not made here: see `chasqui.spark`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["DefaultSource"]
+
+
+class DefaultSource(DataSource):
+    """What Spark asks for readers and writers. Options are checked in `schema()`, where Spark tells errors well."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format()` takes."""
+        return "chasqui"
+
+    def schema(self) -> str:
+        """The columns of the table that `table` names."""
+        from pyspark_chasqui import plainly, tables
+        from pyspark_chasqui.options import ReadOptions
+
+        with plainly.told():
+            return tables.ddl(ReadOptions.of(self.options).table)
+
+    def reader(self, schema: StructType) -> Any:
+        """Reads what is there now."""
+        from pyspark_chasqui import plainly, reading
+        from pyspark_chasqui.options import ReadOptions
+
+        with plainly.told():
+            options = ReadOptions.of(self.options)
+            kind = reading.PushdownReader if options.pushdown else reading.Reader
+            return kind(options, schema)
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's word
+        """Reads on and on."""
+        from pyspark_chasqui import following, plainly
+        from pyspark_chasqui.options import ReadOptions
+
+        with plainly.told():
+            return following.StreamReader(ReadOptions.of(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        """Adds a job for each row."""
+        from pyspark_chasqui import plainly, sink
+        from pyspark_chasqui.options import WriteOptions
+
+        with plainly.told():
+            return sink.Writer(sink.begun(WriteOptions.of(self.options), schema, overwrite=overwrite), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's word
+        """Adds a job for each row of each micro-batch."""
+        from pyspark_chasqui import plainly, sink
+        from pyspark_chasqui.options import WriteOptions
+
+        with plainly.told():
+            options = WriteOptions.of(self.options, streaming=True)
+            return sink.StreamWriter(sink.begun(options, schema, overwrite=overwrite), schema)

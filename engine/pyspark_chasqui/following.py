@@ -1,0 +1,187 @@
+"""Streaming reads: offsets are marks (id and ordinal), so Spark's own progress shows the exact lag.
+
+Offsets are chosen here, on the driver; slices are read by tasks, and what was trimmed in between is counted there.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
+
+from chasqui.clock import SystemClock
+from chasqui.stretch import Mark, ends, order, read, walk
+from pyspark_chasqui import plainly
+from pyspark_chasqui.reading import before_ms
+from pyspark_chasqui.slices import Slice, Source, data_loss, recreated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from pyspark_chasqui.options import ReadOptions
+
+LOOK_AGAIN_S = 10.0
+"""How often a pattern is matched against the queues there are."""
+
+Offsets = dict[str, dict[str, Any]]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows the streams of the queues. Spark keeps one of it on the driver for the length of a query."""
+
+    def __init__(self, options: ReadOptions, schema: Any) -> None:
+        self.source = Source(options, schema)
+        self._known: list[str] = []
+        self._looked: float | None = None
+        self._cuts: dict[str, list[Mark]] = {}
+        self._goal: dict[str, Mark] | None = None
+        self._newest: dict[str, Mark] = {}
+
+    def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's word
+        """Where the first batch begins."""
+        with plainly.told():
+            return told({queue: self._start(queue) for queue in self._queues()})
+
+    def latestOffset(self, start: Offsets, limit: Any) -> Offsets:  # noqa: N802 - Spark's word
+        """Where the next batch ends: at the newest entries, or as far as the limit goes, shared evenly."""
+        with plainly.told():
+            marks = marks_in(start)
+            for queue in self._queues():
+                marks.setdefault(queue, Mark())
+            most = getattr(limit, "max_rows", None)
+            self._cuts = {}
+            waiting = {queue: self._newest_of(queue, mark) for queue, mark in marks.items()}
+            self._newest = {queue: newest for queue, (_, newest) in waiting.items()}
+            backlog = sum(newest.n - begin.n for begin, newest in waiting.values()) or 1
+            share = 1.0 if most is None else min(1.0, most / backlog)
+            found = {queue: self._end(queue, *waiting[queue], share) for queue in marks}
+            return told(found)
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's word
+        """`maxOffsetsPerTrigger`, if it was given."""
+        most = self.source.options.max_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802 - Spark's word
+        """How far the streams reached when they were last looked at, for the lag in Spark's progress."""
+        return told(self._newest) if self._newest else None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's word
+        """What is there now is what will be read, however much comes meanwhile."""
+        with plainly.told():
+            self._goal = {}
+            for queue in self._queues():
+                _, end, _ = self.source.ask(ends, self.source.key(queue))
+                self._goal[queue] = end
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[Slice]:
+        """The slices of one batch. The cuts were made with the offset; after a restart they are made again."""
+        with plainly.told():
+            begins, found = marks_in(start), []
+            for queue, last in marks_in(end).items():
+                first = begins.get(queue, Mark())
+                if first == last:
+                    continue
+                anew = first.epoch != last.epoch
+                first = Mark(epoch=last.epoch) if anew else first
+                marks = [first, *self._inner(queue, first, last), last]
+                found += [Slice(queue, a, b) for a, b in pairwise(marks)]
+                found[-len(marks) + 1].anew = anew
+            return found or [Slice("", Mark(), Mark())]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of one slice."""
+        with plainly.told():
+            if partition.end != Mark():
+                yield from self.source.rows_of(partition)
+
+    def commit(self, end: Offsets) -> None:
+        """Nothing to do: reading leaves no trace on the server."""
+
+    def stop(self) -> None:
+        """Nothing to do: the link is the process's."""
+
+    def _queues(self) -> list[str]:
+        clock = SystemClock()
+        if self._looked is None or clock.mono() - self._looked > LOOK_AGAIN_S:
+            self._known, self._looked = self.source.queues(), clock.mono()
+        return self._known
+
+    def _start(self, queue: str) -> Mark:
+        options, key = self.source.options, self.source.key(queue)
+        floor, end, _ = self.source.ask(ends, key)
+        if options.starting_ms is not None:
+            wanted = before_ms(options.starting_ms).id
+        elif isinstance(options.starting, dict) and queue in options.starting:
+            wanted = options.starting[queue]
+        else:
+            return end if options.starting == "latest" else floor
+        if order(wanted) >= order(end.id):
+            return end
+        rows = end.n - floor.n
+        return self.source.ask(walk, key, floor, rows, last=wanted)
+
+    def _newest_of(self, queue: str, mark: Mark) -> tuple[Mark, Mark]:
+        """From where a queue is read on, and how far it reaches; a stream that was made anew begins another epoch."""
+        options, key = self.source.options, self.source.key(queue)
+        chunk = self.source.ask(read, key, mark, count=1)
+        if not chunk.reach.exists:
+            return mark, mark
+        if chunk.is_another:
+            if not options.allow_recreated:
+                raise recreated(queue, mark, chunk)
+            mark = Mark(epoch=mark.epoch + 1)
+        newest = Mark(chunk.reach.last_id or "0-0", chunk.reach.added, mark.epoch)
+        if options.table == "events" and options.fail_on_loss and chunk.lost and not chunk.is_another:
+            raise data_loss(queue, mark, newest, chunk.lost)
+        goal = self._goal.get(queue) if self._goal is not None else None
+        if goal and order(goal.id) < order(newest.id):
+            newest = Mark(goal.id, goal.n, mark.epoch)
+        return mark, newest
+
+    def _end(self, queue: str, start: Mark, newest: Mark, share: float) -> Mark:
+        """As far on as this queue's share of the limit goes, cut into slices on the way."""
+        rows = newest.n - start.n
+        size = self.source.options.max_per_partition
+        wanted = rows if share >= 1.0 else max(1, int(rows * share))
+        if wanted == rows and rows <= size:
+            return newest
+        cuts = self._walked(queue, start, start.n + wanted, newest)
+        if wanted == rows:
+            self._cuts[queue] = cuts
+            return newest
+        self._cuts[queue] = cuts[:-1]
+        return cuts[-1] if cuts else newest
+
+    def _walked(self, queue: str, start: Mark, goal: int, last: Mark) -> list[Mark]:
+        """Marks up to the `goal`-th entry, a slice apart."""
+        key, size = self.source.key(queue), self.source.options.max_per_partition
+        marks, at = [], start
+        while at.n < goal:
+            step = min(size, goal - at.n)
+            onwards = self.source.ask(walk, key, at, step, last=last.id)
+            if onwards.n <= at.n:
+                break
+            at = Mark(onwards.id, onwards.n, start.epoch)
+            marks.append(at)
+        return marks
+
+    def _inner(self, queue: str, first: Mark, last: Mark) -> list[Mark]:
+        if last.n - first.n <= self.source.options.max_per_partition:
+            return []
+        cuts = self._cuts.get(queue) or self._walked(queue, first, last.n, last)
+        return [cut for cut in cuts if first.n < cut.n < last.n and order(cut.id) <= order(last.id)]
+
+
+def told(marks: dict[str, Mark]) -> Offsets:
+    """Marks as Spark keeps them: `{"emails": {"id": …, "n": …, "ep": …}}`."""
+    return {queue: {"id": mark.id, "n": mark.n, "ep": mark.epoch} for queue, mark in marks.items()}
+
+
+def marks_in(offsets: Offsets) -> dict[str, Mark]:
+    """The marks of an offset."""
+    return {queue: Mark(one["id"], one["n"], one.get("ep", 0)) for queue, one in offsets.items()}

@@ -1,0 +1,32 @@
+"""Errors on their way through Spark, which buries them in Java traces: marked here, so that they can be found again.
+
+`chasqui.spark.plain` reads the marks on the other side. No message of the engine holds a password.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OPEN, HINT, CLOSE = "[chasqui ", " [hint] ", " [end]"
+
+
+class Trouble(RuntimeError):
+    """An error of the engine as one marked line."""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Let errors of the engine leave as marked lines."""
+    from chasqui.errors import ChasquiError
+
+    try:
+        yield
+    except ChasquiError as error:
+        found = Trouble(f"{OPEN}{type(error).__name__}] {error}{HINT}{error.hint or ''}{CLOSE}")
+    else:
+        return
+    raise found

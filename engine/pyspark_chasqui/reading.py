@@ -1,0 +1,155 @@
+"""Batch reads: what is there now, cut into slices that tasks read side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader
+
+from chasqui.stretch import ORIGIN, Mark, ends, order, walk
+from pyspark_chasqui import plainly
+from pyspark_chasqui.slices import Slice, Source, check_order, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from pyspark_chasqui.options import ReadOptions
+
+LAST_OF_MS = 2**64 - 1
+OVERSLICED = 2
+"""Time is cut into more slices than needed: jobs come in bursts, and many small slices even out."""
+
+
+class Reader(DataSourceReader):
+    """Reads each slice of each queue once."""
+
+    def __init__(self, options: ReadOptions, schema: Any) -> None:
+        self.source = Source(options, schema)
+
+    def partitions(self) -> Sequence[Slice]:
+        """The slices; one of nothing if there is nothing, for Spark wants at least one."""
+        with plainly.told():
+            queues = self.source.queues()
+            found = [piece for queue in queues for piece in self._slices(queue, alone=len(queues) == 1)]
+            return found or [Slice("", Mark(), Mark())]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of one slice."""
+        with plainly.told():
+            if partition.queue or partition.end != Mark():
+                yield from self.source.rows_of(partition)
+
+    def _slices(self, queue: str, *, alone: bool) -> list[Slice]:
+        source, options = self.source, self.source.options
+        start, end, reach = source.ask(ends, source.key(queue))
+        if not reach.exists and alone and not options.pattern:
+            raise missing(queue, options.table)
+        if not reach.length:
+            return []
+        first, last = self._bounds(queue, start, end)
+        check_order(first, last, queue)
+        whole = first == start and last == end
+        if whole and options.table == "events" and reach.length <= options.max_per_partition:
+            return self._exact(queue, start, end)
+        return self._by_time(queue, first, last, reach)
+
+    def _bounds(self, queue: str, start: Mark, end: Mark) -> tuple[Mark, Mark]:
+        """Where to begin (after) and to end (including), by offsets and by time, whichever is narrower."""
+        options = self.source.options
+        first, last = start, end
+        if options.starting == "latest":
+            first = end
+        elif isinstance(options.starting, dict) and queue in options.starting:
+            first = Mark(options.starting[queue])
+        if isinstance(options.ending, dict) and queue in options.ending:
+            last = min(last, Mark(options.ending[queue]), key=lambda mark: order(mark.id))
+        elif options.ending == "earliest":
+            last = start
+        if options.starting_ms is not None:
+            first = max(first, before_ms(options.starting_ms), key=lambda mark: order(mark.id))
+        if options.ending_ms is not None:
+            last = min(last, before_ms(options.ending_ms), key=lambda mark: order(mark.id))
+        if order(first.id) > order(end.id):
+            first = last = end  # all of it is older than asked for
+        return first, last
+
+    def _exact(self, queue: str, start: Mark, end: Mark) -> list[Slice]:
+        """A stream that is short enough to be walked: trimmed ones are, and only those lose anything."""
+        source, options = self.source, self.source.options
+        size = max(options.fetch_count, -(-(end.n - start.n) // options.min_partitions))
+        marks = [start]
+        while marks[-1].n + size < end.n:
+            at = marks[-1]
+            onwards = source.ask(walk, source.key(queue), at, size, last=end.id)
+            if onwards.n <= at.n:
+                break
+            marks.append(onwards)
+        marks.append(end)
+        return [Slice(queue, a, b, floor=start.n) for a, b in pairwise(marks)]
+
+    def _by_time(self, queue: str, first: Mark, last: Mark, reach: Any) -> list[Slice]:
+        """Even pieces of time between the first entry and the last."""
+        options = self.source.options
+        needed = max(options.min_partitions, -(-reach.length // options.max_per_partition))
+        low = max(order(first.id)[0], order(reach.first_id)[0])
+        high = order(last.id)[0]
+        pieces = min(OVERSLICED * needed, max(1, high - low)) if reach.length > options.fetch_count else 1
+        cuts = [before_ms(low + (high - low) * n // pieces) for n in range(1, pieces)]
+        inner = [cut for cut in cuts if order(first.id) < order(cut.id) < order(last.id)]
+        marks = [first, *inner, last]
+        floor = reach.added - reach.length
+        return [Slice(queue, Mark(a.id), Mark(b.id), exact=False, floor=floor) for a, b in pairwise(marks)]
+
+
+class PushdownReader(Reader):
+    """The same, told by Spark what the query will throw away: queues and times are not even read.
+
+    A class of its own, because Spark refuses any reader that can do this unless the session allows it.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's word
+        """Take what can be had by reading less; hand back the rest."""
+        return [one for one in filters if not self._took(one)]
+
+    def _took(self, one: Any) -> bool:
+        kind, column = type(one).__name__, getattr(one, "attribute", ())
+        if column == ("ms",) and kind in _TIMES:
+            self._narrow(*_TIMES[kind](one.value))
+            return True
+        if column == ("queue",) and kind in ("EqualTo", "In"):
+            wanted = set(one.value if kind == "In" else [one.value])
+            options = self.source.options
+            queues = options.queues or tuple(self.source.queues())
+            kept = tuple(queue for queue in queues if queue in wanted)
+            if kept:
+                self.source.options = replace(options, queues=kept, pattern=None)
+                return True
+        return False
+
+    def _narrow(self, least: int | None, below: int | None) -> None:
+        options = self.source.options
+        starts = [ms for ms in (options.starting_ms, least) if ms is not None]
+        ends_ = [ms for ms in (options.ending_ms, below) if ms is not None]
+        self.source.options = replace(
+            options,
+            starting_ms=max(starts, default=None),
+            ending_ms=min(ends_, default=None),
+        )
+
+
+_TIMES: dict[str, Any] = {
+    "GreaterThan": lambda ms: (ms + 1, None),
+    "GreaterThanOrEqual": lambda ms: (ms, None),
+    "LessThan": lambda ms: (None, ms),
+    "LessThanOrEqual": lambda ms: (None, ms + 1),
+    "EqualTo": lambda ms: (ms, ms + 1),
+}
+
+
+def before_ms(ms: int) -> Mark:
+    """Right before the first entry of a millisecond."""
+    return Mark(f"{ms - 1}-{LAST_OF_MS}") if ms > 0 else Mark(ORIGIN)

@@ -1,0 +1,240 @@
+"""Writing: rows become jobs, in runs that a ledger beside the queue knows, so that a retried task adds nothing twice.
+
+A full queue makes the writer wait: ordinary producers of the reference engine trim a stream at its cap, and with it
+jobs nobody has read. The last twentieth of `maxBacklog` is left to others for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from chasqui import loading
+from chasqui.clock import SystemClock
+from chasqui.errors import ArgumentError
+from chasqui.loading import Load, Run, Told
+from chasqui.wire import ids, packed
+from chasqui.wire.keys import Keys
+from pyspark_chasqui import plainly
+from pyspark_chasqui.options import insist, open_link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from chasqui.server.commands import Commands
+    from chasqui.server.link import Link
+    from pyspark_chasqui.options import WriteOptions
+
+AT_ONCE = 10
+"""Runs in one round trip."""
+
+COLUMNS = {
+    "job_id": "string", "payload": "binary", "data": "struct", "name": "string", "run_at_ms": "bigint",
+    "created_at_ms": "bigint",
+}  # fmt: skip
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task did: rows it saw, and jobs that are new because of it."""
+
+    rows: int
+    added: int
+
+
+def begun(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteOptions:
+    """Check the columns and note down when the load began, the first time it is tried."""
+    names = schema.names
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown:
+        raise ArgumentError(
+            f"the data source chasqui cannot write a column named {unknown[0]!r}",
+            hint=f"columns of a job are {', '.join(COLUMNS)}; put the rest into a struct named data",
+        )
+    if ("payload" in names) == ("data" in names):
+        raise ArgumentError(
+            "a job needs either a column payload (msgpack) or a column data",
+            hint="as in df.select('job_id', F.struct('to', 'subject').alias('data'))",
+        )
+    if "job_id" not in names and options.idempotence != "none":
+        raise ArgumentError(
+            "a column job_id is missing: only by their ids can jobs be told apart when a task is retried",
+            hint="give every row an id that is the same on every try; or say idempotence=none",
+        )
+    if overwrite:
+        raise ArgumentError(
+            "a queue cannot be overwritten: its jobs are somebody's work",
+            hint='use .mode("append"), or purge the queue first',
+        )
+    keys, link = Keys(options.queue), open_link(options.place, read_only=False)
+    commands = _commands(link)
+    if options.idempotence == "idmp":
+        insist(options.place, lambda: link.run(loading.check_idmp(commands, keys)))
+    since = insist(
+        options.place,
+        lambda: link.run(loading.begin(commands, keys, options.run_id, ttl_s=options.ttl_s)),
+    )
+    return replace(options, since_ms=since)
+
+
+class _Rows:
+    """Turns batches of one task into runs, and sends them."""
+
+    def __init__(self, options: WriteOptions, schema: Any) -> None:
+        self.options = options
+        self.schema = schema
+
+    def write_all(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Every row of this task, once the queue has room for it."""
+        from pyspark import TaskContext
+
+        options = self.options
+        room = options.max_backlog - options.max_backlog // 20 if options.max_backlog else None
+        load = Load(
+            options.run_id,
+            options.since_ms,
+            options.idempotence,  # type: ignore[arg-type]  # checked when the option was read
+            options.ttl_s,
+            room,
+            options.max_rate,
+        )
+        link = open_link(options.place, read_only=False)
+        context = TaskContext.get()
+        part = context.partitionId() if context else 0
+        desk = _Desk(link, _commands(link), Keys(options.queue), load, options)
+        rows = 0
+        for number, run in enumerate(self._runs(batches, load)):
+            desk.take(replace(run, chunk=f"{part}:{number}"))
+            rows += len(run.job_ids)
+        desk.finish()
+        return Written(rows, desk.added)
+
+    def _runs(self, batches: Iterator[pa.RecordBatch], load: Load) -> Iterator[Run]:
+        """Runs of `pipelineSize` jobs, over the bounds of batches: how Spark cuts those is nobody's promise."""
+        size = self.options.pipeline
+        left = Run((), (), (), ())
+        for batch in batches:
+            ready = _joined(left, self._run(batch.to_pydict(), load)) if batch.num_rows else left
+            whole = len(ready.job_ids) // size * size
+            yield from (_part(ready, start, start + size) for start in range(0, whole, size))
+            left = _part(ready, whole, None)
+        if left.job_ids:
+            yield left
+
+    def _run(self, columns: dict[str, list[Any]], load: Load) -> Run:
+        count = len(next(iter(columns.values())))
+        job_ids = columns.get("job_id") or ids.mint_many(count, load.since_ms)
+        if None in job_ids:
+            raise ArgumentError("a row has no job_id", hint="leave such rows out, or give them an id")
+        payloads = columns["payload"] if "payload" in columns else packed.pack_each(columns["data"])
+        if None in payloads:
+            raise ArgumentError("a row has no payload", hint="msgpack of nothing is b'\\xc0'")
+        names = columns.get("name") or [None] * count
+        octets = {name: loading.check_name(name) for name in set(names)}
+        run = Run(
+            job_ids,
+            columns.get("run_at_ms") or [None] * count,
+            loading.make_envelopes(job_ids, payloads, self._moments(columns, job_ids, load)),
+            [octets[name] for name in names],
+        )
+        return loading.check(run, load)
+
+    def _moments(self, columns: dict[str, list[Any]], job_ids: list[str], load: Load) -> list[int]:
+        """When each job was made: as its row says, or the options, or its id if that is a ULID; else now."""
+        if self.options.created_at_ms is not None:
+            return [self.options.created_at_ms] * len(job_ids)
+        given = columns.get("created_at_ms") or [None] * len(job_ids)
+        known = (
+            told if told is not None else ids.time_ms(job_id)
+            for told, job_id in zip(given, job_ids, strict=True)
+        )  # fmt: skip
+        return [load.since_ms if moment is None else moment for moment in known]
+
+
+class Writer(_Rows, DataSourceArrowWriter):
+    """Adds the rows of one DataFrame."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """One task's rows."""
+        with plainly.told():
+            return self.write_all(iterator)
+
+    def commit(self, messages: list[Any]) -> None:
+        """Nothing to do: every run was final when it was written."""
+
+    def abort(self, messages: list[Any]) -> None:
+        """Nothing can be taken back, workers may run it already; the same runId finishes the load."""
+
+
+class StreamWriter(_Rows, DataSourceStreamArrowWriter):
+    """Adds the rows of each micro-batch; a batch that is tried again adds nothing twice."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """One task's rows."""
+        with plainly.told():
+            return self.write_all(iterator)
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's word
+        """Nothing to do: every run was final when it was written."""
+
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's word
+        """The batch will be tried again, and finds what is written already."""
+
+
+class _Desk:
+    """Collects runs and sends some at a time; those that must wait for room are sent again, before any later one."""
+
+    def __init__(self, link: Link, commands: Commands, keys: Keys, load: Load, options: WriteOptions) -> None:
+        self._link, self._commands, self._keys = link, commands, keys
+        self._load, self._options = load, options
+        self._waiting: deque[Run] = deque()
+        self._clock = SystemClock()
+        self.added = 0
+
+    def take(self, run: Run) -> None:
+        self._waiting.append(run)
+        if len(self._waiting) >= AT_ONCE:
+            self._send()
+
+    def finish(self) -> None:
+        while self._waiting:
+            self._send()
+
+    def _send(self) -> None:
+        runs = list(self._waiting)
+        once = self._load.idempotence == "none"
+
+        def flow() -> list[Told]:
+            return self._link.run(loading.send(self._commands, self._keys, self._load, runs))
+
+        told = flow() if once else insist(self._options.place, flow)
+        self._waiting = deque(run for run, one in zip(runs, told, strict=True) if not one.done)
+        self.added += sum(one.added for one in told)
+        if self._waiting:
+            self._clock.pause(min(1.0, max(one.wait_ms for one in told) / 1000))
+
+
+def _joined(one: Run, other: Run) -> Run:
+    return Run(
+        [*one.job_ids, *other.job_ids],
+        [*one.dues, *other.dues],
+        [*one.envelopes, *other.envelopes],
+        [*one.names, *other.names],
+    )
+
+
+def _part(run: Run, start: int, stop: int | None) -> Run:
+    return Run(
+        run.job_ids[start:stop], run.dues[start:stop], run.envelopes[start:stop], run.names[start:stop]
+    )
+
+
+def _commands(link: Link) -> Commands:
+    from chasqui.server.commands import Commands
+
+    return Commands(link.features())

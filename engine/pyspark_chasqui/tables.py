@@ -1,0 +1,272 @@
+"""The tables a queue is read as: their columns, and how entries become Arrow batches, thousands at a time.
+
+Events are plain text fields and are taken apart in columns, without a Python object per row. Jobs and dead letters hold
+msgpack, so their envelopes are decoded one by one. Text that is not UTF-8 is shown with backslashes, never dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    from chasqui.wire.envelope import Envelope
+
+GAP = "chasqui.gap"
+PLACE = {"queue": "STRING", "stream_id": "STRING", "ms": "BIGINT", "seq": "BIGINT"}
+JOB = {
+    "name": "STRING", "job_id": "STRING", "created_at_ms": "BIGINT", "attempt": "INT", "payload": "BINARY",
+    "body": "BINARY",
+}  # fmt: skip
+COLUMNS: dict[str, dict[str, str]] = {
+    "events": PLACE
+    | {
+        "event": "STRING", "job_id": "STRING", "name": "STRING", "attempt": "INT", "backoff_ms": "BIGINT",
+        "delay_ms": "BIGINT", "duration_us": "BIGINT", "reason": "STRING", "ts": "BIGINT", "created_ms": "BIGINT",
+        "lost": "BIGINT",
+    },
+    "dlq": PLACE | {"source_id": "STRING", "reason": "STRING", "detail": "STRING"} | JOB,
+    "stream": PLACE | JOB,
+}  # fmt: skip
+
+_TEXTS = {"event": b"e", "job_id": b"id", "name": b"n", "reason": b"reason"}
+_NUMBERS = {
+    "attempt": b"attempt", "backoff_ms": b"backoff_ms", "delay_ms": b"delay_ms", "duration_us": b"duration_us",
+    "ts": b"ts",
+}  # fmt: skip
+_ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def ddl(table: str) -> str:
+    """The table's columns as Spark reads them."""
+    return ", ".join(f"{name} {kind}" for name, kind in COLUMNS[table].items())
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """The very schema Spark compares batches with."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def key_of(table: str, queue: str) -> str:
+    """The stream behind a table."""
+    from chasqui.wire.keys import Keys
+
+    keys = Keys(queue)
+    return {"events": keys.events, "dlq": keys.dlq, "stream": keys.stream}[table]
+
+
+def batch(table: str, queue: str, rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Entries (id, flat fields) as a batch of exactly these columns; one the table does not have is null."""
+    import pyarrow as pa
+
+    columns = _Events(queue, rows) if table == "events" else _Jobs(queue, rows, table)
+    arrays = []
+    for one in schema:
+        found = columns.get(one.name)
+        arrays.append(pa.nulls(len(rows), one.type) if found is None else _cast(found, one.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def gap(queue: str, after: str, lost: int | None, why: str, schema: pa.Schema) -> pa.RecordBatch:
+    """One row that stands for events nobody can read any more, right after the last one before them."""
+    import pyarrow as pa
+
+    ms, _, seq = after.partition("-")
+    told = {
+        "queue": queue, "stream_id": after, "ms": int(ms), "seq": int(seq or 0), "event": GAP, "reason": why,
+        "lost": lost,
+    }  # fmt: skip
+    arrays = [pa.array([told.get(one.name)], one.type) for one in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast(found: Any, kind: pa.DataType) -> Any:
+    """As Spark wants it; a number that does not fit is null, for it was no honest one."""
+    import pyarrow as pa
+
+    if found.type == kind:
+        return found
+    try:
+        return found.cast(kind)
+    except pa.ArrowInvalid:
+        return pa.array(
+            [v if v is not None and -(2**31) <= v < 2**31 else None for v in found.to_pylist()], kind
+        )
+
+
+@dataclass
+class _Rows:
+    queue: str
+    rows: Sequence[Any]
+
+    @cached_property
+    def ids(self) -> Any:
+        import pyarrow as pa
+
+        return pa.array([row[0] for row in self.rows], pa.binary()).cast(pa.string())
+
+    @cached_property
+    def id_parts(self) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        return pc.split_pattern(self.ids, "-").flatten().cast(pa.int64()).to_numpy().reshape(-1, 2)
+
+    def place(self, name: str) -> Any:
+        """The columns every table has; None for another."""
+        import pyarrow as pa
+
+        if name == "queue":
+            shown = self.queue.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            return pa.repeat(pa.scalar(shown), len(self.rows))
+        if name == "stream_id":
+            return self.ids
+        if name in ("ms", "seq"):
+            return pa.array(self.id_parts[:, ("ms", "seq").index(name)])
+        return None
+
+
+class _Events(_Rows):
+    """Events as columns: all fields in one array, and for each column where in it each row's value is."""
+
+    def get(self, name: str) -> Any:
+        if name in _TEXTS:
+            return _text(self._field(_TEXTS[name]))
+        if name in _NUMBERS:
+            return _number(self._field(_NUMBERS[name]))
+        if name == "created_ms":
+            return _ulid_ms(self._field(b"id"))
+        return self.place(name)
+
+    @cached_property
+    def _flat(self) -> tuple[dict[bytes, int], Any, Any, Any]:
+        """Codes of field names; and of all fields of all rows: the code, the row, the value."""
+        import numpy as np
+        import pyarrow as pa
+
+        fields = [row[1] for row in self.rows]
+        counts = np.fromiter(map(len, fields), dtype=np.int64, count=len(fields)) // 2
+        words = list(chain.from_iterable(fields))
+        names = pa.array(words[0::2], pa.binary()).dictionary_encode()
+        codes = {name: code for code, name in enumerate(names.dictionary.to_pylist())}
+        owners: Any = np.repeat(np.arange(len(fields)), counts)
+        return codes, names.indices.to_numpy(), owners, pa.array(words[1::2], pa.binary())
+
+    def _field(self, name: bytes) -> Any:
+        """The first value under this name in each row."""
+        import numpy as np
+        import pyarrow as pa
+
+        codes, of, owners, values = self._flat
+        where: Any = np.full(len(self.rows), -1, dtype=np.int64)
+        if name in codes:
+            hits = np.flatnonzero(of == codes[name])[::-1]  # backwards, so that the first of a row wins
+            where[owners[hits]] = hits
+        return values.take(pa.array(where, mask=where < 0))
+
+
+class _Jobs(_Rows):
+    """Jobs and dead letters: what cannot be decoded keeps its bytes in `body`, and the rest is null."""
+
+    def __init__(self, queue: str, rows: Sequence[Any], table: str) -> None:
+        super().__init__(queue, rows)
+        self._table = table
+
+    def get(self, name: str) -> Any:
+        import pyarrow as pa
+
+        if name not in _OF_JOB:
+            return self.place(name)
+        take, kind = _OF_JOB[name]
+        return pa.array([take(entry, job) for entry, job in self._decoded], getattr(pa, kind)())
+
+    @cached_property
+    def _decoded(self) -> list[tuple[Any, Envelope | None]]:
+        from chasqui.errors import WireError
+        from chasqui.wire import dead_entry, envelope, stream_entry
+
+        def job_in(d: bytes | None) -> Envelope | None:
+            try:
+                return envelope.decode(d or b"", len(d or b""))
+            except WireError:
+                return None
+
+        decode: Callable[[Sequence[bytes]], Any]
+        decode = dead_entry.decode if self._table == "dlq" else stream_entry.decode
+        entries = [decode(fields) for _, fields in self.rows]
+        return [(entry, job_in(entry.d)) for entry in entries]
+
+
+def _shown(text: str | None) -> str | None:
+    """Lone surrogates are bytes that were not UTF-8; Arrow has no place for them."""
+    return (
+        None if text is None else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    )
+
+
+_OF_JOB: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "source_id": (lambda entry, job: entry.source_id or None, "string"),
+    "reason": (lambda entry, job: _shown(entry.reason) or None, "string"),
+    "detail": (lambda entry, job: _shown(entry.detail), "string"),
+    "name": (lambda entry, job: entry.name_bytes.decode("utf-8", "backslashreplace"), "string"),
+    "job_id": (lambda entry, job: _shown(job.id) if job else None, "string"),
+    "created_at_ms": (lambda entry, job: job.created_at_ms if job and job.created_at_ms < 2**63 else None, "int64"),
+    "attempt": (lambda entry, job: job.attempt if job and job.attempt < 2**31 else None, "int32"),
+    "payload": (lambda entry, job: job.payload.raw if job else None, "binary"),
+    "body": (lambda entry, job: entry.d, "binary"),
+}  # fmt: skip
+
+
+def _text(values: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        shown = [None if v is None else v.decode("utf-8", "backslashreplace") for v in values.to_pylist()]
+        return pa.array(shown, pa.string())
+
+
+def _number(values: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return values.cast(pa.string()).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return pa.array([_whole(v) for v in values.to_pylist()], pa.int64())
+
+
+def _whole(value: bytes | None) -> int | None:
+    """Only what a program would have written: digits, and no more than Spark can hold."""
+    if value is None or not value.isdigit() or len(value) > 18:
+        return None
+    return int(value)
+
+
+def _ulid_ms(values: Any) -> Any:
+    """When each job was made, if its id is a ULID; its first ten letters are milliseconds."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    fits = pc.fill_null(pc.equal(pc.binary_length(values), 26), False)
+    where = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
+    result: Any = np.zeros(len(values), dtype=np.int64)
+    known: Any = np.zeros(len(values), dtype=bool)
+    if len(where):
+        joined = b"".join(values.take(pa.array(where)).to_pylist())
+        table: Any = np.full(256, 255, dtype=np.uint8)
+        table[np.frombuffer(_ALPHABET, dtype=np.uint8)] = np.arange(32, dtype=np.uint8)
+        letters = table[np.frombuffer(joined, dtype=np.uint8).reshape(-1, 26)]
+        stamps = letters[:, :10].astype(np.int64) @ (32 ** np.arange(9, -1, -1, dtype=np.int64))
+        result[where] = stamps
+        known[where] = (letters != 255).all(axis=1) & (letters[:, 0] < 8)
+    return pa.array(result, mask=~known)
