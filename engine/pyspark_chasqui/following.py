@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 
 from chasqui.clock import SystemClock
+from chasqui.errors import ConfigError
 from chasqui.stretch import Mark, ends, order, read, walk
 from pyspark_chasqui import plainly
 from pyspark_chasqui.reading import before_ms
@@ -49,9 +50,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offsets, limit: Any) -> Offsets:  # noqa: N802 - Spark's word
         """Where the next batch ends: at the newest entries, or as far as the limit goes, shared evenly."""
         with plainly.told():
-            marks = marks_in(start)
-            for queue in self._queues():
-                marks.setdefault(queue, Mark())
+            before = marks_in(start)
+            marks = self._subscribed(before)
             most = getattr(limit, "max_rows", None)
             self._cuts = {}
             waiting = {queue: self._newest_of(queue, mark) for queue, mark in marks.items()}
@@ -59,7 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             backlog = sum(newest.n - begin.n for begin, newest in waiting.values()) or 1
             share = 1.0 if most is None else min(1.0, most / backlog)
             found = {queue: self._end(queue, *waiting[queue], share) for queue in marks}
-            return told(found)
+            return told(before | found)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's word
         """`maxOffsetsPerTrigger`, if it was given."""
@@ -104,6 +104,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Nothing to do: the link is the process's."""
+
+    def _subscribed(self, before: dict[str, Mark]) -> dict[str, Mark]:
+        """The queues to read on, each from where it was left. One that is new begins where `startingOffsets` says,
+        or, if a pattern found it while we looked, with the first entry it ever had.
+        """
+        queues, by_name = self._queues(), not self.source.options.pattern
+        if by_name and before and before.keys().isdisjoint(queues):
+            raise ConfigError(
+                f"the checkpoint is of {', '.join(sorted(before))}, not of {', '.join(queues)}",
+                hint="use another checkpoint, or another archive, for other queues",
+            )
+        fresh = (queue for queue in queues if queue not in before)
+        begun = {queue: self._start(queue) if by_name else Mark() for queue in fresh}
+        return {queue: before[queue] for queue in queues if queue in before} | begun
 
     def _queues(self) -> list[str]:
         clock = SystemClock()

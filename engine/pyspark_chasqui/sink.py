@@ -35,7 +35,7 @@ AT_ONCE = 10
 
 COLUMNS = {
     "job_id": "string", "payload": "binary", "data": "struct", "name": "string", "run_at_ms": "bigint",
-    "created_at_ms": "bigint",
+    "created_at_ms": "bigint", "body": "binary",
 }  # fmt: skip
 
 
@@ -56,9 +56,9 @@ def begun(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteOption
             f"the data source chasqui cannot write a column named {unknown[0]!r}",
             hint=f"columns of a job are {', '.join(COLUMNS)}; put the rest into a struct named data",
         )
-    if ("payload" in names) == ("data" in names):
+    if sum(name in names for name in ("payload", "data", "body")) != 1:
         raise ArgumentError(
-            "a job needs either a column payload (msgpack) or a column data",
+            "a job needs one column that it is made of: data, payload (msgpack) or body (a whole envelope)",
             hint="as in df.select('job_id', F.struct('to', 'subject').alias('data'))",
         )
     if "job_id" not in names and options.idempotence != "none":
@@ -131,18 +131,24 @@ class _Rows:
         job_ids = columns.get("job_id") or ids.mint_many(count, load.since_ms)
         if None in job_ids:
             raise ArgumentError("a row has no job_id", hint="leave such rows out, or give them an id")
-        payloads = columns["payload"] if "payload" in columns else packed.pack_each(columns["data"])
-        if None in payloads:
-            raise ArgumentError("a row has no payload", hint="msgpack of nothing is b'\\xc0'")
         names = columns.get("name") or [None] * count
         octets = {name: loading.check_name(name) for name in set(names)}
         run = Run(
             job_ids,
             columns.get("run_at_ms") or [None] * count,
-            loading.make_envelopes(job_ids, payloads, self._moments(columns, job_ids, load)),
+            self._envelopes(columns, job_ids, load),
             [octets[name] for name in names],
         )
         return loading.check(run, load)
+
+    def _envelopes(self, columns: dict[str, list[Any]], job_ids: list[str], load: Load) -> list[bytes]:
+        """Whole envelopes are taken as they are; then `job_id` is only their name in the ledger."""
+        given = columns.get("body") or columns.get("payload") or packed.pack_each(columns["data"])
+        if None in given:
+            raise ArgumentError("a row has no payload", hint="msgpack of nothing is b'\\xc0'")
+        if "body" in columns:
+            return given
+        return loading.make_envelopes(job_ids, given, self._moments(columns, job_ids, load))
 
     def _moments(self, columns: dict[str, list[Any]], job_ids: list[str], load: Load) -> list[int]:
         """When each job was made: as its row says, or the options, or its id if that is a ULID; else now."""

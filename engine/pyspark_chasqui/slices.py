@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from chasqui.errors import ArgumentError, NotFound, ServerError
-from chasqui.stretch import Chunk, Mark, read
+from chasqui.stretch import ORIGIN, Chunk, Mark, read
 from pyspark_chasqui import tables
 from pyspark_chasqui.options import insist, open_link
 
@@ -113,7 +113,7 @@ class Source:
         counts = self.options.table == "events"
         at, end = piece.start, piece.end
         if piece.anew:
-            yield at.id, None, "recreated"
+            yield end.id, None, "recreated"
         while True:
             chunk = self.ask(read, key, at, last=end.id, count=count)
             if piece.exact and chunk.is_another and not self.options.allow_recreated:
@@ -146,7 +146,7 @@ class Source:
     def _lost(self, piece: Slice, at: Mark, lost: int | None) -> tuple[str, int | None, str]:
         if self.options.fail_on_loss:
             raise data_loss(piece.queue, at, piece.end, lost)
-        return at.id, lost, "trimmed"
+        return at.id if at.id != ORIGIN else piece.end.id, lost, "trimmed"
 
 
 def data_loss(queue: str, at: Mark, end: Mark, lost: int | None) -> DataLoss:

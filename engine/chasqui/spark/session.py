@@ -89,15 +89,18 @@ def configuration(where: Where) -> dict[str, str]:
 
 
 @contextmanager
-def opened(where: Where, *, keep: bool = False) -> Iterator[Any]:
-    """A session, closed afterwards unless it should be kept; errors out of Spark leave as ours."""
+def opened(where: Where) -> Iterator[Any]:
+    """A session, closed afterwards unless it was there before; errors out of Spark leave as ours."""
     check_installed()
+    from pyspark.sql import SparkSession
+
     with plain.plainly(str(where.log)):
+        borrowed = where.remote is None and SparkSession.getActiveSession() is not None
         spark = start(where)
         try:
             yield spark
         finally:
-            if not keep and where.remote is None:
+            if not borrowed and where.remote is None:
                 with _aside(where.log):
                     spark.stop()
 

@@ -1,0 +1,260 @@
+"""Bulk work: files become jobs, and archived dead letters become jobs again, each exactly once.
+
+Rows of every format go through one JSON line each, so that what a worker gets is what the file says. Writing to the
+queue is the sink's business (`pyspark_chasqui.sink`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from chasqui.errors import ArgumentError, NotFound
+from chasqui.spark.layout import Archive, chosen, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FORMATS = ("jsonl", "csv", "parquet")
+JOB_DDL = "job_id STRING, payload BINARY, name STRING, run_at_ms BIGINT"
+LETTER_DDL = "job_id STRING, body BINARY, name STRING"
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which fields of a row say what; without `data` the whole row is what the job carries."""
+
+    name: str = ""
+    id_field: str | None = None
+    name_field: str | None = None
+    data_field: str | None = None
+    run_at_field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a file holds: rows that are jobs, and rows that are none, with the first of those and why."""
+
+    rows: int
+    bad: int
+    sample: str | None = None
+
+
+def lines_of(spark: Any, paths: Sequence[str], kind: str) -> Any:
+    """Every row as a JSON line."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    if kind == "jsonl":
+        return spark.read.text(list(paths)).where(F.trim("value") != "").select(F.col("value").alias("line"))
+    reader = spark.read.option("header", "true")
+    rows = reader.csv(list(paths)) if kind == "csv" else spark.read.parquet(*paths)
+    return rows.select(F.to_json(F.struct(*rows.columns), {"ignoreNullFields": "false"}).alias("line"))
+
+
+def check(lines: Any, shape: Shape) -> Checked:
+    """Look at every row before the first is written."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    looked = lines.mapInArrow(partial(_looked, shape), "bad BIGINT, rows BIGINT, why STRING")
+    [(rows, bad, why)] = looked.agg(F.sum("rows"), F.sum("bad"), F.min("why")).collect()
+    return Checked(rows or 0, bad or 0, why)
+
+
+def jobs_of(lines: Any, shape: Shape, run_id: str, since_ms: int) -> Any:
+    """Jobs for the sink. Rows without an id get one from their content, the same on every try: equal rows are told
+    apart by their number.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    if shape.id_field is None:
+        digest = F.sha2("line", 256)
+        nth = F.row_number().over(Window.partitionBy("digest").orderBy("digest"))
+        lines = lines.withColumn("digest", digest).withColumn("nth", nth).select("line", "digest", "nth")
+    else:
+        lines = lines.select("line", F.lit("").alias("digest"), F.lit(0).alias("nth"))
+    return lines.mapInArrow(partial(_jobs, shape, run_id, since_ms), JOB_DDL)
+
+
+def write(jobs: Any, queue: str, run_id: str, options: dict[str, str]) -> None:
+    """Add the jobs to the queue, as a plain thread may: Spark finds no data source from another one by itself."""
+    _adopt_thread(jobs.sparkSession)
+    writer = jobs.write.format("chasqui").mode("append").options(**options)
+    writer.option("queue", queue).option("runId", run_id).save()
+
+
+def letters_of(
+    spark: Any,
+    archive: Archive,
+    queue: str,
+    *,
+    name: str | None = None,
+    reason: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    where: str | None = None,
+) -> Any:
+    """Archived dead letters of a queue: chosen by name (with * and ?), reason, time, and any SQL condition."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    if not archive.has("dlq"):
+        raise NotFound(
+            f"there are no dead letters archived at {archive.root}",
+            hint="`chasqui pipeline archive` keeps them; --archive names another place",
+        )
+    rows = chosen(read(spark, archive, "dlq"), [queue], since_ms=since_ms, until_ms=until_ms)
+    if name is not None:
+        rows = rows.where(F.col("name").rlike(_glob(name)))
+    if reason is not None:
+        rows = rows.where(F.col("reason") == reason)
+    if where is not None:
+        rows = rows.where(where)
+    return rows.dropDuplicates(["queue", "ms", "seq"])
+
+
+def revived(letters: Any) -> Any:
+    """Letters as jobs that never ran, for the sink. One that holds no job that could run is left out.
+
+    A letter is known to the ledger by its own id: two deaths of one job are two letters.
+    """
+    return letters.select("stream_id", "body", "name").mapInArrow(_revived, LETTER_DDL)
+
+
+def run_id_of(queue: str, paths: Sequence[str], shape: Shape) -> str:
+    """A name for a load that is the same whenever the same files are loaded into the same queue."""
+    from pathlib import Path
+
+    told: list[Any] = [queue, [str(getattr(shape, one)) for one in Shape.__slots__]]
+    for path in paths:
+        file = Path(path)
+        state = file.stat() if file.exists() else None
+        told.append([str(file.resolve()), state.st_size if state else 0, state.st_mtime_ns if state else 0])
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+
+def _adopt_thread(spark: Any) -> None:
+    java = getattr(spark, "_jvm", None)
+    if java is not None:
+        java.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+
+
+def _looked(shape: Shape, batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in batches:
+        faults = [why for line in batch.column(0).to_pylist() if (why := _fault(shape, line))]
+        columns = [[len(faults)], [batch.num_rows], [min(faults, default=None)]]
+        arrays = [
+            pa.array(one, kind)
+            for one, kind in zip(columns, (pa.int64(), pa.int64(), pa.string()), strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=["bad", "rows", "why"])
+
+
+def _fault(shape: Shape, line: str) -> str | None:
+    try:
+        _job(shape, line)
+    except ValueError as fault:
+        return f"{fault}: {line[:120]}"
+    return None
+
+
+def _job(shape: Shape, line: str) -> tuple[str | None, str, Any, int | None]:
+    """Id, name, data and due time in a row."""
+    row = json.loads(line)
+    asked = (shape.id_field, shape.name_field, shape.data_field, shape.run_at_field)
+    if not any(asked):
+        return None, shape.name, row, None
+    if not isinstance(row, dict):
+        raise ValueError("not an object")
+    for field in asked:
+        if field is not None and field not in row:
+            raise ValueError(f"no field {field!r}")
+    job_id, name, data, due = (None if field is None else row[field] for field in asked)
+    if shape.id_field and (job_id is None or not str(job_id).strip()):
+        raise ValueError(f"field {shape.id_field!r} is empty")
+    if due is not None and not (isinstance(due, int | str) and str(due).isdigit()):
+        raise ValueError(f"field {shape.run_at_field!r} is no time in ms")
+    return (
+        None if job_id is None else str(job_id),
+        shape.name if name is None else str(name),
+        row if shape.data_field is None else data,
+        None if due is None else int(due),
+    )
+
+
+def _jobs(shape: Shape, run_id: str, since_ms: int, batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    from chasqui.wire import packed
+
+    for batch in batches:
+        lines, digests, numbers = (batch.column(n).to_pylist() for n in range(3))
+        found = [_job(shape, line) for line in lines]
+        ids = [
+            job_id or _made_id(run_id, since_ms, digest, nth)
+            for (job_id, *_), digest, nth in zip(found, digests, numbers, strict=True)
+        ]
+        arrays = [
+            pa.array(ids, pa.string()),
+            pa.array(packed.pack_each(data for _, _, data, _ in found), pa.binary()),
+            pa.array([name for _, name, _, _ in found], pa.string()),
+            pa.array([due for *_, due in found], pa.int64()),
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=["job_id", "payload", "name", "run_at_ms"])
+
+
+def _made_id(run_id: str, since_ms: int, digest: str, nth: int) -> str:
+    """A ULID of the load's own beginning, its random part made of what the job is."""
+    number = int.from_bytes(hashlib.sha256(f"{run_id}\0{digest}\0{nth}".encode()).digest()[:10], "big")
+    whole = since_ms << 80 | number
+    return "".join(_ALPHABET[whole >> shift & 31] for shift in range(125, -1, -5))
+
+
+def _revived(batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    from chasqui.errors import WireError
+    from chasqui.wire import envelope
+
+    for batch in batches:
+        ids, bodies, names = (batch.column(n).to_pylist() for n in range(3))
+        kept: list[tuple[str, bytes, str]] = []
+        for letter_id, body, name in zip(ids, bodies, names, strict=True):
+            try:
+                job = envelope.decode(body or b"", len(body or b""))
+            except WireError:
+                continue
+            kept.append((letter_id, envelope.encode(job.at_attempt(0), exact_payload=True), name))
+        columns: Any = zip(*kept, strict=True) if kept else ((), (), ())
+        kinds = (pa.string(), pa.binary(), pa.string())
+        arrays = [pa.array(list(one), kind) for one, kind in zip(columns, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=["job_id", "body", "name"])
+
+
+def _glob(text: str) -> str:
+    """A pattern of * and ? as a regular expression that Java reads."""
+    import re
+
+    parts = (
+        ".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", text)
+    )
+    return f"^{''.join(parts)}$"
+
+
+def check_format(kind: str | None, paths: Sequence[str]) -> str:
+    """The format asked for, or what the files' names end in."""
+    if kind is None:
+        endings = {path.rsplit(".", 1)[-1].lower() for path in (p.removesuffix(".gz") for p in paths)}
+        known = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl", "csv": "csv", "parquet": "parquet"}
+        kinds = {known.get(ending) for ending in endings}
+        kind = kinds.pop() if len(kinds) == 1 else None
+    if kind not in FORMATS:
+        raise ArgumentError(
+            "the files' format is not clear from their names", hint=f"--format {'|'.join(FORMATS)}"
+        )
+    return kind

@@ -1,0 +1,161 @@
+"""A warm Spark of one's own: a Connect server on loopback, kept running so that a report takes seconds, not twenty.
+
+Whoever can talk to it can run code as its owner, so it wants a token that only the owner can read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chasqui.clock import SystemClock
+from chasqui.errors import ConfigError
+from chasqui.spark import session
+
+if TYPE_CHECKING:
+    from chasqui.spark.session import Where
+
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that was started. One session for all: Spark is warm only within a session."""
+
+    pid: int
+    port: int
+    token: str
+    session: str
+    log: str
+
+    @property
+    def url(self) -> str:
+        """Where it is, for those who may know the token."""
+        return f"sc://localhost:{self.port}/;token={self.token};session_id={self.session}"
+
+    @property
+    def address(self) -> str:
+        """Where it is, for everybody."""
+        return f"sc://localhost:{self.port}"
+
+    def answers(self) -> bool:
+        """Whether somebody listens there."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return True
+        except OSError:
+            return False
+
+    def runs(self) -> bool:
+        """Whether the process is there, and is ours."""
+        try:
+            command = Path(f"/proc/{self.pid}/cmdline").read_bytes()
+        except OSError:
+            return _signalled(self.pid, 0) and not Path("/proc/self").exists()
+        return b"SparkConnectServer" in command
+
+
+def up(where: Where, state: Path) -> Server:
+    """The running server, started if there is none; it is ready when this returns."""
+    found = running(state)
+    if found is not None:
+        return found
+    session.check_installed()
+    server = Server(0, _free_port(), secrets.token_urlsafe(32), str(uuid.uuid4()), str(where.log))
+    process = _start(where, server)
+    server = replace(server, pid=process.pid)
+    clock = SystemClock()
+    deadline = clock.mono() + PATIENCE_S
+    while not server.answers():
+        if process.poll() is not None or clock.mono() > deadline:
+            process.kill()
+            raise ConfigError("the Spark server did not come up", hint=f"see {where.log}")
+        clock.pause(0.2)
+    _remember(state, server)
+    return server
+
+
+def down(state: Path) -> Server | None:
+    """Stop the server, if one runs; answers which."""
+    found = running(state)
+    if found is not None:
+        clock = SystemClock()
+        _signalled(found.pid, signal.SIGTERM)
+        deadline = clock.mono() + 30
+        while found.runs() and clock.mono() < deadline:
+            clock.pause(0.1)
+        if found.runs():
+            _signalled(found.pid, signal.SIGKILL)
+    _file(state).unlink(missing_ok=True)
+    return found
+
+
+def running(state: Path) -> Server | None:
+    """The server that was started here, if it still runs."""
+    try:
+        server = Server(**json.loads(_file(state).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return server if server.runs() else None
+
+
+def warm(spark: Any) -> None:
+    """Let the session do each kind of work once, so that the first report need not wait for it."""
+    spark.range(1000).selectExpr("id % 7 AS k", "id").groupBy("k").count().collect()
+
+
+def _start(where: Where, server: Server) -> subprocess.Popen[bytes]:
+    from pyspark.find_spark_home import _find_spark_home
+
+    conf = session.configuration(replace(where, remote=None, master=where.master)) | {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(server.port),
+        "spark.connect.session.manager.defaultSessionTimeout": "7d",
+        "spark.master": where.master,
+    }
+    words = [str(Path(_find_spark_home()) / "bin" / "spark-submit")]
+    words += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    where.log.parent.mkdir(parents=True, exist_ok=True)
+    surroundings = os.environ | session.environment(replace(where, remote=None))
+    surroundings["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = server.token
+    with where.log.open("ab") as log:
+        return subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=surroundings, start_new_session=True
+        )
+
+
+def _remember(state: Path, server: Server) -> None:
+    file = _file(state)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    told = {name: getattr(server, name) for name in Server.__slots__}
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as out:
+        json.dump(told, out)
+
+
+def _file(state: Path) -> Path:
+    return state / "spark-connect.json"
+
+
+def _signalled(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,403 @@
+"""Reports over an archive: each is one question, answered by Spark in plain records, the same for every skin.
+
+Percentiles are exact (linear between neighbours) unless a report is asked of the roll-ups, whose sketches are within
+one per cent. Moments are milliseconds of the server's stream ids; queue time counts from the time in the job's id,
+because nobody tells of a job being added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chasqui.errors import ArgumentError, NotFound
+from chasqui.spark.layout import Archive, chosen, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Record = dict[str, Any]
+PERCENTILES = (0.5, 0.95, 0.99)
+MINUTE_MS = 60_000
+TOP = 20
+
+NORMALISED: tuple[tuple[str, str], ...] = (
+    (r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "<id>"),
+    (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "<id>"),
+    (r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{12,}\b", "<id>"),
+    (r"'[^']*'|\"[^\"]*\"", "'…'"),
+    (r"[0-9]+", "#"),
+)
+"""What differs between two tellings of the same error, in order; written so that Java and Python read it alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a report is about.
+
+    at_ms, span_ms: the moment and the length of the two windows that `diff` compares. job_id: whose timeline. sla_ms:
+    how long a job may take from its making to its end. bucket_ms: how long a step of `throughput` is.
+    """
+
+    queues: tuple[str, ...] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    at_ms: int | None = None
+    span_ms: int | None = None
+    job_id: str | None = None
+    sla_ms: int = 60_000
+    bucket_ms: int = MINUTE_MS
+    top: int = TOP
+    from_rollup: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report: its title for people, the columns of its records, and what makes them."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    make: Callable[[Tables, Question], Any]
+
+
+class Tables:
+    """The archive's tables, narrowed to what a question is about."""
+
+    def __init__(self, spark: Any, archive: Archive, asked: Question) -> None:
+        self.spark, self.archive, self.asked = spark, archive, asked
+
+    @property
+    def events(self) -> Any:
+        """Events, gaps aside."""
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        return self.everything.where(F.col("event") != "chasqui.gap")
+
+    @property
+    def everything(self) -> Any:
+        """Events and gaps."""
+        return self._of("events")
+
+    @property
+    def dlq(self) -> Any:
+        """Dead letters."""
+        return self._of("dlq")
+
+    @property
+    def minutes(self) -> Any:
+        """Roll-ups; those of the minutes that lie wholly in the time asked about."""
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        if not self.archive.has("rollup_minute"):
+            raise NotFound("this archive has no roll-ups", hint="`chasqui pipeline rollup` makes them")
+        rows = read(self.spark, self.archive, "rollup_minute").withColumn("ms", F.col("minute"))
+        return self._narrowed(rows)
+
+    def _of(self, table: str) -> Any:
+        return self._narrowed(read(self.spark, self.archive, table))
+
+    def _narrowed(self, rows: Any) -> Any:
+        asked = self.asked
+        return chosen(rows, asked.queues, since_ms=asked.since_ms, until_ms=asked.until_ms)
+
+
+def report(spark: Any, archive: Archive, name: str, asked: Question) -> list[Record]:
+    """The records of one report."""
+    found = REPORTS.get(name)
+    if found is None:
+        raise ArgumentError(f"there is no report named {name!r}", hint=f"there are {', '.join(REPORTS)}")
+    if not archive.has("events"):
+        raise NotFound(
+            f"there is nothing archived at {archive.root}",
+            hint="`chasqui pipeline archive` fills it; --archive names another one",
+        )
+    rows = found.make(Tables(spark, archive, asked), asked)
+    return [row.asDict() for row in rows.select(*found.columns).collect()]
+
+
+def normalised(text: Any) -> Any:
+    """An error's text without what is different every time."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    for pattern, stand_in in NORMALISED:
+        text = F.regexp_replace(text, pattern, stand_in)
+    return F.substring(text, 1, 200)
+
+
+def _throughput(tables: Tables, asked: Question) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    step = asked.bucket_ms
+    at = F.expr(f"ms - ms % {int(step)}").alias("at_ms")
+    if asked.from_rollup:
+        if step % MINUTE_MS:
+            raise ArgumentError("roll-ups know whole minutes only", hint="ask for steps of 1m, 5m, 1h")
+        counts = [F.sum(one).alias(name) for one, name in (("completed", "completed"), ("failed", "failed"), ("retried", "retried"), ("dlq", "dead"))]  # fmt: skip
+        return tables.minutes.groupBy("queue", at).agg(*counts).orderBy("queue", "at_ms")
+    return (
+        tables.events.where(F.col("event").isin("completed", "failed", "retry-scheduled", "dlq"))
+        .groupBy("queue", at)
+        .agg(
+            F.count_if(F.col("event") == "completed").alias("completed"),
+            F.count_if(F.col("event") == "failed").alias("failed"),
+            F.count_if(F.col("event") == "retry-scheduled").alias("retried"),
+            F.count_if(F.col("event") == "dlq").alias("dead"),
+        )
+        .orderBy("queue", "at_ms")
+    )
+
+
+def _measures() -> dict[str, Any]:
+    """How long runs took, jobs waited, and jobs took from their making to their end; null where an event says nothing."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    age = F.greatest(F.lit(0), F.col("ts") - F.col("created_ms"))
+    return {
+        "run_us": F.when(F.col("event").isin("completed", "failed"), F.col("duration_us")),
+        "wait_ms": F.when((F.col("event") == "active") & (F.col("attempt") == 1), age),
+        "e2e_ms": F.when(F.col("event") == "completed", age),
+    }
+
+
+def _latency(tables: Tables, asked: Question) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    counts = [
+        F.count_if(F.col("event") == "completed").alias("completed"),
+        F.count_if(F.col("event") == "failed").alias("failed"),
+    ]
+    if asked.from_rollup:
+        return _latency_of_sketches(tables)
+    exact = [
+        F.percentile(measure, F.array(*map(F.lit, PERCENTILES))).alias(name)
+        for name, measure in _measures().items()
+    ]
+    named = tables.events.where(F.col("event").isin("active", "completed", "failed"))
+    grouped = named.groupBy("queue", F.coalesce("name", F.lit("")).alias("name")).agg(*counts, *exact)
+    return grouped.select(
+        "queue", "name", "completed", "failed", *_spread(lambda name, n: F.col(name)[n])
+    ).orderBy("queue", "name")
+
+
+def _latency_of_sketches(tables: Tables) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    sketches = {"run_us": "dur_kll", "wait_ms": "wait_kll", "e2e_ms": "e2e_kll"}
+    merged = [F.kll_merge_agg_bigint(F.col(kept), F.lit(2000)).alias(name) for name, kept in sketches.items()]
+    grouped = tables.minutes.groupBy("queue", "name").agg(
+        F.sum("completed").alias("completed"), F.sum("failed").alias("failed"), *merged
+    )
+
+    def quantile(name: str, n: int) -> Any:
+        some = F.kll_sketch_get_n_bigint(F.col(name)) > 0
+        return F.when(
+            some, F.kll_sketch_get_quantile_bigint(F.col(name), F.lit(PERCENTILES[n])).cast("double")
+        )
+
+    return grouped.select("queue", "name", "completed", "failed", *_spread(quantile)).orderBy("queue", "name")
+
+
+def _spread(take: Callable[[str, int], Any]) -> list[Any]:
+    return [
+        take(name, n).alias(f"{name}_p{round(share * 100)}")
+        for name in ("run_us", "wait_ms", "e2e_ms")
+        for n, share in enumerate(PERCENTILES)
+    ]
+
+
+def _retries(tables: Tables, _: Question) -> Any:
+    """Of the jobs that came to their n-th run: how many ended there well, failed, or died."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    return (
+        tables.events.where(
+            F.col("event").isin("active", "completed", "failed", "dlq") & F.col("attempt").isNotNull()
+        )
+        .groupBy("queue", "attempt")
+        .agg(
+            F.count_if(F.col("event") == "active").alias("started"),
+            F.count_if(F.col("event") == "completed").alias("completed"),
+            F.count_if(F.col("event") == "failed").alias("failed"),
+            F.count_if(F.col("event") == "dlq").alias("dead"),
+        )
+        .orderBy("queue", "attempt")
+    )
+
+
+def _failures(tables: Tables, asked: Question) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    failed = tables.events.where(F.col("event") == "failed")
+    error = normalised(F.coalesce("reason", F.lit("")))
+    return (
+        failed.groupBy("queue", F.coalesce("name", F.lit("")).alias("name"), error.alias("error"))
+        .agg(
+            F.count("*").alias("failures"),
+            F.countDistinct("job_id").alias("jobs"),
+            F.min("ms").alias("first_ms"),
+            F.max("ms").alias("last_ms"),
+            F.min("reason").alias("sample"),
+        )
+        .orderBy(F.desc("failures"), "queue", "name", "error")
+        .limit(asked.top)
+    )
+
+
+def _dead(tables: Tables, asked: Question) -> Any:
+    """Dead letters by what killed them: their own detail, or else what their last failure said."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    last_words = (
+        tables.events.where((F.col("event") == "failed") & F.col("job_id").isNotNull())
+        .groupBy("queue", "job_id")
+        .agg(F.max_by("reason", F.struct("ms", "seq")).alias("last_reason"))
+    )
+    letters = tables.dlq.join(last_words, ["queue", "job_id"], "left")
+    error = normalised(F.coalesce("detail", "last_reason", F.lit("")))
+    return (
+        letters.groupBy("queue", "reason", F.coalesce("name", F.lit("")).alias("name"), error.alias("error"))
+        .agg(
+            F.count("*").alias("letters"),
+            F.min("ms").alias("first_ms"),
+            F.max("ms").alias("last_ms"),
+            F.min("job_id").alias("sample_job_id"),
+        )
+        .orderBy(F.desc("letters"), "queue", "reason", "name", "error")
+        .limit(asked.top)
+    )
+
+
+def _sla(tables: Tables, asked: Question) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    took = _measures()["e2e_ms"]
+    timed = tables.events.withColumn("took", took).where(F.col("took").isNotNull())
+    breach = F.col("took") > asked.sla_ms
+    return (
+        timed.groupBy("queue", F.coalesce("name", F.lit("")).alias("name"))
+        .agg(
+            F.count("*").alias("completed"),
+            F.count_if(breach).alias("breaches"),
+            (F.count_if(breach) / F.count("*")).alias("share"),
+            F.max("took").alias("worst_ms"),
+        )
+        .orderBy(F.desc("share"), F.desc("breaches"), "queue", "name")
+    )
+
+
+def _slowest(tables: Tables, asked: Question) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    return (
+        tables.events.where(F.col("event").isin("completed", "failed") & F.col("duration_us").isNotNull())
+        .withColumn("name", F.coalesce("name", F.lit("")))
+        .orderBy(F.desc("duration_us"), "queue", "ms", "seq")
+        .limit(asked.top)
+    )
+
+
+def _timeline(tables: Tables, asked: Question) -> Any:
+    """Everything that happened to one job; by default the one with the most to tell."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    events = tables.events.where(F.col("job_id").isNotNull())
+    job_id = asked.job_id
+    if job_id is None:
+        busiest = events.groupBy("job_id").count().orderBy(F.desc("count"), "job_id").limit(1).collect()
+        job_id = busiest[0]["job_id"] if busiest else ""
+    place = Window.partitionBy("queue").orderBy("ms", "seq")
+    since = F.col("ts") - F.lag("ts").over(place)
+    return events.where(F.col("job_id") == job_id).withColumn("since_ms", since).orderBy("queue", "ms", "seq")
+
+
+def _heatmap(tables: Tables, _: Question) -> Any:
+    """Runs by weekday (0 is Monday) and hour, in UTC."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    at = F.timestamp_millis("ms")
+    return (
+        tables.events.where(F.col("event").isin("completed", "failed"))
+        .groupBy("queue", F.weekday(at).alias("weekday"), F.hour(at).alias("hour"))
+        .agg(
+            F.count_if(F.col("event") == "completed").alias("completed"),
+            F.count_if(F.col("event") == "failed").alias("failed"),
+        )
+        .orderBy("queue", "weekday", "hour")
+    )
+
+
+def _diff(tables: Tables, asked: Question) -> Any:
+    """What changed at a moment: the same numbers before and after it, side by side."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    at_ms, span_ms = _windows(tables, asked)
+    if at_ms is None or span_ms is None:
+        return tables.spark.createDataFrame([], ", ".join(f"{name} DOUBLE" for name in _DIFF))
+    near = tables.events.where((F.col("ms") >= at_ms - span_ms) & (F.col("ms") < at_ms + span_ms))
+    after = F.col("ms") >= at_ms
+    run_us = _measures()["run_us"]
+    sides = []
+    for label, side in (("before", ~after), ("after", after)):
+        sides += [
+            F.count_if((F.col("event") == "completed") & side).alias(f"completed_{label}"),
+            F.count_if((F.col("event") == "failed") & side).alias(f"failed_{label}"),
+            F.percentile(F.when(side, run_us), F.lit(0.95)).alias(f"run_us_p95_{label}"),
+        ]
+    grouped = near.where(F.col("event").isin("completed", "failed")).groupBy(
+        "queue", F.coalesce("name", F.lit("")).alias("name")
+    )
+    ratio = F.when(F.col("run_us_p95_before") > 0, F.col("run_us_p95_after") / F.col("run_us_p95_before"))
+    return (
+        grouped.agg(*sides)
+        .withColumn("run_ratio", ratio)
+        .orderBy(F.desc_nulls_last("run_ratio"), "queue", "name")
+    )
+
+
+def _windows(tables: Tables, asked: Question) -> tuple[int | None, int | None]:
+    """The moment and the length of both windows; by default the middle of what there is, and all of it."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    if asked.at_ms is not None and asked.span_ms is not None:
+        return asked.at_ms, asked.span_ms
+    [(first, last)] = tables.events.agg(F.min("ms"), F.max("ms")).collect()
+    if first is None:
+        return None, None
+    at_ms = asked.at_ms if asked.at_ms is not None else (first + last) // 2
+    return at_ms, asked.span_ms or max(1, at_ms - first, last + 1 - at_ms)
+
+
+def _gaps(tables: Tables, _: Question) -> Any:
+    """Where events are missing, and how many: trimmed before anybody read them."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    return tables.everything.where(F.col("event") == "chasqui.gap").orderBy("queue", "ms", "seq")
+
+
+_SPREAD = tuple(f"{name}_p{n}" for name in ("run_us", "wait_ms", "e2e_ms") for n in (50, 95, 99))
+_DIFF = (
+    "queue", "name", "completed_before", "completed_after", "failed_before", "failed_after", "run_us_p95_before",
+    "run_us_p95_after", "run_ratio",
+)  # fmt: skip
+REPORTS = {
+    one.name: one
+    for one in (
+        Report("throughput", "Throughput", ("queue", "at_ms", "completed", "failed", "retried", "dead"), _throughput),
+        Report("latency", "How long jobs take", ("queue", "name", "completed", "failed", *_SPREAD), _latency),
+        Report("retries", "Retry funnel", ("queue", "attempt", "started", "completed", "failed", "dead"), _retries),
+        Report("failures", "Failure hot spots",
+               ("queue", "name", "error", "failures", "jobs", "first_ms", "last_ms", "sample"), _failures),
+        Report("dead", "Dead letters by cause",
+               ("queue", "reason", "name", "error", "letters", "first_ms", "last_ms", "sample_job_id"), _dead),
+        Report("sla", "Too late", ("queue", "name", "completed", "breaches", "share", "worst_ms"), _sla),
+        Report("slowest", "Slowest runs", ("queue", "name", "job_id", "attempt", "event", "duration_us", "ms"), _slowest),
+        Report("timeline", "One job's way",
+               ("queue", "ms", "since_ms", "event", "job_id", "name", "attempt", "duration_us", "backoff_ms", "reason"),
+               _timeline),
+        Report("heatmap", "Hours and weekdays", ("queue", "weekday", "hour", "completed", "failed"), _heatmap),
+        Report("diff", "What changed", _DIFF, _diff),
+        Report("gaps", "What is missing", ("queue", "stream_id", "ms", "reason", "lost"), _gaps),
+    )
+}  # fmt: skip

@@ -1,0 +1,180 @@
+"""Keeping an archive in shape: days that are over become few large files, and minutes become roll-ups.
+
+Both may be interrupted and run again. Writing the archive itself is the business of `archive.py`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chasqui.errors import ConfigError, ServerError
+from chasqui.spark.layout import KEYS, Archive, chosen, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+ROWS_PER_FILE = 500_000
+COMPACTED = -1
+"""The number of the batch that a compacted day is."""
+K = 2000
+"""How fine a sketch is; Spark's own 200 is off by 5 to 9 % at the 99th percentile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What became of one day of one queue."""
+
+    table: str
+    day: str
+    rows: int
+    repeated: int
+    files_before: int
+    files_after: int
+
+
+def compact(
+    spark: Any,
+    archive: Archive,
+    tables: Sequence[str],
+    *,
+    before: str,
+    tell: Callable[[Compacted], None] = lambda _: None,
+) -> list[Compacted]:
+    """Rewrite every day before this one into files of half a million rows, without rows that were written twice.
+
+    The new files are whole before the old ones go, and the swap is two renames: what is killed between them is
+    finished by the next run.
+    """
+    root = archive.local
+    if root is None:
+        raise ConfigError(
+            "only an archive on this machine's disks can be compacted", hint=f"{archive.root} is not one"
+        )
+    recover(archive)
+    done = []
+    for table in tables:
+        for day in archive.days(table):
+            batches = sorted(day.glob("batch=*"))
+            over = day.name.removeprefix("dt=") < before
+            if over and [batch.name for batch in batches] not in ([], [f"batch={COMPACTED}"]):
+                done.append(_compact_day(spark, archive, table, day, batches))
+                tell(done[-1])
+    return done
+
+
+def _compact_day(spark: Any, archive: Archive, table: str, day: Path, batches: list[Path]) -> Compacted:
+    root = archive.local
+    assert root is not None  # noqa: S101 - `compact` looked
+    staged = root / "_compacting" / table / day.parent.name / day.name
+    shutil.rmtree(staged, ignore_errors=True)
+    rows = read(spark, archive, table).drop("dt", "batch", "queue")
+    one_day = spark.read.schema(rows.schema).parquet(*(str(batch) for batch in batches))
+    key = [name for name in KEYS[table] if name != "queue"]
+    total = one_day.count()
+    unique = one_day.dropDuplicates(key).orderBy("ms", "seq")
+    files = max(1, -(-total // ROWS_PER_FILE))
+    target = staged / f"batch={COMPACTED}"
+    unique.coalesce(files).write.mode("overwrite").parquet(str(target))
+    kept = spark.read.schema(rows.schema).parquet(str(target)).count()
+    expected = one_day.select(*key).distinct().count()
+    if kept != expected:
+        raise ServerError(
+            f"{day}: {expected} rows to keep, {kept} written", hint="nothing was changed; run it again"
+        )
+    for note in [*target.glob("_*"), *target.glob(".*")]:
+        note.unlink()
+    files_before = sum(1 for batch in batches for _ in batch.glob("*.parquet"))
+    _swap(root, table, day, staged, {batch.name for batch in batches})
+    return Compacted(table, f"{day.parent.name}/{day.name}", kept, total - kept, files_before, files)
+
+
+def _swap(root: Path, table: str, day: Path, staged: Path, known: set[str]) -> None:
+    """The new day for the old; what came to the old one meanwhile moves along."""
+    old = root / "_replaced" / table / day.parent.name / day.name
+    old.parent.mkdir(parents=True, exist_ok=True)
+    (staged / "_known").write_text("\n".join(sorted(known)))
+    day.rename(old)
+    staged.rename(day)
+    _finish(old, day)
+
+
+def _finish(old: Path, day: Path) -> None:
+    note = day / "_known"
+    known = set(note.read_text().splitlines()) if note.exists() else set()
+    for late in old.glob("batch=*"):
+        if late.name not in known:
+            late.rename(day / late.name)
+    shutil.rmtree(old)
+    note.unlink(missing_ok=True)
+
+
+def recover(archive: Archive) -> None:
+    """Finish a swap that was interrupted."""
+    root = archive.local
+    if root is None:
+        return
+    for old in sorted((root / "_replaced").glob("*/queue=*/dt=*")):
+        table, queue, name = old.parts[-3:]
+        day, staged = root / table / queue / name, root / "_compacting" / table / queue / name
+        if not day.exists() and staged.exists():
+            staged.rename(day)
+        elif not day.exists():
+            old.rename(day)
+            continue
+        _finish(old, day)
+
+
+def rollup(spark: Any, archive: Archive, *, queues: Iterable[str] = (), since_ms: int | None = None) -> int:
+    """Minutes of each queue and job name: counts, and sketches of how long things took; answers how many there are.
+
+    A day is computed whole and overwrites what was there, so running it again changes nothing.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    from chasqui.spark.layout import day_of
+
+    events = chosen(read(spark, archive, "events"), queues)
+    if since_ms is not None:
+        events = events.where(F.col("dt") >= day_of(since_ms))
+    minutes = minutes_of(events)
+    place = archive.table("rollup_minute")
+    (
+        minutes.repartition(2, "queue", "dt")
+        .write.partitionBy("queue", "dt")
+        .option("partitionOverwriteMode", "dynamic")
+        .mode("overwrite")
+        .parquet(place)
+    )
+    return int(chosen(read(spark, archive, "rollup_minute"), queues).count())
+
+
+def minutes_of(events: Any) -> Any:
+    """Events, added up by minute."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    def is_(kind: str) -> Any:
+        return F.col("event") == kind
+
+    first_run = is_("active") & (F.col("attempt") == 1)
+    wait = F.when(first_run, F.greatest(F.lit(0), F.col("ts") - F.col("created_ms")))
+    end_to_end = F.when(is_("completed"), F.greatest(F.lit(0), F.col("ts") - F.col("created_ms")))
+    ran = F.when(is_("completed") | is_("failed"), F.col("duration_us"))
+    grouped = events.where(
+        F.col("event").isin("active", "completed", "failed", "retry-scheduled", "dlq")
+    ).groupBy(
+        "queue", "dt", F.expr("ms - ms % 60000").alias("minute"), F.coalesce("name", F.lit("")).alias("name")
+    )
+    return grouped.agg(
+        F.count_if(is_("active")).alias("active"),
+        F.count_if(is_("completed")).alias("completed"),
+        F.count_if(is_("failed")).alias("failed"),
+        F.count_if(is_("retry-scheduled")).alias("retried"),
+        F.count_if(is_("dlq")).alias("dlq"),
+        F.coalesce(F.sum(ran), F.lit(0)).alias("busy_us"),
+        F.kll_sketch_agg_bigint(ran, F.lit(K)).alias("dur_kll"),
+        F.kll_sketch_agg_bigint(wait, F.lit(K)).alias("wait_kll"),
+        F.kll_sketch_agg_bigint(end_to_end, F.lit(K)).alias("e2e_kll"),
+    )

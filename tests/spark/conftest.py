@@ -1,0 +1,68 @@
+"""One Spark for all tests of this directory: two cores, a small heap, Java's words in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chasqui.server.link import Link
+from chasqui.spark import session
+from chasqui.spark.session import Where
+from tests.conftest import Servers
+from tests.servers import Server
+
+pytest.importorskip(
+    "pyspark", reason="the pipeline's tests need the extra `spark`; run them with: make spark"
+)
+
+
+FRUGAL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+}
+"""Tests ask many small questions once each: whatever Java would compile for them is never used again."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(
+                pytest.mark.filterwarnings("default")
+            )  # Spark's own warnings are not ours to mend
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.fixture(scope="session")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Where:
+    place = tmp_path_factory.mktemp("spark")
+    return Where(
+        place / "cache", place / "log", master="local[2,4]", conf={"spark.sql.shuffle.partitions": "2"}
+    )
+
+
+@pytest.fixture(scope="session")
+def spark(where: Where) -> Iterator[Any]:
+    with session.opened(where) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def redis(servers: Servers) -> Server:
+    return servers.get("redis-8.6")
+
+
+@pytest.fixture(scope="session")
+def link(redis: Server) -> Iterator[Link]:
+    with Link.open(redis.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reach(redis: Server) -> dict[str, str]:
+    """Options of the data source that name the server."""
+    return {"redis.url": redis.url, "retryFor": "5"}

@@ -1,0 +1,310 @@
+"""Reading queues as tables, on a real Spark and real servers: every row, every loss, no password."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chasqui.errors import ArgumentError, ChasquiError, ConfigError, NotFound, ServerError
+from chasqui.server.link import Link
+from chasqui.spark import plain
+from chasqui.spark.session import Where
+from chasqui.sync_queue import SyncQueue
+from chasqui.wire.keys import Keys
+from tests.clusters import cluster
+from tests.servers import Server, spawn
+from tests.spark.scenes import ask, past, some_events, tell
+
+
+def read(spark: Any, reach: dict[str, str], queue: str, **options: Any) -> Any:
+    named = {name: str(value) for name, value in options.items()}
+    return spark.read.format("chasqui").options(**reach).option("subscribe", queue).options(**named).load()
+
+
+def refusal(spark: Any, reach: dict[str, str], **options: Any) -> ChasquiError:
+    with pytest.raises(ChasquiError) as refused, plain.plainly():
+        spark.read.format("chasqui").options(**reach).options(**options).load().count()
+    assert refused.value.hint
+    return refused.value
+
+
+def test_events_come_with_every_field_and_the_time_in_the_id(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    happenings = past(300)
+    tell(link, queue, happenings)
+    rows = read(spark, reach, queue).orderBy("ms", "seq").collect()
+    assert len(rows) == len(happenings)
+    for row, one in zip(rows, happenings, strict=True):
+        event = one.event
+        assert (row.queue, row.stream_id, row.ms, row.seq) == (queue, one.id, one.ms, one.seq)
+        assert (row.event, row.job_id, row.ts, row.name or "") == (
+            event.kind,
+            event.job_id,
+            event.ts,
+            event.name,
+        )
+        assert (row.attempt, row.reason, row.duration_us, row.backoff_ms) == (
+            event.attempt, event.reason, event.duration_us, event.backoff_ms,
+        )  # fmt: skip
+        assert BASE_MS <= row.created_ms <= row.ms
+
+
+BASE_MS = 1_794_700_800_000
+
+
+def test_many_slices_give_every_row_once(spark: Any, link: Link, reach: dict[str, str], queue: str) -> None:
+    some_events(link, queue, 30_000)
+    for options in ({"maxRecordsPerPartition": 2000}, {"fetchCount": 1000}, {}):
+        rows = read(spark, reach, queue, **options)
+        assert rows.selectExpr("count(*)", "count(distinct job_id)", "sum(duration_us)").first() == (
+            30_000, 30_000, 30_000 * 29_999 // 2,
+        )  # fmt: skip
+
+
+def test_bytes_that_are_no_text_and_numbers_that_are_none_are_shown_or_null(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    key = Keys(queue).events
+    ask(
+        link,
+        "XADD",
+        key,
+        "*",
+        "e",
+        b"fa\xffiled",
+        "id",
+        b"\x1b[31m",
+        "ts",
+        "soon",
+        "attempt",
+        "99999999999",
+        "x",
+        "y",
+    )
+    ask(link, "XADD", key, "*", "e", "active", "e", "second", "id", "a" * 26, "attempt", "1")
+    ask(link, "XADD", key, "*", "nothing", "known")
+    first, second, third = read(spark, reach, queue).orderBy("ms", "seq").collect()
+    assert (first.event, first.job_id, first.ts, first.attempt) == ("fa\\xffiled", "\x1b[31m", None, None)
+    assert (second.event, second.created_ms, second.attempt) == ("active", None, 1)
+    assert (third.event, third.job_id) == (None, None)
+
+
+def test_jobs_and_dead_letters_are_tables_too(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    with SyncQueue(queue, link=link) as jobs:
+        added = [jobs.add("mail", {"n": n}) for n in range(3)]
+    [(_, fields), *_] = ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+    ask(
+        link,
+        "XADD",
+        Keys(queue).dlq,
+        "*",
+        *fields,
+        "source_id",
+        "7-0",
+        "reason",
+        "unrecoverable",
+        "detail",
+        "no",
+    )
+    ask(link, "XADD", Keys(queue).dlq, "*", "d", b"\xc1junk", "source_id", "8-0", "reason", "decode_failed")
+    rows = read(spark, reach, queue, table="stream").orderBy("ms", "seq").collect()
+    assert [(row.job_id, row.name, row.created_at_ms, row.attempt) for row in rows] == [
+        (job.id, "mail", job.created_at_ms, 0) for job in added
+    ]
+    assert bytes(rows[0].payload) == b"\x81\xa1n\x00"
+    letter, junk = read(spark, reach, queue, table="dlq").orderBy("ms", "seq").collect()
+    assert (letter.source_id, letter.reason, letter.detail, letter.job_id) == (
+        "7-0",
+        "unrecoverable",
+        "no",
+        added[0].id,
+    )
+    assert (junk.reason, junk.job_id, bytes(junk.body)) == ("decode_failed", None, b"\xc1junk")
+
+
+def test_a_part_can_be_read_by_columns_by_time_by_ids_and_by_filters(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    happenings = past(200)
+    tell(link, queue, happenings)
+    middle = happenings[len(happenings) // 2]
+    later = sum(one.ms >= middle.ms for one in happenings)
+    few = (
+        spark.read.format("chasqui")
+        .options(**reach)
+        .option("subscribe", queue)
+        .schema("ms BIGINT, event STRING")
+    )
+    assert few.load().columns == ["ms", "event"]
+    assert few.load().count() == len(happenings)
+    assert read(spark, reach, queue, startingTimestamp=middle.ms).count() == later
+    assert read(spark, reach, queue, endingTimestamp=middle.ms).count() == len(happenings) - later
+    after = sum((one.ms, one.seq) > (middle.ms, middle.seq) for one in happenings)
+    assert read(spark, reach, queue, startingOffsets=json.dumps({queue: middle.id})).count() == after
+    pushed = read(spark, reach, f"{queue},{queue}-other", pushdown="true").where(
+        f"ms >= {middle.ms} AND queue = '{queue}'"
+    )
+    assert pushed.count() == later
+    assert "Filter " not in pushed._jdf.queryExecution().executedPlan().toString()
+
+
+def follow(spark: Any, reach: dict[str, str], queue: str, place: Path, **options: Any) -> list[Any]:
+    """Everything there is, once, through a checkpoint; answers all rows so far."""
+    named = {name: str(value) for name, value in options.items()}
+    rows = (
+        spark.readStream.format("chasqui").options(**reach).option("subscribe", queue).options(**named).load()
+    )
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", str(place / "c"))
+    with plain.plainly():
+        query = writer.option("path", str(place / "d")).trigger(availableNow=True).start()
+        query.awaitTermination()
+    sizes = [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
+    return [sizes, spark.read.parquet(str(place / "d"))]
+
+
+def test_a_stream_is_followed_in_batches_of_the_size_asked_for_and_goes_on_after_a_restart(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 5000)
+    sizes, rows = follow(spark, reach, queue, tmp_path, maxOffsetsPerTrigger=2000, maxRecordsPerPartition=700)
+    assert (sizes, rows.count()) == ([2000, 2000, 1000], 5000)
+    some_events(link, queue, 300, first=5000)
+    sizes, rows = follow(spark, reach, queue, tmp_path)
+    assert (sizes, rows.select("job_id").distinct().count()) == ([300], 5300)
+
+
+def test_what_is_trimmed_between_two_reads_stops_a_query_or_is_counted_exactly(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 1000)
+    follow(spark, reach, queue, tmp_path)
+    some_events(link, queue, 2000, first=1000)
+    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 500)
+    with pytest.raises(ServerError, match=r"1500 events between .* \(#1000\) and .* were trimmed"):
+        follow(spark, reach, queue, tmp_path)
+    _, rows = follow(spark, reach, queue, tmp_path, failOnDataLoss="false")
+    [gap] = rows.where("event = 'chasqui.gap'").collect()
+    assert (gap.lost, gap.reason, gap.queue) == (1500, "trimmed", queue)
+    assert rows.where("event != 'chasqui.gap'").count() == 1500
+
+
+def test_a_stream_made_anew_is_refused_with_both_positions_and_followed_when_told_to(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 100)
+    follow(spark, reach, queue, tmp_path)
+    ask(link, "DEL", Keys(queue).events)
+    some_events(link, queue, 120, first=1000)
+    with pytest.raises(
+        ServerError, match=r"made anew: it was read up to \d+-\d+ \(#100\), and now it ends at .* \(#120\)"
+    ):
+        follow(spark, reach, queue, tmp_path)
+    _, rows = follow(spark, reach, queue, tmp_path, allowRecreated="true", failOnDataLoss="false")
+    assert rows.where("event != 'chasqui.gap'").count() == 220
+    [gap] = rows.where("event = 'chasqui.gap'").collect()
+    assert (gap.reason, gap.lost) == ("recreated", None)
+
+
+def test_a_checkpoint_of_another_queue_is_refused(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 10)
+    some_events(link, f"{queue}-b", 10)
+    follow(spark, reach, queue, tmp_path)
+    with pytest.raises(ConfigError, match="the checkpoint is of"):
+        follow(spark, reach, f"{queue}-b", tmp_path)
+
+
+def test_queues_are_found_by_a_pattern(spark: Any, link: Link, reach: dict[str, str], queue: str) -> None:
+    for number in range(3):
+        some_events(link, f"{queue}-{number}", 10)
+    rows = spark.read.format("chasqui").options(**reach).option("subscribePattern", f"{queue}-[01]").load()
+    assert {row.queue: row["count"] for row in rows.groupBy("queue").count().collect()} == {
+        f"{queue}-0": 10,
+        f"{queue}-1": 10,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({}, ArgumentError, "either subscribe or subscribePattern"),
+        ({"subscribe": "no-such-queue"}, NotFound, "no events stream of a queue named 'no-such-queue'"),
+        ({"subscribe": "a", "tabel": "dlq"}, ArgumentError, "no option 'tabel'"),
+        ({"subscribe": "a", "table": "jobs"}, ArgumentError, "option table is 'jobs'"),
+        ({"subscribe": "a", "fetchCount": "many"}, ArgumentError, "option fetchCount is 'many'"),
+        ({"subscribe": "a", "failOnDataLoss": "maybe"}, ArgumentError, "option failOnDataLoss is 'maybe'"),
+        ({"subscribe": "a", "startingOffsets": "{"}, ArgumentError, "option startingOffsets"),
+        ({"subscribePattern": "("}, ArgumentError, "no regular expression"),
+        ({"subscribe": "a", "redis.url": "redis://u:hunter2@h:1"}, ConfigError, "redis.url holds a user or password"),
+        ({"subscribe": "a", "redis.url": "redis://127.0.0.1:1"}, ServerError, "127.0.0.1:1"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_right_is_told_in_our_words(
+    spark: Any, reach: dict[str, str], options: dict[str, str], kind: type[ChasquiError], said: str
+) -> None:
+    error = refusal(spark, reach | {"retryFor": "0"}, **options)
+    assert isinstance(error, kind)
+    assert said in str(error)
+    assert "hunter2" not in f"{error} {error.hint}"
+
+
+def test_tls_and_a_password_file_serve_and_the_password_is_nowhere(
+    spark: Any, where: Where, queue: str, tmp_path: Path
+) -> None:
+    with spawn("redis-8.6", tls=True, password="correct-horse") as server:
+        assert server.certificates
+        secret = tmp_path / "password"
+        secret.write_text("correct-horse\n")
+        secret.chmod(0o600)
+        url = f"rediss://127.0.0.1:{server.port}"
+        reach = {
+            "redis.url": url,
+            "redis.passwordFile": str(secret),
+            "redis.tls.ca": str(server.certificates.ca),
+        }
+        from chasqui.server.address import Tls, parse
+
+        with Link.open(parse(url, password="correct-horse", tls=Tls(ca=server.certificates.ca))) as link:
+            some_events(link, queue, 50)
+        rows = read(spark, reach, queue)
+        assert rows.count() == 50
+        assert "correct-horse" not in rows._jdf.queryExecution().toString()
+        wrong = refusal(
+            spark, {"redis.url": url, "redis.tls.ca": str(server.certificates.ca)}, subscribe=queue
+        )
+        assert "correct-horse" not in f"{wrong}{wrong.hint}"
+    assert "correct-horse" not in where.log.read_text(errors="replace")
+
+
+def test_a_cluster_is_read_and_written(spark: Any, queue: str) -> None:
+    with cluster("redis-8.6") as nodes:
+        with Link.open(nodes.url) as link:
+            for number in range(4):
+                some_events(link, f"{queue}-{number}", 25)
+            reach = {"redis.url": nodes.url}
+            rows = (
+                spark.read.format("chasqui").options(**reach).option("subscribePattern", f"{queue}.*").load()
+            )
+            assert rows.groupBy("queue").count().where("count = 25").count() == 4
+            jobs = spark.range(100).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
+            writer = jobs.write.format("chasqui").mode("append").options(**reach)
+            writer.option("queue", f"{queue}-0").option("runId", "r").save()
+            assert ask(link, "XLEN", Keys(f"{queue}-0").stream) == 100
+
+
+def test_the_server_kinds_agree(spark: Any, server: Server, queue: str) -> None:
+    with Link.open(server.url) as link:
+        some_events(link, queue, 100)
+        assert read(spark, {"redis.url": server.url}, queue).count() == 100
+        jobs = spark.range(10).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
+        for _ in range(2):
+            writer = jobs.write.format("chasqui").mode("append").option("redis.url", server.url)
+            writer.option("queue", queue).option("runId", "r").save()
+        assert ask(link, "XLEN", Keys(queue).stream) == 10
