@@ -41,6 +41,7 @@ VERBS = {
     "check": "Judge a queue for a monitor: Nagios exit codes and performance data.",
     "doctor": "Examine the server and its queues; each finding comes with what mends it.",
     "metrics": "Numbers for Prometheus, once or served on a port.",
+    "pipeline": "Keep what happened, report on it, and move jobs by the million, on Spark.",
     "log": "What was changed from here: by whom, when, by which command, and what of it can be undone.",
     "undo": "Take a change back: restore what it deleted, take away what it put there, each once.",
     "context": "Servers by name: list them, choose one, see and set what is kept of each.",

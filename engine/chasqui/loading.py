@@ -84,6 +84,12 @@ def begin(commands: Commands, keys: Keys, run_id: str, *, ttl_s: int) -> Flow[in
     return now_ms if before is None else int(before)
 
 
+def known(commands: Commands, keys: Keys, run_id: str) -> Flow[int]:
+    """How many jobs of a load are written, by its ledger of rows."""
+    [count] = yield [commands.load_count(keys, run_id)]
+    return int(count)
+
+
 def make_envelopes(
     job_ids: Sequence[str], payloads: Iterable[bytes], created_at_ms: int | Sequence[int]
 ) -> list[bytes]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chasqui.server.call import Call
+from chasqui.server.call import Call, Flow
 from chasqui.server.link import Link
 from chasqui.wire import event_entry, ids
 from chasqui.wire.event_entry import Event
@@ -94,6 +94,6 @@ def ask(link: Link, *words: Any) -> Any:
     return link.run(say(*words))
 
 
-def _all(calls: Sequence[Call]) -> Iterator[Any]:
+def _all(calls: Sequence[Call]) -> Flow[None]:
     for start in range(0, len(calls), 5000):
         yield calls[start : start + 5000]

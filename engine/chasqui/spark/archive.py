@@ -275,6 +275,12 @@ def latest(archive: Archive, table: str) -> Account | None:
     return account_of(archive, table, max(numbers)) if numbers else None
 
 
+def sums(archive: Archive, table: str, newest: int) -> dict[str, int]:
+    """The newest batch, and what all batches have archived and lost together."""
+    found = [one for number in range(newest + 1) if (one := account_of(archive, table, number))]
+    return {"batch": newest, "rows": sum(one.rows for one in found), "lost": sum(one.lost for one in found)}
+
+
 def account_of(archive: Archive, table: str, batch: int) -> Account | None:
     """The sums of one batch, if it is done."""
     place = archive.accounts(table)

@@ -21,6 +21,7 @@ from chasqui.errors import ConfigError
 from chasqui.spark import session
 
 if TYPE_CHECKING:
+    from chasqui.spark.layout import Archive
     from chasqui.spark.session import Where
 
 PATIENCE_S = 120.0
@@ -107,9 +108,14 @@ def running(state: Path) -> Server | None:
     return server if server.runs() else None
 
 
-def warm(spark: Any) -> None:
+def warm(spark: Any, archive: Archive) -> None:
     """Let the session do each kind of work once, so that the first report need not wait for it."""
+    from chasqui.spark.reports import Question, report
+
     spark.range(1000).selectExpr("id % 7 AS k", "id").groupBy("k").count().collect()
+    if archive.has("events"):
+        for name in ("throughput", "latency"):
+            report(spark, archive, name, Question())
 
 
 def _start(where: Where, server: Server) -> subprocess.Popen[bytes]:

@@ -59,3 +59,8 @@ class Loads:
         """Note when a load began, the first time; answers when it did begin, None if that is now."""
         key = keys.load_since(run_id)
         return Call(("SET", key, now_ms, "NX", "GET", "EX", ttl_s), keys=(key,))
+
+    def load_count(self, keys: Keys, run_id: str) -> Call:
+        """How many rows of a load its ledger knows."""
+        key = keys.load_ledger("rows", run_id)
+        return Call(("SCARD", key), keys=(key,))

@@ -1,0 +1,235 @@
+"""`chasqui pipeline archive`, `compact` and `rollup`: keeping what happened, and keeping it in shape."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_cli.columns import Column, column
+from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, Remote, archive_at, reach, where
+from chasqui_cli.completing import queue_names
+from chasqui_cli.desk import Desk, at_desk, offline
+
+if TYPE_CHECKING:
+    from chasqui.spark.archive import Account
+
+PARTLY = 3
+Queues = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=queue_names),
+]
+ARCHIVED = {"archive": "str", "batches": "int", "events": "int", "dlq": "int", "lost": "int"}
+COMPACTED = {
+    "table": "str", "day": "str", "rows": "int", "repeated": "int", "files_before": "int", "files_after": "int",
+}  # fmt: skip
+COMPACT_COLUMNS: list[Column] = [
+    column("day"),
+    column("table"),
+    column("rows", kind="count"),
+    column("repeated", kind="count"),
+    column("files before", "files_before", kind="count"),
+    column("files after", "files_after", kind="count"),
+]
+
+
+@at_desk(shape=ARCHIVED, many=False)
+def archive(
+    desk: Desk,
+    queues: Queues = None,
+    path: ArchivePath = None,
+    once: Annotated[bool, typer.Option("--once", help="Archive what is there now, and end.")] = False,
+    every: Annotated[str, typer.Option("--every", metavar="SPAN", help="How often to look.")] = "1s",
+    batch: Annotated[int, typer.Option("--batch", min=1000, help="Events of one batch at most.")] = 500_000,
+    warm_up: Annotated[
+        str,
+        typer.Option("--warm-up", metavar="SPAN", help="How long Java may warm up first; 0s for not at all."),
+    ] = "20s",
+    from_now: Annotated[
+        bool,
+        typer.Option("--from-now", help="Begin with what comes from now on; only at the very first start."),
+    ] = False,
+    accept_recreated: Annotated[
+        bool, typer.Option("--accept-recreated", help="Go on with a stream that was deleted and made anew.")
+    ] = False,
+    master: Master = None,
+    remote: Remote = None,
+    heap: Heap = "1g",
+) -> None:
+    """Keep the events and dead letters of queues in Parquet, until interrupted.
+
+    Every event is archived or counted as lost: if any were trimmed before they could be read, the exit code is 3.
+    It may be killed at any moment and started again.
+    """
+    from chasqui.spark import archive as archiver
+    from chasqui.spark import session
+    from chasqui_cli.times import duration_ms
+
+    session.check_installed()
+    spark_at = where(master, remote, heap)
+    _check_queues(desk, queues or [])
+    plan = archiver.Plan(
+        archive_at(path, remote),
+        reach(desk, spark_at) | {"retryFor": "60"},
+        tuple(queues or ()),
+        trigger_s=duration_ms(every) / 1000,
+        once=once,
+        most=batch,
+        warm_up_s=duration_ms(warm_up) / 1000,
+        recreated=accept_recreated,
+        starting="latest" if from_now else "earliest",
+    )
+    _check_writable(plan.archive.local)
+    with (
+        session.opened(spark_at) as spark,
+        desk.progress("archiving", None) as advance,
+        _asked_to_end() as ended,
+    ):
+        done = 0
+
+        def told(account: Account) -> None:
+            nonlocal done
+            done += account.rows
+            advance(done)
+            if account.lost:
+                desk.say(
+                    f"warning: {account.lost:,} events were trimmed before batch {account.batch} could read them"
+                )
+
+        totals = archiver.run(spark, plan, tell=told, say=desk.say, ended=ended)
+    lost = sum(totals.lost.values())
+    desk.emit_one(
+        {
+            "archive": plan.archive.root,
+            "batches": totals.batches,
+            "events": totals.rows.get("events", 0),
+            "dlq": totals.rows.get("dlq", 0),
+            "lost": lost,
+        }
+    )
+    if lost:
+        raise typer.Exit(PARTLY)
+
+
+@offline(shape=COMPACTED)
+def compact(
+    desk: Desk,
+    path: ArchivePath = None,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
+    ] = None,
+    master: Master = None,
+    remote: Remote = None,
+    heap: Heap = "1g",
+) -> None:
+    """Rewrite days that are over into few large files, without rows that were written twice."""
+    from chasqui import SystemClock
+    from chasqui.errors import ArgumentError
+    from chasqui.spark import layout, session, upkeep
+
+    session.check_installed()
+    archive = archive_at(path, remote)
+    # Which days are over is the archive's own question, not a server's: its directories are UTC days.
+    day = before or layout.day_of(SystemClock().now_ms())
+    if len(day) != 10 or day[4::3] != "--":
+        raise ArgumentError(f"{day!r} is no day", hint="write it as 2026-11-18")
+    days = [one for table in layout.TABLES for one in archive.days(table)]
+    with (
+        session.opened(where(master, remote, heap)) as spark,
+        desk.progress("compacting", len(days)) as advance,
+    ):
+        done: list[upkeep.Compacted] = []
+
+        def told(one: upkeep.Compacted) -> None:
+            done.append(one)
+            advance(len(done))
+
+        upkeep.compact(spark, archive, layout.TABLES, before=day, tell=told)
+    desk.emit([asdict(one) for one in done], COMPACT_COLUMNS)
+
+
+@offline(shape={"archive": "str", "minutes": "int"}, many=False)
+def rollup(
+    desk: Desk,
+    queues: Queues = None,
+    path: ArchivePath = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DAY", help="Only days from this one on, as in 2026-11-18."),
+    ] = None,
+    master: Master = None,
+    remote: Remote = None,
+    heap: Heap = "1g",
+) -> None:
+    """Add minutes up: counts and sketches per queue and job name, so that reports over months take seconds."""
+    from chasqui.errors import NotFound
+    from chasqui.spark import session, upkeep
+    from chasqui_cli.times import moment_ms
+
+    session.check_installed()
+    archive = archive_at(path, remote)
+    if not archive.has("events"):
+        raise NotFound(
+            f"there is nothing archived at {archive.root}", hint="`chasqui pipeline archive` fills it"
+        )
+    since_ms = moment_ms(since, 0, "past") if since else None
+    with session.opened(where(master, remote, heap, may_be_warm=True)) as spark:
+        minutes = upkeep.rollup(spark, archive, queues=queues or (), since_ms=since_ms)
+    desk.emit_one({"archive": archive.root, "minutes": minutes})
+
+
+def _check_queues(desk: Desk, queues: list[str]) -> None:
+    """A name nobody knows is told before Java is started."""
+    from chasqui import Keys, snapshot
+    from chasqui.errors import NotFound
+
+    with desk.session() as session:
+        if not queues:
+            session.now_ms()
+            return
+        for one in session.look(snapshot.many, [Keys(name) for name in queues]):
+            if not one.or_raise().exists:
+                raise NotFound(
+                    f"there is nothing of a queue named {one.queue!r} on this server",
+                    hint="`chasqui queues` lists what is there",
+                )
+
+
+def _check_writable(root: object) -> None:
+    """The same for a place that cannot be written to."""
+    import os
+    from pathlib import Path
+
+    from chasqui.errors import ConfigError
+
+    if not isinstance(root, Path):
+        return
+    there = next(one for one in (root, *root.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"cannot write the archive at {root}: {there} is not a directory of yours",
+            hint="give another place: --archive",
+        )
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C ends the work after the batch at hand; a second one ends it at once."""
+    asked: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,127 @@
+"""A report as one page: charts drawn as SVG, no script, nothing fetched; light or dark as the reader has it.
+
+Every text of a job goes through `safe()` and is escaped: names and errors come from anywhere. Charts that stand alone
+are in `charts.py`.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from chasqui_cli.commands.pipeline import charts
+from chasqui_cli.commands.pipeline.reporting import columns_of
+from chasqui_cli.output import Format, Look, drawn
+from chasqui_cli.safe import safe
+from chasqui_cli.times import TimeStyle, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from chasqui.spark.reports import Question
+    from chasqui_cli.columns import Record
+
+ROWS = 50
+"""More rows of a table than this are not read by anybody; the JSON has them all."""
+
+_STYLE = """
+:root{color-scheme:light dark;--ground:#fbfaf7;--card:#fff;--ink:#22201c;--soft:#6b665c;--line:#e4e0d6;
+--good:#2f7d5b;--bad:#b3432b;--warm:#c98a1b;--cool:#3567a8}
+@media (prefers-color-scheme:dark){:root{--ground:#171614;--card:#201f1c;--ink:#ece8df;--soft:#a19b8e;--line:#38352f;
+--good:#63c296;--bad:#e8836b;--warm:#e5b454;--cool:#84b2ea}}
+*{box-sizing:border-box}body{margin:0;background:var(--ground);color:var(--ink);
+font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{max-width:1080px;margin:0 auto;padding:1rem}h1{font-size:1.5rem;margin:.5rem 0 0}
+h2{font-size:1.1rem;margin:0 0 .5rem}p{color:var(--soft);margin:.25rem 0 1rem}
+section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:1rem;margin:0 0 1rem}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.75rem;margin:1rem 0}
+.figures div{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.6rem .8rem}
+.figures b{display:block;font-size:1.4rem;font-variant-numeric:tabular-nums}.figures span{color:var(--soft);font-size:.85rem}
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.85rem;font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}
+td.text{white-space:normal;min-width:10rem;overflow-wrap:anywhere}th{color:var(--soft);font-weight:600}
+.right{text-align:right}svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:11px}
+.legend{font-size:.85rem;color:var(--soft);margin:.25rem 0}.legend i{display:inline-block;width:.7rem;height:.7rem;
+border-radius:2px;margin:0 .3rem 0 .8rem}details summary{cursor:pointer;color:var(--soft);font-size:.85rem;margin-top:.5rem}
+"""
+
+_DRAWN: dict[str, Callable[[Sequence[Record]], str]] = {
+    "throughput": charts.throughput,
+    "latency": charts.latency,
+    "retries": charts.retries,
+    "failures": charts.failures,
+    "sla": charts.late,
+    "heatmap": charts.heatmap,
+}
+
+
+def page(found: dict[str, list[Record]], asked: Question, where: str) -> str:
+    """The whole page."""
+    from chasqui.spark.reports import REPORTS
+
+    sections = "".join(_section(name, REPORTS[name].title, records) for name, records in found.items())
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>chasqui report</title><style>{_STYLE}</style></head><body><main>'
+        f"<h1>What the queues did</h1><p>{text(_about(found, asked))}<br>from {text(where)}</p>"
+        f"{_figures(found)}{sections}</main></body></html>\n"
+    )
+
+
+def text(value: Any) -> str:
+    """Text that is harmless in a page."""
+    return escape(safe(str(value)), quote=True)
+
+
+def _about(found: dict[str, list[Record]], asked: Question) -> str:
+    queues = sorted({one["queue"] for records in found.values() for one in records if one.get("queue")})
+    moments = [one["at_ms"] for one in found.get("throughput", [])]
+    first = asked.since_ms if asked.since_ms is not None else min(moments, default=None)
+    last = asked.until_ms if asked.until_ms is not None else max(moments, default=None)
+    when = f", {iso(first)} to {iso(last)}" if first is not None and last is not None else ""
+    return f"{', '.join(queues) or 'no queue'}{when}"
+
+
+def _figures(found: dict[str, list[Record]]) -> str:
+    """The numbers one looks for first."""
+    told: list[tuple[str, str]] = []
+    steps = found.get("throughput")
+    if steps is not None:
+        totals = {
+            name: sum(one[name] for one in steps) for name in ("completed", "failed", "retried", "dead")
+        }
+        told += [(f"{count:,}", name) for name, count in totals.items()]
+    if "sla" in found:
+        told.append((f"{sum(one['breaches'] for one in found['sla']):,}", "too late"))
+    if "gaps" in found:
+        told.append((f"{sum(one['lost'] or 0 for one in found['gaps']):,}", "events missing"))
+    cards = "".join(f"<div><b>{text(number)}</b><span>{text(label)}</span></div>" for number, label in told)
+    return f'<div class="figures">{cards}</div>' if cards else ""
+
+
+def _section(name: str, title: str, records: list[Record]) -> str:
+    if not records:
+        return f'<section id="{name}"><h2>{text(title)}</h2><p>Nothing.</p></section>'
+    chart = _DRAWN[name](records) if name in _DRAWN else ""
+    table = _table(name, records)
+    body = f"{chart}<details><summary>numbers</summary>{table}</details>" if chart else table
+    return f'<section id="{name}"><h2>{text(title)}</h2>{body}</section>'
+
+
+def _table(name: str, records: list[Record]) -> str:
+    look = Look(Format.WIDE, time=TimeStyle.ISO)
+    columns = columns_of(name)
+    head = "".join(f'<th class="{one.align}">{text(one.title)}</th>' for one in columns)
+    long = ("error", "sample", "reason")
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f'<td class="{one.align}{" text" if one.title in long else ""}">{escape(drawn(one, record, look))}</td>'
+            for one in columns
+        )
+        + "</tr>"
+        for record in records[:ROWS]
+    )
+    more = f"<p>and {len(records) - ROWS:,} more</p>" if len(records) > ROWS else ""
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{more}'

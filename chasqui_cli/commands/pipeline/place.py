@@ -1,0 +1,96 @@
+"""Where the pipeline works: which Spark, which archive, and how its processes reach the server without a password in
+any option. What is done there is the verbs' business.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_cli.settings import cache_directory, data_directory, state_directory
+
+if TYPE_CHECKING:
+    from chasqui.spark.layout import Archive
+    from chasqui.spark.session import Where
+    from chasqui_cli.desk import Desk
+
+ArchivePath = Annotated[
+    str | None,
+    typer.Option(
+        "--archive", metavar="PATH", help="Where the archive is: a directory, or a URL Spark can write to."
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Run on this Spark: local[2], spark://host:7077, yarn."),
+]
+Remote = Annotated[
+    str | None,
+    typer.Option("--remote", metavar="URL", help="Run through a Spark Connect server: sc://host:15002."),
+]
+Heap = Annotated[str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")]
+
+
+def where(master: str | None, remote: str | None, heap: str = "1g", *, may_be_warm: bool = False) -> Where:
+    """Which Spark. may_be_warm: the server of `chasqui pipeline up` will do, if it runs and no other was named."""
+    from chasqui.errors import ConfigError
+    from chasqui.spark import connect
+    from chasqui.spark.session import LOCAL, Where
+
+    if master and remote:
+        raise ConfigError("--master and --remote name two different Sparks", hint="give one of them")
+    cache, state = cache_directory() or state_directory(), state_directory()
+    found = connect.running(state) if may_be_warm and not (master or remote) else None
+    return Where(
+        cache / "spark",
+        state / "spark.log",
+        master=master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL),
+        remote=remote or (found.url if found else None),
+        heap=heap,
+    )
+
+
+def archive_at(path: str | None, remote: str | None = None) -> Archive:
+    """The archive. Behind a Spark that is elsewhere a plain path is one of that machine."""
+    from chasqui.spark.layout import Archive
+
+    root = path or str(data_directory().parent / "archive")
+    if "://" in root:
+        return Archive(root.rstrip("/"))
+    full = str(Path(root).expanduser().absolute())
+    return Archive(f"file://{full}" if remote else full)
+
+
+def reach(desk: Desk, spark: Where) -> dict[str, str]:
+    """Options of the data source for the server that was chosen.
+
+    A password travels in the environment of processes on this machine, or as the name of a file; never as an option.
+    """
+    from chasqui.errors import ConfigError
+
+    settings, address = desk.settings(), desk.address()
+    if address.kind == "embedded":
+        with desk.link(address) as link:
+            return {"redis.url": str(link.address)}
+    paths = {"ca": settings.tls_ca, "cert": settings.tls_cert, "key": settings.tls_key}
+    found = {f"redis.tls.{name}": str(path) for name, path in paths.items() if path}
+    if settings.tls_server_name:
+        found["redis.tls.serverName"] = settings.tls_server_name
+    if settings.tls_insecure:
+        found["redis.tls.insecure"] = "true"
+    is_secret = address.login.password or address.login.username or address.sentinel_login.password
+    if not is_secret:
+        return found | {"redis.url": settings.url}
+    if settings.password_file and address.login.password and not address.sentinel_login.password:
+        named = {"redis.username": address.login.username} if address.login.username else {}
+        return found | named | {"redis.url": str(address), "redis.passwordFile": str(settings.password_file)}
+    if not spark.is_local:
+        raise ConfigError(
+            "the password would have to travel through Spark, which shows options to everybody",
+            hint="put it into a file that Spark's machines can read, and give --password-file",
+        )
+    os.environ["CHASQUI_REDIS_URL"] = settings.url
+    return found

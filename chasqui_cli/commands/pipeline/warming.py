@@ -1,0 +1,140 @@
+"""`chasqui pipeline up`, `down`, `status` and `doctor`: a warm Spark of one's own, and whether all parts are there."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from chasqui_cli.columns import Column, column
+from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, archive_at, where
+from chasqui_cli.desk import Desk, at_desk, offline
+from chasqui_cli.settings import state_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chasqui.spark.connect import Server
+    from chasqui_cli.columns import Record
+
+SERVER = {"running": "bool", "url": "str?", "pid": "int?", "log": "str?"}
+STATUS = SERVER | {
+    "archive": "str",
+    "tables": [{"table": "str", "batch": "int?", "rows": "int?", "lost": "int?"}],
+}
+CHECK = {"check": "str", "ok": "bool", "detail": "str"}
+CHECKS: list[Column] = [column("check"), column("ok"), column("detail")]
+
+
+@offline(shape=SERVER, many=False)
+def up(desk: Desk, path: ArchivePath = None, master: Master = None, heap: Heap = "1g") -> None:
+    """Keep a Spark running on this machine, so that reports take seconds. It listens on loopback, with a token."""
+    from dataclasses import replace
+
+    from chasqui.spark import connect, session
+
+    session.check_installed()
+    at = where(master, None, heap)
+    with desk.progress("starting Spark", None):
+        server = connect.up(at, state_directory())
+        with session.opened(replace(at, remote=server.url)) as spark:
+            connect.warm(spark, archive_at(path))
+    desk.say("reports use it from now on; `chasqui pipeline down` ends it")
+    desk.emit_one(_record(server))
+
+
+@offline(shape=SERVER, many=False)
+def down(desk: Desk) -> None:
+    """End the Spark that `up` started."""
+    from chasqui.spark import connect
+
+    found = connect.down(state_directory())
+    desk.say(f"ended {found.address}" if found else "none was running")
+    desk.emit_one(_record(None))
+
+
+@offline(shape=STATUS, many=False)
+def status(desk: Desk, path: ArchivePath = None) -> None:
+    """Say whether a Spark is kept warm, and how far the archive is."""
+    from chasqui.spark import archive as archiver
+    from chasqui.spark import connect
+    from chasqui.spark.layout import TABLES
+
+    archive = archive_at(path)
+    tables = []
+    for table in TABLES:
+        newest = archiver.latest(archive, table)
+        told: Record = {"table": table, "batch": None, "rows": None, "lost": None}
+        if newest:
+            told |= archiver.sums(archive, table, newest.batch)
+        tables.append(told)
+    desk.emit_one(_record(connect.running(state_directory())) | {"archive": archive.root, "tables": tables})
+
+
+@at_desk(shape=CHECK)
+def doctor(desk: Desk, path: ArchivePath = None, master: Master = None, heap: Heap = "1g") -> None:
+    """Try the pipeline's parts one by one: packages, Java, server, Spark, data source, archive."""
+    at = where(master, None, heap)
+    archive = archive_at(path)
+
+    def packages() -> str:
+        from importlib.metadata import version
+
+        from chasqui.spark import session
+
+        session.check_installed()
+        return ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "pandas"))
+
+    def java() -> str:
+        from chasqui.spark.java import find
+
+        found = find(at.cache)
+        return f"Java {found.version} from {found.origin} ({found.home})"
+
+    def server() -> str:
+        with desk.session() as asks:
+            asks.now_ms()
+            return str(asks.link.address)
+
+    def spark() -> str:
+        from chasqui.spark import session
+
+        with session.opened(at) as running:
+            total = running.range(10).groupBy().sum("id").collect()[0][0]
+            running.read.format("chasqui").option("subscribe", "any").load()
+            return f"Spark {running.version} on {at.master} counts to {total} and finds the data source"
+
+    def writable() -> str:
+        from chasqui_cli.commands.pipeline.archiving import _check_writable
+
+        _check_writable(archive.local)
+        return archive.root
+
+    parts = {"packages": packages, "java": java, "server": server, "spark": spark, "archive": writable}
+    found = [
+        {
+            "check": "python",
+            "ok": sys.version_info >= (3, 11),
+            "detail": f"{sys.version.split()[0]} ({sys.executable})",
+        }
+    ]
+    found += [_tried(name, part) for name, part in parts.items()]
+    desk.emit(found, CHECKS)
+    if not all(one["ok"] for one in found):
+        raise typer.Exit(1)
+
+
+def _tried(name: str, part: Callable[[], str]) -> Record:
+    from chasqui.errors import ChasquiError
+
+    try:
+        return {"check": name, "ok": True, "detail": part()}
+    except ChasquiError as error:
+        return {"check": name, "ok": False, "detail": f"{error}; {error.hint or ''}"}
+
+
+def _record(server: Server | None) -> Record:
+    if server is None:
+        return {"running": False, "url": None, "pid": None, "log": None}
+    return {"running": True, "url": server.address, "pid": server.pid, "log": server.log}
