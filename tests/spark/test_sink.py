@@ -1,0 +1,208 @@
+"""Writing jobs from Spark: the producer's bytes, once, whatever happens to tasks, and never above the bound."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chasqui.errors import ArgumentError, ChasquiError, QueueFull
+from chasqui.server.link import Link
+from chasqui.spark import bulk, plain
+from chasqui.sync_queue import SyncQueue
+from chasqui.wire import envelope
+from chasqui.wire.keys import Keys
+from tests.servers import Server
+from tests.spark.scenes import ask, some_events
+
+SINCE_MS = 1_794_741_208_048
+
+
+def jobs(spark: Any, count: int, *, parts: int = 2) -> Any:
+    return spark.range(0, count, 1, parts).selectExpr(
+        "concat('job-', id) AS job_id", "struct(id AS n, 'ada' AS to) AS data", "'mail' AS name"
+    )
+
+
+def write(rows: Any, reach: dict[str, str], queue: str, **options: Any) -> None:
+    named = {"runId": "load", **{name: str(value) for name, value in options.items()}}
+    with plain.plainly():
+        rows.write.format("chasqui").mode("append").options(**reach).option("queue", queue).options(
+            **named
+        ).save()
+
+
+def ids_in(link: Link, queue: str) -> list[str]:
+    rows = ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+    return [envelope.decode(fields[1]).id for _, fields in rows]
+
+
+def test_jobs_are_the_producers_byte_for_byte_delayed_ones_too(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    with SyncQueue(f"{queue}-own", link=link) as own:
+        now, late = (
+            own.add("mail", {"n": 1, "to": "ada"}),
+            own.add("mail", {"n": 2, "to": "bob"}, delay_ms=600_000),
+        )
+    keys = Keys(f"{queue}-own")
+    [(_, produced)] = ask(link, "XRANGE", keys.stream, "-", "+")
+    [member, score] = ask(link, "ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
+    rows = spark.createDataFrame(
+        [(now.id, (1, "ada"), "mail", None), (late.id, (2, "bob"), "mail", int(score))],
+        "job_id STRING, data STRUCT<n: BIGINT, to: STRING>, name STRING, run_at_ms BIGINT",
+    )
+    write(rows, reach, queue)
+    assert [fields for _, fields in ask(link, "XRANGE", Keys(queue).stream, "-", "+")] == [produced]
+    assert ask(link, "ZRANGE", Keys(queue).delayed, 0, -1, "WITHSCORES") == [member, score]
+
+
+def failing_once(place: str, batches: Iterator[Any]) -> Iterator[Any]:
+    """Dies in the middle of its first attempt, after rows of it have left for the queue already."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context
+    for number, batch in enumerate(batches):
+        yield batch
+        if context.attemptNumber() == 0 and number == 1:
+            with Path(place).open("a") as log:
+                log.write("died\n")
+            raise RuntimeError("an injected failure")
+
+
+@pytest.mark.parametrize("idempotence", ["rows", "chunks"])
+def test_a_failing_task_and_a_second_run_add_nothing_twice(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path, idempotence: str
+) -> None:
+    deaths = tmp_path / "deaths"
+
+    def failing(batches: Iterator[Any]) -> Iterator[Any]:
+        return failing_once(str(deaths), batches)
+
+    rows = jobs(spark, 20_000)
+    broken = rows.mapInArrow(failing, rows.schema)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "3000")
+    write(broken, reach, queue, idempotence=idempotence)
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert deaths.read_text().count("died") == 2
+    write(rows, reach, queue, idempotence=idempotence)
+    found = ids_in(link, queue)
+    assert len(found) == 20_000
+    assert set(found) == {f"job-{n}" for n in range(20_000)}
+
+
+def test_two_attempts_at_once_add_every_job_once(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    rows, faults = jobs(spark, 10_000), []
+
+    def attempt() -> None:
+        try:
+            bulk.write(rows, queue, "load", reach)
+        except BaseException as fault:  # noqa: BLE001 - told in the main thread
+            faults.append(fault)
+
+    threads = [threading.Thread(target=attempt) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    assert sorted(ids_in(link, queue)) == sorted(f"job-{n}" for n in range(10_000))
+
+
+def test_the_backlog_stays_below_its_bound_beside_a_live_producer(
+    spark: Any, link: Link, reach: dict[str, str], redis: Server, queue: str
+) -> None:
+    """A worker drains, another producer adds, and the stream is looked at all the time."""
+    over, depths, key = threading.Event(), [], Keys(queue).stream
+
+    def drain() -> None:
+        with Link.open(redis.url) as own:
+            while not over.is_set():
+                entries = ask(own, "XRANGE", key, "-", "+", "COUNT", 300)
+                if entries:
+                    ask(own, "XDEL", key, *(entry_id for entry_id, _ in entries))
+
+    def produce() -> None:
+        with SyncQueue(queue, redis_url=redis.url, max_stream_len=2000) as own:
+            while not over.wait(0.01):
+                try:
+                    own.add("live", {})
+                except QueueFull:
+                    continue
+
+    def watch() -> None:
+        with Link.open(redis.url) as own:
+            while not over.is_set():
+                depths.append(ask(own, "XLEN", key))
+
+    threads = [threading.Thread(target=one) for one in (drain, produce, watch)]
+    for thread in threads:
+        thread.start()
+    try:
+        write(jobs(spark, 20_000), reach, queue, maxBacklog=2000)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert max(depths) <= 2000
+    assert ask(link, "SCARD", Keys(queue).load_ledger("rows", "load")) == 20_000
+
+
+def test_native_ids_serve_where_the_server_remembers_enough_of_them(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    with pytest.raises(ArgumentError, match="the server forgets ids"):
+        write(jobs(spark, 10), reach, queue, idempotence="idmp")
+    ask(link, "XADD", Keys(queue).stream, "*", "d", "x")
+    ask(link, "XCFGSET", Keys(queue).stream, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
+    ask(link, "XTRIM", Keys(queue).stream, "MAXLEN", 0)
+    for _ in range(2):
+        write(jobs(spark, 3000), reach, queue, idempotence="idmp")
+    assert ask(link, "XLEN", Keys(queue).stream) == 3000
+
+
+def test_a_stream_of_rows_becomes_jobs_once_also_when_its_checkpoint_is_lost(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 500)
+    for checkpoint in ("a", "a", "b"):
+        source = spark.readStream.format("chasqui").options(**reach).option("subscribe", queue).load()
+        rows = source.selectExpr("job_id", "struct(ts) AS data", "'again' AS name")
+        writer = rows.writeStream.format("chasqui").options(**reach).option("queue", f"{queue}-out")
+        query = writer.option("runId", "copy").option("checkpointLocation", str(tmp_path / checkpoint))
+        query.trigger(availableNow=True).start().awaitTermination()
+    assert ask(link, "XLEN", Keys(f"{queue}-out").stream) == 500
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        ("id AS job_id, id AS payload, id AS colour", {}, "cannot write a column named 'colour'"),
+        ("concat('', id) AS job_id", {}, "one column that it is made of"),
+        ("struct(id) AS data", {}, "a column job_id is missing"),
+        ("concat('', id) AS job_id, struct(id) AS data", {"runId": ""}, "option runId is missing"),
+        ("concat('', id) AS job_id, struct(id) AS data", {"idempotence": "often"}, "option idempotence is 'often'"),
+        ("concat('', id) AS job_id, struct(id) AS data, repeat('n', 257) AS name", {}, "job name exceeds 256-byte cap"),
+        ("CAST(NULL AS STRING) AS job_id, struct(id) AS data", {}, "a row has no job_id"),
+    ],
+)  # fmt: skip
+def test_rows_that_cannot_be_jobs_are_refused_in_our_words(
+    spark: Any,
+    link: Link,
+    reach: dict[str, str],
+    queue: str,
+    columns: str,
+    options: dict[str, str],
+    said: str,
+) -> None:
+    with pytest.raises(ChasquiError) as refused:
+        write(spark.range(3).selectExpr(*columns.split(", ")), reach, queue, **options)
+    assert said in str(refused.value)
+    assert refused.value.hint
+    assert ask(link, "XLEN", Keys(queue).stream) == 0
