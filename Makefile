@@ -11,6 +11,9 @@ SPARK_READY := $(VENV)/.spark
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: chasqui needs Python 3.11 or newer (try: make PYTHON=python3.12 …)" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "hint: on Debian and Ubuntu, install python3-venv first" >&2; rm -rf $(VENV); exit 2; }
@@ -19,6 +22,11 @@ $(READY): pyproject.toml
 
 demo: $(READY) ## A short tour on a private server: producer, worker, retries, dead letters, cron.
 	$(BIN)/chasqui demo
+	@test ! -e $(SPARK_READY) || $(BIN)/chasqui pipeline demo $(VENV)/tour
+	@test -e $(SPARK_READY) || echo "the data pipeline has a tour of its own: make pipeline-demo"
+
+pipeline-demo: $(SPARK_READY) ## The same for the pipeline: a small archive, and a page with charts.
+	$(BIN)/chasqui pipeline demo $(VENV)/tour
 
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale --ignore tests/spark

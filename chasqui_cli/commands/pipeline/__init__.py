@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from chasqui_cli.commands.pipeline import archiving, loading, reporting, warming
+from chasqui_cli.commands.pipeline import archiving, loading, reporting, touring, warming
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -26,3 +26,4 @@ app.command("up")(warming.up)
 app.command("down")(warming.down)
 app.command("status")(warming.status)
 app.command("doctor")(warming.doctor)
+app.command("demo")(touring.demo)
