@@ -116,7 +116,10 @@ def check(run: Run, load: Load, options: Producer | None = None) -> Run:
 
 def check_name(name: str | None) -> bytes:
     """A job's name as bytes."""
-    return stream_entry.check_name(name or "", Producer().max_name_bytes)
+    try:
+        return stream_entry.check_name(name or "", Producer().max_name_bytes)
+    except ArgumentError as fault:
+        raise ArgumentError(str(fault), hint="give shorter names, and put the rest into the data") from None
 
 
 def send(commands: Commands, keys: Keys, load: Load, runs: Sequence[Run]) -> Flow[list[Told]]:

@@ -183,13 +183,13 @@ def test_a_stream_of_rows_becomes_jobs_once_also_when_its_checkpoint_is_lost(
 @pytest.mark.parametrize(
     ("columns", "options", "said"),
     [
-        ("id AS job_id, id AS payload, id AS colour", {}, "cannot write a column named 'colour'"),
-        ("concat('', id) AS job_id", {}, "one column that it is made of"),
+        ("id AS job_id| id AS payload| id AS colour", {}, "cannot write a column named 'colour'"),
+        ("CAST(id AS STRING) AS job_id", {}, "one column that it is made of"),
         ("struct(id) AS data", {}, "a column job_id is missing"),
-        ("concat('', id) AS job_id, struct(id) AS data", {"runId": ""}, "option runId is missing"),
-        ("concat('', id) AS job_id, struct(id) AS data", {"idempotence": "often"}, "option idempotence is 'often'"),
-        ("concat('', id) AS job_id, struct(id) AS data, repeat('n', 257) AS name", {}, "job name exceeds 256-byte cap"),
-        ("CAST(NULL AS STRING) AS job_id, struct(id) AS data", {}, "a row has no job_id"),
+        ("CAST(id AS STRING) AS job_id| struct(id) AS data", {"runId": ""}, "option runId is missing"),
+        ("CAST(id AS STRING) AS job_id| struct(id) AS data", {"idempotence": "often"}, "option idempotence is 'often'"),
+        ("CAST(id AS STRING) AS job_id| struct(id) AS data| rpad('n', 257, 'n') AS name", {}, "job name exceeds 256-byte cap"),
+        ("CAST(NULL AS STRING) AS job_id| struct(id) AS data", {}, "a row has no job_id"),
     ],
 )  # fmt: skip
 def test_rows_that_cannot_be_jobs_are_refused_in_our_words(
@@ -202,7 +202,7 @@ def test_rows_that_cannot_be_jobs_are_refused_in_our_words(
     said: str,
 ) -> None:
     with pytest.raises(ChasquiError) as refused:
-        write(spark.range(3).selectExpr(*columns.split(", ")), reach, queue, **options)
+        write(spark.range(3).selectExpr(*columns.split("| ")), reach, queue, **options)
     assert said in str(refused.value)
     assert refused.value.hint
     assert ask(link, "XLEN", Keys(queue).stream) == 0

@@ -62,7 +62,7 @@ class Account:
 
 @dataclass(slots=True)
 class Totals:
-    """The sums of one run."""
+    """The sums of one run; batches of nothing are not counted."""
 
     rows: dict[str, int] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Totals:
         """One batch more."""
         self.rows[one.table] = self.rows.get(one.table, 0) + one.rows
         self.lost[one.table] = self.lost.get(one.table, 0) + one.lost
-        self.batches += 1
+        self.batches += bool(one.rows or one.lost)
 
 
 def run(
