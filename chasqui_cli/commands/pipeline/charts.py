@@ -71,7 +71,7 @@ def latency(records: Sequence[Record]) -> str:
 
     parts = []
     for n, one in enumerate(shown):
-        y, label = 8 + n * 24, _short(f"{one['queue']} {one['name']}".strip())
+        y, label = 8 + n * 24, _short(f"{_named(one)} ({one['queue']})", 20)
         middle, late, last = (one[f"run_us_p{p}"] for p in (50, 95, 99))
         parts.append(
             f"<g><title>{label}: p50 {_took(middle)}, p95 {_took(late)}, p99 {_took(last)}</title>"
@@ -112,7 +112,7 @@ def retries(records: Sequence[Record]) -> str:
 def failures(records: Sequence[Record]) -> str:
     """The errors that happen most."""
     return _bars(
-        [(f"{one['name']}: {one['error']}", one["failures"], f"{one['failures']:,}") for one in records],
+        [(f"{_named(one)}: {one['error']}", one["failures"], f"{one['failures']:,}") for one in records],
         "--bad",
     )
 
@@ -121,7 +121,7 @@ def late(records: Sequence[Record]) -> str:
     """Who is late, and how often."""
     found = [one for one in records if one["breaches"]]
     bars = [
-        (f"{one['queue']} {one['name']}", one["share"], f"{one['share']:.1%} of {one['completed']:,}")
+        (f"{_named(one)} ({one['queue']})", one["share"], f"{one['share']:.1%} of {one['completed']:,}")
         for one in found
     ]
     return _bars(bars, "--warm")
@@ -183,6 +183,10 @@ def _svg(inside: str, height: int, label: str) -> str:
 def _legend(*items: tuple[str, str]) -> str:
     marks = "".join(f'<i style="background:var({colour})"></i>{label}' for colour, label in items)
     return f'<p class="legend">{marks}</p>'
+
+
+def _named(record: Record) -> str:
+    return record["name"] or "(no name)"
 
 
 def _short(label: str, most: int = 28) -> str:

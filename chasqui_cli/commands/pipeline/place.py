@@ -38,7 +38,7 @@ def where(master: str | None, remote: str | None, heap: str = "1g", *, may_be_wa
     """Which Spark. may_be_warm: the server of `chasqui pipeline up` will do, if it runs and no other was named."""
     from chasqui.errors import ConfigError
     from chasqui.spark import connect
-    from chasqui.spark.session import LOCAL, Where
+    from chasqui.spark.session import LOCAL, SUBMITTED, Where, under_submit
 
     if master and remote:
         raise ConfigError("--master and --remote name two different Sparks", hint="give one of them")
@@ -47,7 +47,7 @@ def where(master: str | None, remote: str | None, heap: str = "1g", *, may_be_wa
     return Where(
         cache / "spark",
         state / "spark.log",
-        master=master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL),
+        master=SUBMITTED if under_submit() else master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL),
         remote=remote or (found.url if found else None),
         heap=heap,
     )

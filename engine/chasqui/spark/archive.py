@@ -97,6 +97,7 @@ def run(
                         continue
                     problem = _problem(query)
                     if problem is None:
+                        watch.ended(table, query)
                         del queries[table]
                     elif isinstance(problem, Unreachable) or getattr(problem, "transient", False):
                         say(f"{problem}; going on when it is back")
@@ -107,8 +108,9 @@ def run(
                 watch.look()
                 clock.pause(0.2)
         finally:
-            for query in queries.values():
+            for table, query in queries.items():
                 query.stop()
+                watch.ended(table, query)
             watch.look()
     return totals
 
@@ -253,7 +255,7 @@ def _made_up(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Watch:
-    """Tells of batches as their accounts appear."""
+    """Tells of batches as their accounts appear; of an archive elsewhere, what Spark's progress says at the end."""
 
     def __init__(self, plan: Plan, totals: Totals, tell: Callable[[Account], None]) -> None:
         self._plan, self._totals, self._tell = plan, totals, tell
@@ -266,6 +268,12 @@ class _Watch:
                 self._totals.add(found)
                 self._tell(found)
                 self._seen[table], after = found, found.batch
+
+    def ended(self, table: str, query: Any) -> None:
+        if self._plan.archive.local is not None:
+            return
+        for one in query.recentProgress:
+            self._totals.add(Account(table, one["batchId"], one["numInputRows"], 0))
 
 
 def latest(archive: Archive, table: str) -> Account | None:

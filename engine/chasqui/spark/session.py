@@ -19,6 +19,9 @@ from chasqui.spark import java, plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SUBMITTED = "submitted"
+"""As a master: whichever `spark-submit` was told, inside a program that it started."""
+
 LOCAL = "local[*,4]"
 """All cores, and four tries for a task: with `local[*]` alone Spark gives up at the first failure."""
 
@@ -58,6 +61,11 @@ class Where:
         return self.remote is None and self.master.startswith("local")
 
 
+def under_submit() -> bool:
+    """Whether `spark-submit` started this program, and with it a Spark."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def check_installed() -> None:
     """Say what to install, instead of failing somewhere below."""
     from importlib.util import find_spec
@@ -71,6 +79,8 @@ def check_installed() -> None:
 
 def environment(where: Where) -> dict[str, str]:
     """What Spark's processes must find in their environment."""
+    if where.master == SUBMITTED:
+        return {}
     found = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if where.remote is None:
         found["JAVA_HOME"] = str(java.find(where.cache).home)
@@ -136,9 +146,13 @@ def start(where: Where) -> Any:
 
     os.environ.update(environment(where))
     builder = SparkSession.builder.appName("chasqui")
-    builder = builder.remote(where.remote) if where.remote else builder.master(where.master)
+    own = where.remote is None and where.master != SUBMITTED
+    if where.remote:
+        builder = builder.remote(where.remote)
+    elif own:
+        builder = builder.master(where.master)
     for name, value in configuration(where).items():
-        if where.remote is None or name.startswith("spark.sql."):
+        if own or name.startswith("spark.sql."):
             builder = builder.config(name, value)
     with _aside(where.log):
         spark = builder.getOrCreate()

@@ -1,0 +1,170 @@
+"""The pipeline on a real standalone cluster on this machine, one master and two workers: by spark-submit, and through
+Spark Connect. Reads a batch, follows a stream, writes jobs; each result is compared with what it must be.
+
+    python -m benchmarks.pipeline_cluster [--events 20000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from chasqui.server.link import Link
+from chasqui.spark import connect, java
+from chasqui.spark.connect import _free_port
+from chasqui.spark.session import Where
+from chasqui.wire.keys import Keys
+from tests.servers import spawn
+from tests.spark.scenes import ask, some_events
+
+ROOT = Path(__file__).parents[1]
+QUEUE = "cluster"
+BATCH_READ = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+rows = spark.read.format("chasqui").option("redis.url", sys.argv[1]).option("subscribe", sys.argv[2])
+rows = rows.option("maxRecordsPerPartition", 5000).load()
+places = rows.rdd.mapPartitions(lambda part: [(__import__("os").getppid(), sum(1 for _ in part))]).collect()
+print("ROWS", rows.count(), "PROCESSES", len({pid for pid, count in places if count}))
+"""
+
+
+def spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+@contextmanager
+def cluster(top: Path) -> Iterator[str]:
+    """Master and workers, as their scripts start them."""
+    surroundings = os.environ | {
+        "JAVA_HOME": str(java.find(top / "cache").home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+    }  # fmt: skip
+    port = _free_port()
+    url = f"spark://127.0.0.1:{port}"
+    program = str(spark_home() / "bin" / "spark-class")
+    master = [
+        "org.apache.spark.deploy.master.Master",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--webui-port",
+        "0",
+    ]
+    worker = [
+        "org.apache.spark.deploy.worker.Worker",
+        "--cores",
+        "1",
+        "--memory",
+        "1g",
+        "--webui-port",
+        "0",
+        url,
+    ]
+    with ExitStack() as stack, (top / "cluster.log").open("ab") as log:
+        for number, words in enumerate((master, worker, worker)):
+            more = ["--work-dir", str(top / f"work-{number}")] if number else []
+            process = subprocess.Popen(
+                [program, *words[:-1], *more, *words[-1:]] if number else [program, *words],
+                env=surroundings, stdout=log, stderr=log, cwd=top,
+            )  # fmt: skip
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            if number == 0:
+                _await(
+                    lambda: "I have been elected leader" in (top / "cluster.log").read_text(errors="replace")
+                )
+        _await(lambda: (top / "cluster.log").read_text(errors="replace").count("Registering worker") == 2)
+        yield url
+
+
+def _await(holds: Any) -> None:
+    deadline = time.monotonic() + 180
+    while not holds():
+        if time.monotonic() > deadline:
+            raise RuntimeError("the cluster did not come up")
+        time.sleep(0.2)
+
+
+def submitted(master: str, *words: str) -> str:
+    """What a program says that spark-submit runs."""
+    program = str(spark_home() / "bin" / "spark-submit")
+    surroundings = os.environ | {
+        "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}",
+    }  # fmt: skip
+    conf = ["--conf", "spark.executor.memory=700m", "--conf", "spark.python.authenticate.socketTimeout=120s"]
+    done = subprocess.run(
+        [program, "--master", master, "--driver-memory", "700m", *conf, *words],
+        capture_output=True,
+        text=True,
+        env=surroundings,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{words}: exit {done.returncode}\n{done.stdout[-500:]}\n{done.stderr[-2500:]}")
+    return done.stdout
+
+
+def typed(*words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "chasqui_cli", "pipeline", *words, "-o", "json"], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"},
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{words}: exit {done.returncode}\n{done.stderr[-2500:]}")
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--events", type=int, default=20_000)
+    asked = parser.parse_args()
+    program = str(ROOT / "chasqui_cli" / "__main__.py")
+    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name, spawn("redis-8.6", tcp=True) as server:
+        top = Path(name)
+        os.environ["HOME"] = name
+        (top / "read.py").write_text(BATCH_READ)
+        jobs = top / "jobs.jsonl"
+        jobs.write_text("".join(json.dumps({"n": n}) + "\n" for n in range(asked.events)))
+        with Link.open(server.url) as link, cluster(top) as master:
+            some_events(link, QUEUE, asked.events)
+            print(
+                "batch: ",
+                submitted(master, str(top / "read.py"), server.url, QUEUE).strip().splitlines()[-1],
+                flush=True,
+            )
+            at = ("--archive", str(top / "archive"))
+            out = submitted(
+                master, program, "pipeline", "archive", QUEUE, "--once", *at, "-u", server.url, "-o", "json"
+            )
+            print("stream:", json.loads(out[out.index("{") :])["events"], flush=True)
+            submitted(master, program, "pipeline", "produce", "made", str(jobs), "--yes", "-u", server.url)
+            print("write: ", ask(link, "XLEN", Keys("made").stream), flush=True)
+            running = connect.up(Where(top / "cache", top / "connect.log", master=master, heap="700m"), top)
+            try:
+                remote = ("--remote", running.url)
+                far = ("--archive", str(top / "far"))
+                archived = typed("archive", QUEUE, "--once", *far, *remote, "-u", server.url)
+                print("connect stream:", archived["events"], flush=True)
+                told = typed("report", "throughput", *far, *remote)
+                print("connect batch: ", sum(row["completed"] for row in told), flush=True)
+                told = typed("produce", "far", str(jobs), "--yes", *remote, "-u", server.url)
+                print("connect write: ", told["added"], ask(link, "XLEN", Keys("far").stream), flush=True)
+            finally:
+                connect.down(top)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The page of a report in a real browser: drawn, silent, alone; and harmless whatever jobs are called."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chasqui.spark.reports import Question
+from chasqui_cli.commands.pipeline.page import page
+from tests.spark import brute
+from tests.spark.scenes import past
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=https://evil.example/x> \x1b[31m\u202e"
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+
+
+def records() -> dict[str, list[dict[str, Any]]]:
+    events, queue = past(500), f"emails {HOSTILE}"
+    job_id = next(one.event.job_id or "" for one in events if one.event.kind == "dlq")
+    found = {
+        "throughput": brute.throughput(events, queue, 60_000),
+        "latency": brute.latency(events, queue),
+        "retries": brute.retries(events, queue),
+        "failures": brute.failures(events, queue, 20),
+        "sla": brute.sla(events, queue, 20_000),
+        "slowest": brute.slowest(events, queue, 20),
+        "timeline": brute.timeline(events, queue, job_id),
+        "heatmap": brute.heatmap(events, queue),
+        "diff": brute.diff(events, queue, events[200].ms, 86_400_000),
+        "gaps": [],
+    }
+    for row in (*found["failures"], *found["latency"], *found["sla"]):
+        row["name"] = HOSTILE
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("page") / "report.html"
+    place.write_text(page(records(), Question(), f"/data/{HOSTILE}"), "utf-8")
+    return place
+
+
+def test_nothing_of_a_job_breaks_out_of_its_place(written: Path) -> None:
+    text = written.read_text("utf-8")
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert set(re.findall(r"(?:src|href)=\"([^\"]*)\"", text)) == {"data:,"}
+
+
+def test_an_empty_archive_is_a_page_too() -> None:
+    empty = page({name: [] for name in records()}, Question(), "/data")
+    assert empty.count("Nothing.") == len(records())
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize("size", ["1100,1400", "390,800"])
+def test_a_browser_draws_it_without_a_word_and_without_the_network(
+    written: Path, tmp_path: Path, size: str
+) -> None:
+    log = tmp_path / "net.json"
+    done = subprocess.run(
+        [
+            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            "--disable-component-update", "--disable-sync", "--no-first-run", f"--user-data-dir={tmp_path / 'profile'}",
+            f"--log-net-log={log}", "--enable-logging=stderr", f"--window-size={size}", "--dump-dom", written.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("<svg") >= 5
+    assert done.stdout.count("<polyline") == 2
+    assert "CONSOLE" not in done.stderr
+    text = log.read_text(errors="replace")
+    asked = json.loads(text if text.rstrip().endswith("}") else text.rstrip().rstrip(",") + "]}")["events"]
+    urls = {event["params"]["url"] for event in asked if "url" in event.get("params", {})}
+    assert not [url for url in urls if "evil.example" in url]
+    assert not [url for url in urls if url.startswith("http") and "google" not in url]
