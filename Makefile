@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SPARK_READY := $(VENV)/.spark
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop faults soak scale migration lint format servers docs bench clean browser screenshots spark pipeline-proof
+.PHONY: help demo test interop faults soak scale migration lint format servers docs bench clean browser screenshots spark pipeline-proof pipeline-demo
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from chasqui.spark.reports import NORMALISED, PERCENTILES
+from chasqui.fingerprint import fingerprint
+from chasqui.spark.reports import PERCENTILES
 from chasqui.wire import ids
 from tests.spark.scenes import Happening
 
@@ -24,12 +24,6 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
-def normalised(text: str) -> str:
-    for pattern, stand_in in NORMALISED:
-        text = re.sub(pattern, stand_in, text)
-    return text[:200]
 
 
 def age(one: Happening) -> int | None:
@@ -87,7 +81,7 @@ def failures(events: Sequence[Happening], queue: str, top: int) -> Rows:
     groups: dict[tuple[str, str], list[Happening]] = defaultdict(list)
     for one in events:
         if one.event.kind == "failed":
-            groups[(one.event.name, normalised(one.event.reason or ""))].append(one)
+            groups[(one.event.name, fingerprint(one.event.reason or ""))].append(one)
     rows: Rows = [
         {"queue": queue, "name": name, "error": error, "failures": len(group),
          "jobs": len({one.event.job_id for one in group}), "first_ms": min(one.ms for one in group),

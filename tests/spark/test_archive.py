@@ -160,7 +160,7 @@ def test_a_part_of_the_time_is_reported_alone(spark: Any, kept: Archive, happeni
 def test_dead_letters_gather_by_what_killed_them(spark: Any, kept: Archive) -> None:
     found = reports.report(spark, kept, "dead", Question())
     assert [(row["reason"], row["error"], row["letters"]) for row in found] == [
-        ("unrecoverable", "no account '…'", 3),
+        ("unrecoverable", "no account <text>", 3),
         ("decode_failed", "", 1),
         ("unrecoverable", "timeout", 1),
     ]

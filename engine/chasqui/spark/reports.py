@@ -21,15 +21,6 @@ PERCENTILES = (0.5, 0.95, 0.99)
 MINUTE_MS = 60_000
 TOP = 20
 
-NORMALISED: tuple[tuple[str, str], ...] = (
-    (r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "<id>"),
-    (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "<id>"),
-    (r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{12,}\b", "<id>"),
-    (r"'[^']*'|\"[^\"]*\"", "'…'"),
-    (r"[0-9]+", "#"),
-)
-"""What differs between two tellings of the same error, in order; written so that Java and Python read it alike."""
-
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -116,13 +107,16 @@ def report(spark: Any, archive: Archive, name: str, asked: Question) -> list[Rec
     return [row.asDict() for row in rows.select(*found.columns).collect()]
 
 
-def normalised(text: Any) -> Any:
-    """An error's text without what is different every time."""
+def _with_error(rows: Any, text: str) -> Any:
+    """Rows with a column `error`: a text without what is different every time. Each different text is looked at once."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    for pattern, stand_in in NORMALISED:
-        text = F.regexp_replace(text, pattern, stand_in)
-    return F.substring(text, 1, 200)
+    from chasqui.fingerprint import fingerprint
+
+    same = F.udf(lambda told: fingerprint(told), "string")  # noqa: PLW0108 - a cached function cannot travel by itself
+    told = F.coalesce(text, F.lit(""))
+    texts = rows.select(told.alias("told")).distinct().withColumn("error", same("told"))
+    return rows.withColumn("told", told).join(texts, "told", "left")
 
 
 def _throughput(tables: Tables, asked: Question) -> Any:
@@ -228,10 +222,9 @@ def _retries(tables: Tables, _: Question) -> Any:
 def _failures(tables: Tables, asked: Question) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    failed = tables.events.where(F.col("event") == "failed")
-    error = normalised(F.coalesce("reason", F.lit("")))
+    failed = _with_error(tables.events.where(F.col("event") == "failed"), "reason")
     return (
-        failed.groupBy("queue", F.coalesce("name", F.lit("")).alias("name"), error.alias("error"))
+        failed.groupBy("queue", F.coalesce("name", F.lit("")).alias("name"), "error")
         .agg(
             F.count("*").alias("failures"),
             F.countDistinct("job_id").alias("jobs"),
@@ -254,9 +247,9 @@ def _dead(tables: Tables, asked: Question) -> Any:
         .agg(F.max_by("reason", F.struct("ms", "seq")).alias("last_reason"))
     )
     letters = tables.dlq.join(last_words, ["queue", "job_id"], "left")
-    error = normalised(F.coalesce("detail", "last_reason", F.lit("")))
+    letters = _with_error(letters.withColumn("why", F.coalesce("detail", "last_reason")), "why")
     return (
-        letters.groupBy("queue", "reason", F.coalesce("name", F.lit("")).alias("name"), error.alias("error"))
+        letters.groupBy("queue", "reason", F.coalesce("name", F.lit("")).alias("name"), "error")
         .agg(
             F.count("*").alias("letters"),
             F.min("ms").alias("first_ms"),

@@ -1,0 +1,133 @@
+"""The pipeline in processes of its own, as users start it: without Java on PATH, killed in the middle, kept warm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from chasqui.clock import SystemClock
+from chasqui.server.link import Link
+from chasqui.spark.archive import latest
+from chasqui.spark.layout import Archive
+from tests.servers import Server
+from tests.spark.scenes import some_events
+
+ROOT = Path(__file__).parents[2]
+CLOCK = SystemClock()
+
+
+def start(home: Path, *words: str | Path, **variables: str) -> subprocess.Popen[str]:
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "JAVA_HOME") if name in os.environ}
+    paths = {
+        "HOME": str(home),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}",
+        "CHASQUI_SPARK_MASTER": "local[2,4]",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "chasqui_cli", "pipeline", *map(str, words)],
+        env=kept | paths | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def typed(home: Path, *words: str | Path, **variables: str) -> Any:
+    process = start(home, *words, "-o", "json", **variables)
+    out, err = process.communicate(timeout=280)
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+def tools_without_java(place: Path) -> str:
+    """A PATH with everything Spark's scripts call, and no java."""
+    place.mkdir()
+    for name in (
+        "bash",
+        "sh",
+        "env",
+        "dirname",
+        "basename",
+        "uname",
+        "ps",
+        "nice",
+        "cat",
+        "sed",
+        "readlink",
+        "ls",
+        "id",
+    ):
+        found = shutil.which(name)
+        if found:
+            (place / name).symlink_to(found)
+    return str(place)
+
+
+def test_a_machine_without_java_archives_and_reports(
+    link: Link, redis: Server, queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 500)
+    path = tools_without_java(tmp_path / "bin")
+    assert shutil.which("java", path=path) is None
+    at = ("--archive", tmp_path / "archive")
+    words = ("archive", queue, "--once", *at, "-u", redis.url)
+    assert typed(tmp_path, *words, PATH=path, JAVA_HOME="")["events"] == 500
+    rows = typed(tmp_path, "report", "throughput", *at, PATH=path, JAVA_HOME="")
+    assert sum(row["completed"] for row in rows) == 500
+
+
+def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
+    link: Link, redis: Server, queue: str, tmp_path: Path
+) -> None:
+    import pyarrow.dataset as ds
+
+    some_events(link, queue, 40_000)
+    place = tmp_path / "archive"
+    words = ("archive", queue, "--once", "--archive", place, "-u", redis.url, "--batch", "2000")
+    for _ in range(2):
+        process, before = start(tmp_path, *words), _batches(place)
+        deadline = CLOCK.mono() + 240
+        while _batches(place) <= before + 1 and process.poll() is None:
+            assert CLOCK.mono() < deadline
+            CLOCK.pause(0.02)
+        assert process.poll() is None, "it must die while there is work left"
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    typed(tmp_path, *words)
+    rows = (
+        ds.dataset(place / "events", partitioning="hive").to_table(columns=["job_id"])["job_id"].to_pylist()
+    )
+    assert len(rows) == 40_000
+    assert set(rows) == {f"job-{n}" for n in range(40_000)}
+    assert not list((place / "events").glob(".spark-staging*"))
+
+
+def _batches(place: Path) -> int:
+    newest = latest(Archive(str(place)), "events")
+    return -1 if newest is None else newest.batch
+
+
+def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
+    link: Link, redis: Server, queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 300)
+    at = ("--archive", tmp_path / "archive")
+    told = typed(tmp_path, "up", *at)
+    try:
+        assert told["running"]
+        assert told["url"].startswith("sc://localhost:")
+        secret = tmp_path / ".local/state/chasqui/spark-connect.json"
+        assert secret.stat().st_mode & 0o077 == 0
+        assert typed(tmp_path, "archive", queue, "--once", *at, "-u", redis.url)["events"] == 300
+        rows = typed(tmp_path, "report", "throughput", *at)
+        assert sum(row["completed"] for row in rows) == 300
+        stranger = start(tmp_path, "report", "gaps", *at, "--remote", told["url"])
+        _, said = stranger.communicate(timeout=120)
+        assert stranger.returncode == 1, "without the token nobody may use it"
+        assert said.startswith("error:")
+    finally:
+        assert typed(tmp_path, "down")["running"] is False
+    assert typed(tmp_path, "status", *at)["running"] is False
