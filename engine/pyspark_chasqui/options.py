@@ -82,7 +82,7 @@ class Place:
 
 
 @cache
-def open_link(place: Place, *, read_only: bool) -> Link:
+def open_link(place: Place) -> Link:
     """The process's link to a place; a worker process that Spark forks makes connections of its own."""
     from chasqui.server.address import Tls, parse
     from chasqui.server.link import Link
@@ -103,7 +103,7 @@ def open_link(place: Place, *, read_only: bool) -> Link:
     )
     tls = None if asked == Tls() else asked
     address = parse(url, username=place.username, password=password, tls=tls)
-    return Link.open(address, read_only=read_only, timeout=30.0)
+    return Link.open(address, timeout=30.0)
 
 
 def insist(place: Place, ask: Callable[[], T]) -> T:

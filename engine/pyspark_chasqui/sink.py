@@ -71,7 +71,7 @@ def begun(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteOption
             "a queue cannot be overwritten: its jobs are somebody's work",
             hint='use .mode("append"), or purge the queue first',
         )
-    keys, link = Keys(options.queue), open_link(options.place, read_only=False)
+    keys, link = Keys(options.queue), open_link(options.place)
     commands = _commands(link)
     if options.idempotence == "idmp":
         insist(options.place, lambda: link.run(loading.check_idmp(commands, keys)))
@@ -103,7 +103,7 @@ class _Rows:
             room,
             options.max_rate,
         )
-        link = open_link(options.place, read_only=False)
+        link = open_link(options.place)
         context = TaskContext.get()
         part = context.partitionId() if context else 0
         desk = _Desk(link, _commands(link), Keys(options.queue), load, options)

@@ -75,8 +75,8 @@ class Source:
         return insist(self.options.place, lambda: link.run(ask(commands, *words, **named)))
 
     def link(self) -> Link:
-        """The link of this process."""
-        return open_link(self.options.place, read_only=True)
+        """The link of this process. It only reads, but in transactions, which a read-only link does not let pass."""
+        return open_link(self.options.place)
 
     def queues(self) -> list[str]:
         """The queues to read: those named, or those found that match."""

@@ -75,10 +75,10 @@ def test_a_walk_finds_the_nth_entry_and_stops_at_the_end(everywhere: Everywhere)
     assert everywhere(story).told == [10]
 
 
-def test_reading_is_allowed_on_a_read_only_link_and_takes_one_round_trip(benches: list[Bench]) -> None:
+def test_reading_takes_one_round_trip(benches: list[Bench]) -> None:
     b = benches[0]
     fill(b, 3)
-    with Link.open(b.link.address, read_only=True) as link:
+    with Link.open(b.link.address) as link:
         chunk = link.run(stretch.read(b.commands, b.keys.events, Mark()))
         assert (len(chunk.rows), link.round_trips) == (3, 1)
 

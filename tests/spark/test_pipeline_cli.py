@@ -124,7 +124,12 @@ def test_files_are_produced_once_and_a_dry_run_writes_nothing(
     words = ("produce", queue, file, "--name", "mail", "-u", redis.url, "-o", "json")
     code, out, _ = typed(*words, "--dry-run")
     assert (code, json.loads(out)["outcome"]) == (0, "would produce")
-    assert ask(link, "EXISTS", Keys(queue).stream) == 0
+    code, out, err = typed(*words, "--dry-run", "--read-only")
+    assert (code, json.loads(out)["outcome"]) == (0, "would produce")
+    code, out, err = typed(*words, "--yes", "--read-only")
+    assert (code, out) == (5, "")
+    assert "read-only" in err
+    assert not ask(link, "KEYS", f"*{queue}*")
     for added in (150, 0):
         code, out, err = typed(*words, "--yes")
         assert code == 0, err

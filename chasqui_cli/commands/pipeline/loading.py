@@ -83,6 +83,7 @@ def produce(
     from chasqui.loading import check_name
     from chasqui.spark import bulk, session
 
+    _check_allowed(desk, "produce")
     session.check_installed()
     paths = _existing(files)
     kind = bulk.check_format(kind, paths)
@@ -144,6 +145,7 @@ def replay(
     from chasqui.spark import bulk, session
     from chasqui_cli.times import moment_ms
 
+    _check_allowed(desk, "replay")
     session.check_installed()
     spark_at = where(master, remote, heap)
     options = reach(desk, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
@@ -223,6 +225,17 @@ def _watching(asks: Session, queue: str, run_id: str, advance: Callable[[int], N
     finally:
         over.set()
         watcher.join()
+
+
+def _check_allowed(desk: Desk, verb: str) -> None:
+    """That nothing may be written is told before Java is started."""
+    from chasqui.errors import Refused
+
+    if desk.settings().read_only and not desk.change.dry_run:
+        raise Refused(
+            f"this connection is read-only: it does not {verb}",
+            hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
+        )
 
 
 def _begin(commands: Any, queue: str, run_id: str) -> Any:

@@ -25,9 +25,7 @@ _READS = """
     ZRANGE ZRANGEBYSCORE ZRANGEBYLEX ZREVRANGE ZREVRANGEBYSCORE ZREVRANGEBYLEX
     XLEN XRANGE XREVRANGE XREAD XPENDING
     EVAL_RO EVALSHA_RO
-    MULTI EXEC
 """
-# A transaction changes what the calls inside it change, and each of those is looked at by itself.
 READS = frozenset(_READS.split())
 # The whole family only reads, whatever its second word.
 READING_FAMILIES = frozenset({"XINFO", "OBJECT", "COMMAND"})
