@@ -136,6 +136,8 @@ def beside_a_live_stream(server: Server, place: Path, rate: int, seconds: float)
         process = start(server.url, place)
         while batches(place) < 0 and process.poll() is None:
             time.sleep(0.1)
+        if process.poll() is not None:
+            raise RuntimeError(f"the archive ended by itself: {process.returncode}")
         sent = paced(link, rate, seconds)
         time.sleep(0.5)
         newest = -1

@@ -19,6 +19,7 @@ from chasqui.spark.reports import Question
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import envelope
 from chasqui.wire.keys import Keys
+from tests.servers import spawn
 from tests.spark import brute
 from tests.spark.scenes import Happening, ask, past, some_events, tell
 
@@ -213,6 +214,31 @@ def test_archived_and_lost_is_what_was_added_under_trimming(
         == totals.lost["events"]
         == added - first_trim - totals.rows["events"]
     )
+
+
+def test_an_archive_that_runs_on_warms_up_waits_out_a_restart_and_ends_when_asked(
+    spark: Any, queue: str, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    with spawn("redis-7.0", args=("--appendonly", "yes")) as server:
+        with Link.open(server.url) as link:
+            some_events(link, queue, 200)
+        place = Archive(str(tmp_path))
+        reach = {"redis.url": server.url, "retryFor": "30"}
+        plan = Plan(place, reach, (queue,), ("events",), trigger_s=0.2, warm_up_s=0.1)
+        seen: list[int] = []
+
+        def told(account: archiver.Account) -> None:
+            seen.append(account.rows)
+            if sum(seen) == 200:
+                server.restart()
+                with Link.open(server.url) as again:
+                    some_events(again, queue, 50, first=200)
+
+        totals = archiver.run(spark, plan, tell=told, say=said.append, ended=lambda: sum(seen) >= 250)
+    assert totals.rows["events"] == 250
+    assert totals.lost["events"] == 0
+    assert "warming up" in said
 
 
 def test_sums_that_do_not_come_out_stop_the_archive() -> None:

@@ -217,15 +217,16 @@ def warm_up(spark: Any, most_s: float, *, say: Callable[[str], None] = lambda _:
     """Write made-up events until Java has compiled what a batch needs: a cold one takes ten seconds for its first."""
     import tempfile
 
-    from pyspark_chasqui.tables import ddl
+    from pyspark_chasqui.tables import arrow_schema, ddl
 
     clock = SystemClock()
     begun, before = clock.mono(), 0.0
     say("warming up")
+    make = partial(_made_up, arrow_schema(spark.createDataFrame([], ddl("events")).schema))
     with tempfile.TemporaryDirectory(prefix="chasqui-warm-") as place:
         while clock.mono() - begun < most_s:
             round_begun = clock.mono()
-            made = spark.range(0, WARM_ROWS, 1, 2).mapInArrow(_made_up, ddl("events"))
+            made = spark.range(0, WARM_ROWS, 1, 2).mapInArrow(make, ddl("events"))
             keep_warm = made.selectExpr("*", "'2000-01-01' AS dt", "0 AS batch")
             keep_warm.write.partitionBy("queue", "dt", "batch").mode("overwrite").parquet(place)
             took = clock.mono() - round_begun
@@ -234,13 +235,10 @@ def warm_up(spark: Any, most_s: float, *, say: Callable[[str], None] = lambda _:
             before = took
 
 
-def _made_up(batches: Iterator[Any]) -> Iterator[Any]:
+def _made_up(schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
     """Rows like those of a busy queue, taken apart by the same code."""
-    from pyspark.sql.types import StructType
-
     from pyspark_chasqui import tables
 
-    schema = tables.arrow_schema(StructType.fromDDL(tables.ddl("events")))
     for batch in batches:
         rows = [
             [

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MARKED = re.compile(r"\[chasqui (\w+)\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
+_PYTHONS_LAST_WORD = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b(?!.*\.java:)")
 _EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
     (r"PATH_NOT_FOUND\].*?(?:Path does not exist: )(\S+?)\.?\s", NotFound, "there is nothing at {0}",
      "`chasqui pipeline archive` fills an archive; --archive names another one"),
@@ -67,6 +68,9 @@ def told(text: str, log: str | None = None) -> ChasquiError:
         if match:
             return kind_(message.format(*match.groups()), hint=hint)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    pythons = [line for line in lines if _PYTHONS_LAST_WORD.match(line)]
+    if "Traceback (most recent call last)" in text and pythons:
+        lines = pythons[-1:]
     first = next(
         (line for line in lines if not line.startswith(("at ", "JVM stacktrace", "Traceback"))), "no reason"
     )
