@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--sample", type=int, default=500)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top, spawn("redis-8.6") as server:
+    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top, spawn("redis-8.6", tcp=True) as server:
         where = Where(Path(top) / "cache", Path(top) / "log", master="local[2,4]")
         reach = {"redis.url": server.url, "maxBacklog": str(2 * asked.jobs)}
         with Link.open(server.url) as link, session.opened(where) as spark:

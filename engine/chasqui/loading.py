@@ -101,12 +101,14 @@ def make_envelopes(
 def check(run: Run, load: Load, options: Producer | None = None) -> Run:
     """The run, if a producer would have accepted each of its jobs."""
     bounds = options or Producer()
-    for job_id in run.job_ids:
-        ids.check(job_id)
-    for due in run.dues:
-        if due is not None and due > load.since_ms:
+    if not all(map(str.strip, run.job_ids)):
+        for job_id in run.job_ids:
+            ids.check(job_id)
+    dues = [due for due in run.dues if due is not None]
+    for due in dues:
+        if due > load.since_ms:
             delayed_member.check_delay(due - load.since_ms, bounds.max_delay_s)
-    if load.idempotence == "idmp" and any(due is not None for due in run.dues):
+    if load.idempotence == "idmp" and dues:
         raise ArgumentError(
             "idempotence=idmp knows no delayed jobs, and some rows have run_at_ms",
             hint="use idempotence=rows for them",

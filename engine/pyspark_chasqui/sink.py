@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 10
 """Runs in one round trip."""
+ULID_LETTERS = 26
 
 COLUMNS = {
     "job_id": "string", "payload": "binary", "data": "struct", "name": "string", "run_at_ms": "bigint",
@@ -154,11 +155,15 @@ class _Rows:
         """When each job was made: as its row says, or the options, or its id if that is a ULID; else now."""
         if self.options.created_at_ms is not None:
             return [self.options.created_at_ms] * len(job_ids)
-        given = columns.get("created_at_ms") or [None] * len(job_ids)
+        given = columns.get("created_at_ms")
+        if given is not None and None not in given:
+            return given
+        stamps = (ids.time_ms(job_id) if len(job_id) == ULID_LETTERS else None for job_id in job_ids)
         known = (
-            told if told is not None else ids.time_ms(job_id)
-            for told, job_id in zip(given, job_ids, strict=True)
-        )  # fmt: skip
+            stamps
+            if given is None
+            else (a if a is not None else b for a, b in zip(given, stamps, strict=True))
+        )
         return [load.since_ms if moment is None else moment for moment in known]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FORMATS = ("jsonl", "csv", "parquet")
-JOB_DDL = "job_id STRING, payload BINARY, name STRING, run_at_ms BIGINT"
+JOB_DDL = "job_id STRING, payload BINARY, name STRING, run_at_ms BIGINT, created_at_ms BIGINT"
 LETTER_DDL = "job_id STRING, body BINARY, name STRING"
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -204,8 +204,10 @@ def _jobs(shape: Shape, run_id: str, since_ms: int, batches: Iterator[Any]) -> I
             pa.array(packed.pack_each(data for _, _, data, _ in found), pa.binary()),
             pa.array([name for _, name, _, _ in found], pa.string()),
             pa.array([due for *_, due in found], pa.int64()),
+            pa.repeat(pa.scalar(since_ms, pa.int64()), len(found)),
         ]
-        yield pa.RecordBatch.from_arrays(arrays, names=["job_id", "payload", "name", "run_at_ms"])
+        names = ["job_id", "payload", "name", "run_at_ms", "created_at_ms"]
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def _made_id(run_id: str, since_ms: int, digest: str, nth: int) -> str:
