@@ -11,9 +11,6 @@ SPARK_READY := $(VENV)/.spark
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: chasqui needs Python 3.11 or newer (try: make PYTHON=python3.12 …)" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "hint: on Debian and Ubuntu, install python3-venv first" >&2; rm -rf $(VENV); exit 2; }
@@ -73,8 +70,8 @@ format: $(READY) ## Let ruff mend what it can.
 servers: $(READY) ## Obtain the test servers: Redis 8.6, Redis 7.0, Valkey 9.1. Cached outside the repository.
 	$(BIN)/python -m tests.servers
 
-browser: ## Obtain a Chromium for the tests of `chasqui top --web`, from Debian's packages.
-	command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install --yes --no-install-recommends chromium || sudo apt-get install --yes --no-install-recommends chromium; }
+browser: ## Obtain a Chromium for the tests in a browser, from Debian's packages.
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] || as=sudo; $$as apt-get update -qq && $$as apt-get install --yes --no-install-recommends chromium; }
 
 screenshots: $(READY) ## Renew the pictures of the dashboard: docs/top/, made by the app itself on fixed data.
 	$(BIN)/python -m tests.tui.pictures
