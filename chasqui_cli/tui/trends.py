@@ -22,7 +22,9 @@ LINE_MS = 600_000
 LINE_CELLS = 10
 HOUR_MS = 3_600_000
 KEEP_EVERY_MS = 15_000
-"""Older samples are thinned out to this, so that an hour of watching costs a few hundred of them."""
+"""Samples older than a minute are thinned out to this, so that an hour of watching costs a few hundred of them."""
+FRESH_MS = 60_000
+MOST_SAMPLES = 330
 DAY_MS = 86_400_000
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -112,14 +114,14 @@ class Trend:
         return came, left
 
     def _thin(self, now_ms: int) -> None:
-        """Drop what is older than an hour, and of what is older than the line of minutes all but one in a while."""
+        """Drop what is older than an hour, and of what is older than a minute all but one in a while."""
         while self.samples and self.samples[0].at_ms < now_ms - HOUR_MS:
             self.samples.popleft()
-        if len(self.samples) < 2 * LINE_MS // 1000:
+        if len(self.samples) < MOST_SAMPLES:
             return
         kept: deque[Sample] = deque()
         for one in self.samples:
-            is_old = one.at_ms < now_ms - LINE_MS
+            is_old = one.at_ms < now_ms - FRESH_MS
             if not kept or not is_old or one.at_ms - kept[-1].at_ms >= KEEP_EVERY_MS:
                 kept.append(one)
         self.samples = kept
