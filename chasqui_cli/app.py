@@ -45,6 +45,7 @@ VERBS = {
     "log": "What was changed from here: by whom, when, by which command, and what of it can be undone.",
     "undo": "Take a change back: restore what it deleted, take away what it put there, each once.",
     "context": "Servers by name: list them, choose one, see and set what is kept of each.",
+    "rsmq": "RSMQ queues: all that rsmqctl does; peek, purge, move, sweep, expire, hold, carry, mend.",
     "decode": "Show what bytes from Redis mean: envelope, delayed member, repeat spec, result.",
     "server": "Look at the server behind a URL; start and stop the embedded one.",
     "demo": "A short tour on a private throw-away server: jobs that succeed, fail, retry, wait and repeat.",

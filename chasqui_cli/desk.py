@@ -243,17 +243,19 @@ def at_desk(
     many: bool = True,
     chooses: bool = False,
     by_reason: bool = False,
+    named: bool = True,
     payloads: bool = False,
     changes: bool = False,
 ) -> Callable[[Verb], Verb]:
     """Give a verb the shared options: how to write, and how to reach a server.
 
     shape: what `--schema` tells, of one record or of `many`. chooses: `--where` and its like; by_reason: and `--reason`
-    for why a job died. payloads: `--show-secrets`. changes: `--dry-run`, `--yes` and what belongs to them.
+    for why a job died; named: and `--name`. payloads: `--show-secrets`. changes: `--dry-run`, `--yes` and what belongs to them.
     """
     groups: list[options.Verb] = [options.look, options.reach]
     if chooses:
-        groups.append(options.choice_by_reason if by_reason else options.choice)
+        unnamed = options.choice if named else options.choice_without_names
+        groups.append(options.choice_by_reason if by_reason else unnamed)
     if payloads:
         groups.append(options.payload)
     if changes:

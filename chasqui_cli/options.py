@@ -116,6 +116,12 @@ def choice(
     """How to choose among records."""
 
 
+def choice_without_names(
+    where: _Where = None, since: _Since = None, until: _Until = None, scan: _Scan = 100_000
+) -> None:
+    """The same where nothing has a name: other systems' messages."""
+
+
 def choice_by_reason(
     where: _Where = None,
     name: _Name = None,

@@ -30,6 +30,8 @@ FLOWS = {
     "delayed": "chasqui.delaying:put_back",
     "spec": "chasqui.repeatable:put_back",
     "added": "chasqui.withdrawal:take_back",
+    "rsmq": "chasqui.foreign.rsmq.deeds:put_back",
+    "joblist": "chasqui.foreign.joblist.restoring:put_back",
 }
 """Each takes commands, keys, the operation and items, and answers a word for each; running it twice is running it once."""
 DONE = ("restored", "removed", "cancelled", "already", "untouched")

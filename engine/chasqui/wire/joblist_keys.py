@@ -66,6 +66,10 @@ class JobListKeys:
         """Hashes in which the Ruby and PHP versions count what the others count in the process."""
         return (self._key("stats"), f"demo:queue_stats:{self.queue}")
 
+    def undone(self, op: str) -> str:
+        """Hash of ours, for a month: jobs that an undo of this operation has brought back."""
+        return self._key(f"undo:{op}")
+
     def job(self, job_id: str) -> str:
         """Hash: everything about one job."""
         return f"{self.prefix}{job_id}"

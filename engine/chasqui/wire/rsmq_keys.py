@@ -49,6 +49,10 @@ class RsmqKeys:
         """Sorted set of ours: messages on their way to another server. No queue's key, for names have no colon."""
         return f"{self.messages}:mig"
 
+    def undone(self, op: str) -> str:
+        """Hash of ours, for a month: messages that an undo of this operation has brought back."""
+        return f"{self.messages}:undo:{op}"
+
 
 def mint(now_us: int) -> str:
     """A new message id: the server's time in base 36, then 22 random letters."""

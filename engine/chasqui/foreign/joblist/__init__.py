@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from chasqui.foreign.joblist.events import Event as Event
     from chasqui.foreign.joblist.events import tail as tail
     from chasqui.foreign.joblist.events import tail_async as tail_async
+    from chasqui.foreign.joblist.restoring import kept_items as kept_items
+    from chasqui.foreign.joblist.restoring import put_back as put_back
     from chasqui.foreign.joblist.stale import Judged as Judged
     from chasqui.foreign.joblist.stale import Reclaimed as Reclaimed
     from chasqui.foreign.joblist.stale import by_the_guide as by_the_guide
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "chasqui.foreign.joblist.doctor": ("REPAIRABLE", "Ailment", "Finding", "examine", "repair"),
     "chasqui.foreign.joblist.events": ("Event", "tail", "tail_async"),
+    "chasqui.foreign.joblist.restoring": ("kept_items", "put_back"),
     "chasqui.foreign.joblist.stale": ("Judged", "Reclaimed", "by_the_guide", "judge", "patient", "reclaim"),
     "chasqui.foreign.joblist.tending": (
         "Overview", "Tended", "bump", "cancel", "complete_by_hand", "discard", "fail_by_hand", "move", "overview",

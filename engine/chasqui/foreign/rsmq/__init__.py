@@ -9,6 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chasqui.foreign.rsmq.deeds import attributes as attributes
+    from chasqui.foreign.rsmq.deeds import item as item
+    from chasqui.foreign.rsmq.deeds import move_seen as move_seen
+    from chasqui.foreign.rsmq.deeds import moved_item as moved_item
+    from chasqui.foreign.rsmq.deeds import purge_seen as purge_seen
+    from chasqui.foreign.rsmq.deeds import put_back as put_back
+    from chasqui.foreign.rsmq.deeds import queue_item as queue_item
+    from chasqui.foreign.rsmq.deeds import reschedule_seen as reschedule_seen
     from chasqui.foreign.rsmq.doctor import REPAIRABLE as REPAIRABLE
     from chasqui.foreign.rsmq.doctor import Ailment as Ailment
     from chasqui.foreign.rsmq.doctor import Finding as Finding
@@ -41,6 +49,7 @@ if TYPE_CHECKING:
     from chasqui.foreign.rsmq.survey import page as page
     from chasqui.foreign.rsmq.survey import peek as peek
     from chasqui.foreign.rsmq.survey import show as show
+    from chasqui.foreign.rsmq.survey import those as those
     from chasqui.foreign.rsmq.tending import Tended as Tended
     from chasqui.foreign.rsmq.tending import expire as expire
     from chasqui.foreign.rsmq.tending import hold as hold
@@ -56,6 +65,9 @@ if TYPE_CHECKING:
     from chasqui.wire.rsmq_keys import RsmqKeys as RsmqKeys
 
 _ROOMS = {
+    "chasqui.foreign.rsmq.deeds": (
+        "attributes", "item", "move_seen", "moved_item", "purge_seen", "put_back", "queue_item", "reschedule_seen",
+    ),
     "chasqui.foreign.rsmq.doctor": ("REPAIRABLE", "Ailment", "Finding", "examine", "repair"),
     "chasqui.foreign.rsmq.messages": (
         "Draft", "change_visibility", "delete", "delete_many", "pop", "receive", "receive_many", "send", "send_many",
@@ -63,7 +75,7 @@ _ROOMS = {
     "chasqui.foreign.rsmq.queues": ("create", "drop", "names", "set_attributes", "stats"),
     "chasqui.foreign.rsmq.rows": ("of_row", "to_row"),
     "chasqui.foreign.rsmq.rules": ("QueueExists", "QueueNotFound", "RsmqError", "check_id", "check_name"),
-    "chasqui.foreign.rsmq.survey": ("Filter", "Page", "counts", "page", "peek", "show"),
+    "chasqui.foreign.rsmq.survey": ("Filter", "Page", "counts", "page", "peek", "show", "those"),
     "chasqui.foreign.rsmq.tending": (
         "Tended", "expire", "hold", "move", "purge", "release", "restore", "sweep",
     ),

@@ -9,6 +9,9 @@ from chasqui.server.call import Call
 if TYPE_CHECKING:
     from chasqui.server.call import Word
 
+REMEMBER_S = 30 * 24 * 3600
+"""For how long an undo knows what it has brought back."""
+
 
 def clock() -> Call:
     """The server's time, in seconds and microseconds; `time_ms` reads it."""

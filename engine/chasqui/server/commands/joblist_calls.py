@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
+from chasqui.server.commands.foreign_calls import REMEMBER_S
 from chasqui.server.scripts import script
 
 if TYPE_CHECKING:
@@ -169,6 +170,22 @@ def bump(keys: JobListKeys, job_id: str) -> Call:
 def discard(keys: JobListKeys, source: str, job_id: str) -> Call:
     """Delete a job that is in this list; answers 0 when it is not."""
     return script("joblist/discard", job=keys.job(job_id), list=source, id=job_id)
+
+
+def restore(
+    keys: JobListKeys, op: str, source: str, job_id: Word, fields: Sequence[Word], *, expires_ms: Word
+) -> Call:
+    """Bring back a job that the operation `op` deleted from a list; answers 1, or 0 when it is back."""
+    return script(
+        "joblist/restore",
+        job=keys.job(str(job_id)),
+        list=source,
+        undone=keys.undone(op),
+        ttl_s=REMEMBER_S,
+        id=job_id,
+        expires_ms=expires_ms,
+        rest=fields,
+    )
 
 
 def drop_orphan(keys: JobListKeys, source: str, job_id: str) -> Call:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
+from chasqui.server.commands.foreign_calls import REMEMBER_S
 from chasqui.server.scripts import script
 
 if TYPE_CHECKING:
@@ -78,6 +79,24 @@ def send(
         "rsmq/send",
         messages=keys.messages,
         hash=keys.hash,
+        id=message_id,
+        score=score,
+        body=body,
+        receives=receives,
+        first_ms=first_ms,
+    )
+
+
+def restore(
+    keys: RsmqKeys, op: str, message_id: Word, score: Word, body: bytes, *, receives: Word, first_ms: Word
+) -> Call:
+    """Bring back a message that the operation `op` deleted; answers 1, 0 when it is back, -1 without a queue."""
+    return script(
+        "rsmq/restore",
+        messages=keys.messages,
+        hash=keys.hash,
+        undone=keys.undone(op),
+        ttl_s=REMEMBER_S,
         id=message_id,
         score=score,
         body=body,

@@ -1,0 +1,173 @@
+"""`chasqui rsmq export` and `rsmq import`: messages out to JSON lines and in from them, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chasqui_cli.changes import Plan
+from chasqui_cli.columns import column
+from chasqui_cli.commands.rsmq.finding import AT_ONCE, check_queue
+from chasqui_cli.commands.rsmq.naming import RSMQ, Namespace, QueueName, body_data, keys_of
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.output import Format, print_line
+from chasqui_cli.shapes import Sometimes
+from chasqui_cli.tagged import json_text
+
+if TYPE_CHECKING:
+    from chasqui.foreign import RsmqKeys
+    from chasqui.foreign.rsmq import Draft, Message
+    from chasqui_cli.columns import Record
+    from chasqui_cli.session import Session
+
+ROW: dict[str, Any] = {
+    "id": "str",
+    "body": Sometimes("str?"),
+    "body_b64": Sometimes("str"),
+    "receives": "int?",
+    "first_received_ms": "int?",
+    "visible_at_ms": "int",
+    "sent_us": "int?",
+    "redacted": Sometimes("bool"),
+}
+IMPORTED = {"line": "int", "id": "str?", "outcome": "str", "error": "str?"}
+IMPORTED_COLUMNS = [column("id"), column("line"), column("outcome"), column("error")]
+
+
+@at_desk(Format.JSONL, shape=ROW, payloads=True)
+def export(desk: Desk, queue: QueueName, ns: Namespace = RSMQ) -> None:
+    """Write every message as a JSON line, whole, for `rsmq import`; nothing is received.
+
+    A body that holds secrets is left out and marked `redacted`; --show-secrets exports all of them.
+    """
+    from chasqui.foreign import rsmq
+    from chasqui_cli.redaction import holds_secrets
+
+    if desk.output is not Format.JSONL:
+        raise typer.BadParameter("an export is JSON lines; `rsmq peek` knows the other formats")
+    keys, count, covered = keys_of(queue, ns), 0, 0
+    after: Message | None = None
+    with desk.session() as session:
+        check_queue(session, keys)
+        while True:
+            page = session.link.run(rsmq.page(keys, after=after, count=AT_ONCE))
+            for message in page.messages:
+                row = rsmq.to_row(message)
+                if not desk.show_secrets and holds_secrets(body_data(message.body)):
+                    row = {name: row[name] for name in row if not name.startswith("body")} | {
+                        "redacted": True
+                    }
+                    covered += 1
+                print_line(json_text(row))
+            count, after = count + len(page.messages), page.after
+            if after is None:
+                break
+    desk.say(f"exported {count:,} messages")
+    if covered:
+        desk.say(f"{covered:,} of them hold secrets and have no body; --show-secrets exports them whole")
+
+
+@at_desk(shape=IMPORTED, changes=True)
+def import_(
+    desk: Desk,
+    queue: QueueName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines, as exported; - for stdin.")],
+    ns: Namespace = RSMQ,
+) -> None:
+    """Add messages from JSON lines: exported ones with id, time and counters, others (`{"body": …}`) as new.
+
+    What has an id that is there already is skipped, so an import may be run again. `chasqui undo` takes out what nobody
+    has received.
+    """
+    keys = keys_of(queue, ns)
+    with _source(file) as source:
+        rows = [_read(number, text) for number, text in enumerate(source, 1) if text.strip()]
+    good = [(record, found) for record, found in rows if found is not None]
+    with desk.session() as session:
+        check_queue(session, keys)
+        plan = Plan(
+            "import",
+            queue,
+            "messages",
+            [record for record, _ in good],
+            [column("id"), column("line")],
+            chosen=str(file),
+            effects=[f"unreadable lines: {len(rows) - len(good):,}"] if len(good) < len(rows) else [],
+        )
+        if desk.agrees(plan):
+            _import(desk, session, keys, good)
+    told = [record for record, _ in rows]
+    desk.emit(told, IMPORTED_COLUMNS)
+    if any(record["outcome"] in ("unreadable", "redacted") for record in told):
+        raise typer.Exit(3)
+
+
+def _source(file: Path) -> IO[str]:
+    from chasqui.errors import NotFound
+
+    if str(file) == "-":
+        return sys.stdin
+    try:
+        return file.open(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise NotFound(f"{file}: {error.strerror}", hint="name a file, or - for stdin") from None
+
+
+def _read(number: int, text: str) -> tuple[Record, Message | Draft | None]:
+    """The message in a line; or why there is none, in the record."""
+    from chasqui.errors import ArgumentError
+    from chasqui.foreign import rsmq
+    from chasqui_cli.tagged import untagged
+
+    record: Record = {"line": number, "id": None, "outcome": "unreadable", "error": None}
+    try:
+        row = json.loads(text)
+        if row.get("redacted"):
+            return record | {
+                "id": row.get("id"),
+                "outcome": "redacted",
+                "error": "its body was left out",
+            }, None
+        found = rsmq.of_row({name: untagged(value) for name, value in row.items()})
+    except (ValueError, TypeError, AttributeError, RecursionError, ArgumentError) as error:
+        return record | {"error": f"{type(error).__name__}: {error}"}, None
+    return record | {"id": found.id, "outcome": "would import"}, found
+
+
+def _import(desk: Desk, session: Session, keys: RsmqKeys, good: list[tuple[Record, Message | Draft]]) -> None:
+    from chasqui.foreign import rsmq
+
+    with (
+        desk.written_down("rsmq import", keys.queue) as pen,
+        desk.progress("importing", len(good)) as advance,
+    ):
+        added = 0
+        for start in range(0, len(good), AT_ONCE):
+            some = good[start : start + AT_ONCE]
+            ids = [found.id for _, found in some if found.id]
+            there = (
+                {one.id for one in session.link.run(rsmq.those(keys, ids)).messages} if ids else set[str]()
+            )
+            whole = [found for _, found in some if isinstance(found, rsmq.Message) and found.id not in there]
+            pen.keep([rsmq.item(keys, "sent", message) for message in whole])
+            if whole:
+                session.link.run(rsmq.restore(keys, whole))
+            drafts = [
+                (record, found)
+                for record, found in some
+                if isinstance(found, rsmq.Draft) and found.id not in there
+            ]
+            sent = session.link.run(rsmq.send_many(keys, [draft for _, draft in drafts])) if drafts else []
+            for (record, _), message_id in zip(drafts, sent, strict=True):
+                record["id"] = message_id
+            fresh = session.link.run(rsmq.those(keys, sent)).messages if sent else ()
+            pen.keep([rsmq.item(keys, "sent", message) for message in fresh])
+            for record, _ in some:
+                record["outcome"] = "there already" if record["id"] in there else "imported"
+            added += len(whole) + len(sent)
+            advance(start + len(some))
+        pen.tell(imported=added, skipped=len(good) - added)

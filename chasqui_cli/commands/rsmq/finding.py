@@ -1,0 +1,171 @@
+"""Which messages a verb is about: ids, or filters that the engine and an expression judge, within a bound."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from chasqui_cli.commands.rsmq.naming import message_record, no_such_queue
+from chasqui_cli.times import duration_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.foreign import RsmqKeys
+    from chasqui.foreign.rsmq import Filter, Message
+    from chasqui_cli.columns import Record
+    from chasqui_cli.desk import Desk
+    from chasqui_cli.session import Session
+
+PREVIEW = 4096
+AT_ONCE = 200
+StateName = Literal["ready", "delayed", "in-flight"]
+
+State = Annotated[StateName | None, typer.Option("--state", help="Messages in this state only.")]
+OlderThan = Annotated[
+    str | None, typer.Option("--older-than", metavar="TIME", help="Sent longer ago than this, as in 7d.")
+]
+MinReceives = Annotated[
+    int | None, typer.Option("--min-rc", min=0, metavar="N", help="Received at least so often.")
+]
+Grep = Annotated[str | None, typer.Option("--grep", metavar="REGEX", help="With this somewhere in the body.")]
+Held = Annotated[
+    bool, typer.Option("--held", help="Also what consumers hold right now: they may still delete it.")
+]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")
+]
+All = Annotated[bool, typer.Option("--all", help="Every message, if neither ids nor a filter say which.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line said about which messages."""
+
+    ids: Sequence[str] = ()
+    state: StateName | None = None
+    older_than: str | None = None
+    min_rc: int | None = None
+    grep: str | None = None
+    held: bool = False
+    limit: int | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is left out."""
+        return (
+            not (self.ids or self.state or self.older_than or self.grep or self.limit) and self.min_rc is None
+        )
+
+    def filter(self) -> Filter:
+        """For the engine."""
+        from chasqui.errors import ArgumentError
+        from chasqui.foreign.rsmq import Filter
+
+        try:
+            body = re.compile(self.grep.encode("utf-8", "surrogateescape")) if self.grep else None
+        except re.error as error:
+            raise ArgumentError(f"--grep: {error}", hint="a regular expression, as Python has it") from None
+        return Filter(
+            state=self.state,
+            older_than_ms=duration_ms(self.older_than) if self.older_than else None,
+            least_receives=self.min_rc,
+            body=body,
+            held=self.held,
+        )
+
+    def __str__(self) -> str:
+        """In words, for a plan."""
+        import shlex
+
+        said = {
+            "--state": self.state,
+            "--older-than": self.older_than,
+            "--min-rc": self.min_rc,
+            "--grep": self.grep,
+            "--limit": self.limit,
+        }
+        words = [f"{name} {shlex.quote(str(value))}" for name, value in said.items() if value is not None]
+        return " ".join([*(["ids"] if self.ids else []), *words, *(["--held"] if self.held else [])])
+
+
+@dataclass(slots=True)
+class Found:
+    """Messages as they were at `now_ms`, each with its record. held: given by id, and a consumer's right now."""
+
+    now_ms: int = 0
+    messages: list[Message] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    held: list[Record] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def found_messages(desk: Desk, session: Session, keys: RsmqKeys, wanted: Wanted) -> Found:
+    """What is wanted, next visible first. Says how far it looked where a bound ended it. Nothing is received."""
+    if wanted.ids:
+        return _by_ids(desk, session, keys, wanted)
+    from chasqui.foreign import rsmq
+
+    found, looked = Found(session.now_ms()), 0
+    judge = desk.choice.judge(found.now_ms, "sent_ms")
+    rule = wanted.filter()
+    whole = bool(rule.body or desk.choice.where)
+    after: Message | None = None
+    while looked < desk.choice.scan:
+        count = min(AT_ONCE, desk.choice.scan - looked)
+        page = session.link.run(rsmq.page(keys, after=after, count=count, preview=None if whole else PREVIEW))
+        looked, after = looked + len(page.messages), page.after
+        for message in page.messages:
+            if not rule.wants(message, page.now_ms):
+                continue
+            record = message_record(desk, message, page.now_ms)
+            seen = record if desk.show_secrets else message_record(_open(desk), message, page.now_ms)
+            if judge(seen):
+                found.messages.append(message)
+                found.records.append(record)
+                if wanted.limit and len(found.messages) >= wanted.limit:
+                    return found
+        if after is None:
+            return found
+    desk.say(f"looked at {looked:,} messages and no further; --scan N looks at more")
+    return found
+
+
+def _open(desk: Desk) -> Desk:
+    """An expression is about what is there, covered or not."""
+    from dataclasses import replace
+
+    return replace(desk, show_secrets=True)
+
+
+def _by_ids(desk: Desk, session: Session, keys: RsmqKeys, wanted: Wanted) -> Found:
+    from chasqui.foreign import rsmq
+
+    if not desk.choice.is_everything:
+        raise typer.BadParameter("give ids or filters, not both")
+    ids = list(dict.fromkeys(wanted.ids))
+    found, rule = Found(session.now_ms()), wanted.filter()
+    for start in range(0, len(ids), AT_ONCE):
+        page = session.link.run(rsmq.those(keys, ids[start : start + AT_ONCE]))
+        for message in page.messages:
+            record = message_record(desk, message, page.now_ms)
+            if rule.wants(message, page.now_ms):
+                found.messages.append(message)
+                found.records.append(record)
+            elif message.state(page.now_ms) == "in-flight" and not wanted.held:
+                found.held.append(record)
+    known = {record["id"] for record in (*found.records, *found.held)}
+    found.missing = [one for one in ids if one not in known]
+    return found
+
+
+def check_queue(session: Session, keys: RsmqKeys) -> None:
+    """A queue without attributes and without messages is none."""
+    from chasqui.foreign import rsmq
+
+    _, stored = session.link.run(rsmq.attributes(keys))
+    if not any(stored) and not session.link.run(rsmq.page(keys, count=1, preview=0)).messages:
+        raise no_such_queue(keys.queue)

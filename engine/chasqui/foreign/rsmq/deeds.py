@@ -1,0 +1,172 @@
+"""Flows that change messages captured before, and answer for each of them; and the flow that takes such changes back.
+
+A message must still be as it was seen, so nothing is done to one that a consumer received meanwhile. An item is what a
+journal kept of a message before it was changed, names and bytes in hex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from chasqui.errors import ArgumentError
+from chasqui.foreign.rsmq import rules
+from chasqui.foreign.rsmq.values import Attributes
+from chasqui.foreign.stored import octets, text
+from chasqui.server.commands import rsmq_calls as calls
+from chasqui.wire.rsmq_keys import RsmqKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chasqui.foreign.rsmq.values import Message
+    from chasqui.server.call import Call, Flow
+    from chasqui.server.commands import Commands
+    from chasqui.wire.keys import Keys
+
+Answer: TypeAlias = Literal["done", "changed", "there"]
+"""changed: it is not what was seen any more, or gone. there: the other queue has a message of this id."""
+Item: TypeAlias = Mapping[str, Any]
+_ANSWERS: dict[int, Answer] = {1: "done", 0: "changed", -1: "there"}
+
+
+def purge_seen(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[list[Answer]]:
+    """Delete these messages, in one round trip."""
+    if not messages:
+        return []
+    [told] = yield [calls.purge(keys, _seen(messages))]
+    return [_ANSWERS[answer] for answer in told]
+
+
+def move_seen(keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]) -> Flow[list[Answer]]:
+    """Move these messages to another queue, in one round trip."""
+    if keys == target:
+        raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
+    if not messages:
+        return []
+    [told] = yield [calls.move(keys, target, _seen(messages))]
+    if told is None:
+        raise rules.QueueNotFound
+    return [_ANSWERS[answer] for answer in told]
+
+
+def reschedule_seen(keys: RsmqKeys, messages: Sequence[Message], at_ms: int) -> Flow[list[Answer]]:
+    """Let these messages become visible at this time, in one round trip."""
+    if not messages:
+        return []
+    words = [word for message in messages for word in (message.id, message.score, at_ms)]
+    [told] = yield [calls.reschedule(keys, words)]
+    return [_ANSWERS[answer] for answer in told]
+
+
+def item(keys: RsmqKeys, what: str, message: Message, **more: Any) -> dict[str, Any]:
+    """What a journal keeps of a message that is about to be changed; `what` is going to be done to it."""
+    return {
+        "kind": "rsmq",
+        "what": what,
+        **_place(keys),
+        "id": message.id,
+        "id_hex": octets(message.id).hex(),
+        "score": message.score,
+        "receives": message.receives_seen,
+        "first_ms": message.first_received_ms,
+        "body": None if message.body is None else message.body.hex(),
+        **more,
+    }
+
+
+def moved_item(keys: RsmqKeys, target: RsmqKeys, message: Message) -> dict[str, Any]:
+    """The same of a message that is about to be moved."""
+    return item(keys, "moved", message, to=_place(target))
+
+
+def queue_item(keys: RsmqKeys, fields: Sequence[bytes | None]) -> dict[str, Any]:
+    """What a journal keeps of a queue that is about to be deleted."""
+    stored = zip(calls.ATTRIBUTES, fields, strict=True)
+    kept = {name: value.hex() for name, value in stored if value is not None}
+    return {"kind": "rsmq", "what": "dropped", **_place(keys), "id": keys.queue, "attributes": kept}
+
+
+def attributes(keys: RsmqKeys) -> Flow[tuple[Attributes, list[bytes | None]]]:
+    """A queue's attributes as numbers, and as stored. Missing ones are None: nothing is refused."""
+    [fields] = yield [calls.attributes(keys)]
+    return Attributes.of(fields), list(fields)
+
+
+def put_back(commands: Commands, _: Keys, op: str, items: Sequence[Item]) -> Flow[list[str]]:
+    """Take back what was done to messages: a word for each. Nothing is done to one that somebody received since."""
+    told: dict[int, str] = {}
+    for at, one in enumerate(items):
+        if one["what"] == "dropped":
+            told[at] = yield from _recreated(_keys(one), one)
+    rest = [(at, one) for at, one in enumerate(items) if at not in told]
+    replies = yield [_taken_back(op, one) for _, one in rest]
+    unsure: list[tuple[int, Item]] = []
+    for (at, one), reply in zip(rest, replies, strict=True):
+        answer = reply[0] if isinstance(reply, list) else reply
+        word = _word(one["what"], answer)
+        told[at] = word or "changed"
+        if word is None:
+            unsure.append((at, one))
+    scores = yield [calls.score(_keys(one), text(bytes.fromhex(one["id_hex"]))) for _, one in unsure]
+    for (at, one), score in zip(unsure, scores, strict=True):
+        if score is not None and text(score) == one["score"]:
+            told[at] = "already"
+    return [told[at] for at in range(len(items))]
+
+
+def _taken_back(op: str, one: Item) -> Call:
+    keys = _keys(one)
+    match one["what"]:
+        case "moved":
+            return calls.move(_keys(one["to"]), keys, _as_kept(one))
+        case "rescheduled":
+            return calls.reschedule(keys, [bytes.fromhex(one["id_hex"]), one["new_score"], one["score"]])
+        case "sent":
+            return calls.purge(keys, _as_kept(one))
+        case _:
+            return calls.restore(
+                keys,
+                op,
+                bytes.fromhex(one["id_hex"]),
+                one["score"],
+                bytes.fromhex(one["body"] or ""),
+                receives=one["receives"],
+                first_ms="" if one["first_ms"] is None else one["first_ms"],
+            )
+
+
+def _word(what: str, answer: int | None) -> str | None:
+    """What an answer means; None where it must be looked whether the message is as it was before."""
+    if answer is None or (what == "purged" and answer == -1):
+        return "no queue"
+    if answer == 1:
+        return "removed" if what == "sent" else "restored"
+    return {"purged": "already", "sent": "changed"}.get(what)
+
+
+def _recreated(keys: RsmqKeys, one: Item) -> Flow[str]:
+    kept = {name: bytes.fromhex(value) for name, value in one["attributes"].items()}
+    if not kept:
+        return "untouched"
+    _, found = yield from attributes(keys)
+    if any(value is not None for value in found):
+        return "already"
+    yield [calls.set_attributes(keys, kept), calls.enlist(keys)]
+    return "restored"
+
+
+def _seen(messages: Iterable[Message]) -> list[str]:
+    return [word for message in messages for word in message.seen]
+
+
+def _as_kept(one: Item) -> list[bytes | str]:
+    return [bytes.fromhex(one["id_hex"]), one["score"], one["receives"]]
+
+
+def _place(keys: RsmqKeys) -> dict[str, str]:
+    return {"namespace": octets(keys.namespace).hex(), "queue": octets(keys.queue).hex()}
+
+
+def _keys(place: Item) -> RsmqKeys:
+    return RsmqKeys(text(bytes.fromhex(place["queue"])), text(bytes.fromhex(place["namespace"])))
