@@ -46,6 +46,8 @@ VERBS = {
     "undo": "Take a change back: restore what it deleted, take away what it put there, each once.",
     "context": "Servers by name: list them, choose one, see and set what is kept of each.",
     "rsmq": "RSMQ queues: all that rsmqctl does; peek, purge, move, sweep, expire, hold, carry, mend.",
+    "joblist": "List job queues of Redis' guide: overview, reclaim, retry, cancel, move, purge, mend, work.",
+    "migrate": "Move an RSMQ or list queue to one of ours, while both are in use.",
     "decode": "Show what bytes from Redis mean: envelope, delayed member, repeat spec, result.",
     "server": "Look at the server behind a URL; start and stop the embedded one.",
     "demo": "A short tour on a private throw-away server: jobs that succeed, fail, retry, wait and repeat.",

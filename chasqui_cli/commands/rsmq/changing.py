@@ -166,9 +166,7 @@ def release(
 def hold(
     desk: Desk,
     queue: QueueName,
-    until: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="1h from now, or ISO-8601.")
-    ],
+    until: Annotated[str, typer.Option("--for", metavar="TIME", help="1h from now, or ISO-8601.")],
     ids: Ids = None,
     state: State = None,
     older_than: OlderThan = None,

@@ -1,0 +1,198 @@
+"""`chasqui migrate`: a queue of another system moved to one of ours, live, and again from where it was."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from chasqui_cli.changes import Plan
+from chasqui_cli.columns import Column, column
+from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.times import duration_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chasqui import Keys, Link
+    from chasqui.foreign import JobListKeys, Report, RsmqKeys
+    from chasqui_cli.columns import Record
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_CENSUS = dict.fromkeys(("ready", "delayed", "held", "failed", "parked", "sent", "received"), "int")
+REPORT: dict[str, Any] = {
+    "kind": "str",
+    "source": "str",
+    "target": "str",
+    "dry_run": "bool",
+    "moved": "int",
+    "counts": "any",
+    "failures": "any",
+    "passes": "int",
+    "before": _CENSUS,
+    "after": _CENSUS,
+}
+COLUMNS: list[Column] = [
+    column("source"), column("target"), column("kind"), column("moved", kind="count"), column("counts"),
+    column("before"), column("after"), column("failures"), column("passes", kind="count"),
+]  # fmt: skip
+Body = Literal["auto", "bytes", "json"]
+OverLimit = Literal["keep", "clamp", "dlq", "reset"]
+
+
+@app.command()
+@at_desk(shape=REPORT, many=False, changes=True)
+def migrate(
+    desk: Desk,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="rsmq://QUEUE, rsmq://NS/QUEUE or joblist://QUEUE")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="chasqui://QUEUE")],
+    to_url: Annotated[
+        str | None, typer.Option("--to-url", metavar="URL", help="The target's server, if it is another one.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until Ctrl-C: for what is held, and for live producers.")
+    ] = False,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the jobs.")] = "",
+    body: Annotated[
+        Body | None,
+        typer.Option("--body", help="What bodies become; by itself auto for RSMQ, json for lists."),
+    ] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option("--max-attempts", min=1, metavar="N", help="What the workers there allow.")
+    ] = None,
+    over_limit: Annotated[
+        OverLimit, typer.Option("--over-limit", help="What becomes of messages tried as often.")
+    ] = "keep",
+    visibility: Annotated[
+        str | None,
+        typer.Option(
+            "--visibility", metavar="TIME", help="Take a list's claims back after this; by itself never."
+        ),
+    ] = None,
+) -> None:
+    """Move every message that may be moved; what somebody holds stays until it is visible again.
+
+    Producers and consumers of both may go on. It may be killed at any moment and run again: nothing is lost, nothing
+    comes twice. On one server each message goes in one step; to another it is set aside, taken in once, and forgotten.
+    It cannot be undone. Messages that cannot be jobs stay and are told: exit code 3.
+
+    chasqui migrate rsmq://orders chasqui://orders --follow
+    """
+    from chasqui import Keys
+    from chasqui.foreign import Terms
+
+    place, aim = _source(source), Keys(_target(target))
+    terms = Terms(name=name, body=body, max_attempts=max_attempts, over_limit=over_limit)
+    with desk.link() as link:
+        far = replace(desk, given=replace(desk.given, redis_url=to_url)).link() if to_url else None
+        try:
+            report = _migrated(desk, link, far, place, aim, terms, visibility, follow=follow)
+        finally:
+            if far:
+                far.close()
+    desk.emit_one(_record(source, target, report), COLUMNS)
+    if report.failures:
+        desk.say(f"{len(report.failures):,} messages cannot be jobs and stay")
+        raise typer.Exit(3)
+
+
+def _migrated(
+    desk: Desk,
+    link: Link,
+    far: Link | None,
+    source: RsmqKeys | JobListKeys,
+    target: Keys,
+    terms: Any,
+    visibility: str | None,
+    *,
+    follow: bool,
+) -> Report:
+    from chasqui.foreign import Migration
+
+    visibility_ms = duration_ms(visibility) if visibility else None
+    way = Migration(link, source, target, target_link=far, terms=terms, visibility_ms=visibility_ms)
+    seen = way.run(dry_run=True)
+    plan = Plan(
+        "migrate",
+        source.queue,
+        "queue",
+        [{"source": source.queue, "target": target.queue, "before": asdict(seen.before)}],
+        [column("source"), column("target"), column("before")],
+        effects=[
+            f"{seen.before.held:,} are somebody's and stay until they are visible again"
+            + ("; their claims are taken back when stale" if visibility_ms else ""),
+            "order is kept; jobs added to the new queue directly may come before older ones. It cannot be undone",
+        ],
+    )
+    if not desk.agrees(plan):
+        return seen
+    total = seen.before.ready + seen.before.delayed + seen.before.failed + seen.before.parked
+    with (
+        desk.written_down("migrate", source.queue) as pen,
+        desk.progress(f"{source.queue} → {target.queue}", total) as advance,
+    ):
+
+        def told(report: Report) -> None:
+            advance(report.moved, max(total, report.moved))
+            pen.tell(moved=report.moved, counts=dict(report.counts))
+
+        return way.run(progress=told, keep_on=_until_asked_to_stop(desk) if follow else lambda _: False)
+
+
+def _until_asked_to_stop(desk: Desk) -> Callable[[Report], bool]:
+    """Go on until SIGTERM or Ctrl-C: the pass that runs then is finished, and the report told."""
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: asked.append(number))
+    moved = -1
+
+    def keep_on(report: Report) -> bool:
+        nonlocal moved
+        if report.moved != moved:
+            desk.say(f"{report.moved:,} moved, {report.after.held:,} held, {report.after.ready:,} ready")
+            moved = report.moved
+        return not asked
+
+    return keep_on
+
+
+def _source(text: str) -> RsmqKeys | JobListKeys:
+    from chasqui.errors import ArgumentError
+    from chasqui.foreign import JobListKeys, RsmqKeys
+
+    kind, _, name = text.partition("://")
+    if kind == "rsmq" and name:
+        namespace, slash, queue = name.rpartition("/")
+        return RsmqKeys(queue, namespace) if slash else RsmqKeys(name)
+    if kind == "joblist" and name:
+        return JobListKeys(name)
+    raise ArgumentError(f"{text!r} is no queue to move from", hint="write rsmq://QUEUE or joblist://QUEUE")
+
+
+def _target(text: str) -> str:
+    from chasqui.errors import ArgumentError
+
+    kind, _, name = text.partition("://")
+    if kind != "chasqui" or not name:
+        raise ArgumentError(f"{text!r} is no queue to move to", hint="write chasqui://QUEUE")
+    return name
+
+
+def _record(source: str, target: str, report: Report) -> Record:
+    return {
+        "kind": report.kind,
+        "source": source,
+        "target": target,
+        "dry_run": report.dry_run,
+        "moved": report.moved,
+        "counts": dict(report.counts),
+        "failures": dict(report.failures),
+        "passes": report.passes,
+        "before": asdict(report.before),
+        "after": asdict(report.after),
+    }
