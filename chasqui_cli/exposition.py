@@ -9,6 +9,7 @@ from chasqui_cli.safe import safe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from chasqui.foreign import ForeignSnapshot
     from chasqui.snapshot import Snapshot
 
 MISSING = "prometheus-client is not installed"
@@ -45,16 +46,22 @@ def client() -> Any:
     return prometheus_client
 
 
-def families(snapshots: Iterable[Snapshot]) -> Iterator[Any]:
-    """Every number of these queues, as families of samples."""
+def families(snapshots: Iterable[Snapshot | ForeignSnapshot]) -> Iterator[Any]:
+    """Every number of these queues, as families of samples; other systems' queues have those that they know."""
     client()
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    queues = list(snapshots)
+    from chasqui.snapshot import Snapshot
+
+    everything = list(snapshots)
+    queues = [one for one in everything if isinstance(one, Snapshot)]
+    others = [one for one in everything if not isinstance(one, Snapshot)]
     for name, (field, unit, about) in _GAUGES.items():
         family = GaugeMetricFamily(f"chasqui_{name}", about, labels=["queue"])
-        for one in queues:
-            family.add_metric([safe(one.queue)], getattr(one, field) / unit)
+        for any_one in everything:
+            value = getattr(any_one, field)
+            if value is not None:
+                family.add_metric([safe(any_one.queue)], value / unit)
         yield family
     full = GaugeMetricFamily(
         "chasqui_fullness_ratio", "Length of a stream by its cap.", labels=["queue", "place"]
@@ -76,6 +83,9 @@ def families(snapshots: Iterable[Snapshot]) -> Iterator[Any]:
         counter = CounterMetricFamily(f"chasqui_{name}", about, labels=["queue"])
         for one in queues:
             counter.add_metric([safe(one.queue)], getattr(one, place).added)
+        for other in others if name == "added" else ():
+            if other.attributes is not None:
+                counter.add_metric([safe(other.queue)], other.attributes.sent)
         yield counter
 
 

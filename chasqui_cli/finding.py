@@ -8,8 +8,9 @@ from chasqui_cli.times import span
 
 if TYPE_CHECKING:
     from chasqui.discovery import Discovered
-    from chasqui.snapshot import Snapshot, Unseen
+    from chasqui.foreign import JobListKeys, RsmqKeys
     from chasqui_cli.desk import Desk
+    from chasqui_cli.places import Place, Seen
     from chasqui_cli.session import Session
 
 WORTH_KEEPING = 50_000
@@ -42,21 +43,52 @@ def found_queues(desk: Desk, session: Session, *, anew: bool = False) -> list[st
     return list(found.queues)
 
 
+def found_places(desk: Desk, session: Session, *, anew: bool = False) -> list[Place]:
+    """Every queue of every kind: ours first, then RSMQ's, then lists."""
+    from chasqui import Keys, foreign
+    from chasqui_cli.places import name_of, place_of
+
+    ours: list[Place] = [Keys(name) for name in found_queues(desk, session, anew=anew)]
+    cache = desk.name_cache()
+    kept = cache.read()
+    if kept and not anew and kept.keys >= WORTH_KEEPING and kept.others is not None:
+        return [*ours, *map(place_of, kept.others)]
+    with desk.progress("looking for other systems' queues", None) as advance:
+
+        def told(so_far: foreign.ForeignQueues) -> None:
+            advance(so_far.looked, so_far.total)
+
+        found = foreign.discover(session.link, progress=told)
+    others: list[RsmqKeys | JobListKeys] = [*found.rsmq, *found.joblists]
+    if kept:
+        cache.write(kept.at_ms, kept.keys, kept.queues, [name_of(place) for place in others])
+    return [*ours, *others]
+
+
 def seen_queues(
-    desk: Desk, session: Session, names: list[str] | None, *, anew: bool = False
-) -> list[Snapshot | Unseen]:
+    desk: Desk,
+    session: Session,
+    names: list[str] | None,
+    *,
+    anew: bool = False,
+    visibility_ms: int | None = None,
+) -> list[Seen]:
     """Snapshots of the queues named, or of all there are, in one round trip once their names are known.
 
     A named one that does not exist is shown as empty, with a warning; one that was found and is gone is left out.
     """
-    from chasqui import Keys, snapshot
+    from chasqui import foreign
+    from chasqui.snapshot import Unseen
+    from chasqui_cli.places import is_ours, named, place_of
 
-    seen = session.look(
-        snapshot.many, [Keys(name) for name in names or found_queues(desk, session, anew=anew)]
-    )
+    places = [place_of(name) for name in names] if names else found_places(desk, session, anew=anew)
+    told = session.look(foreign.snapshots, places, visibility_ms=visibility_ms)
+    seen = [named(one, place) for one, place in zip(told, places, strict=True)]
     if not names:
-        return [one for one in seen if isinstance(one, snapshot.Unseen) or one.exists]
+        return [one for one in seen if isinstance(one, Unseen) or one.exists]
     for one in seen:
-        if isinstance(one, snapshot.Snapshot) and not one.exists:
-            desk.say(f"warning: there is nothing of a queue named {one.queue!r} on this server")
+        if not isinstance(one, Unseen) and not one.exists:
+            others = f"; rsmq:{one.queue} and list:{one.queue} name other systems' queues"
+            hint = others if is_ours(one.queue) else ""
+            desk.say(f"warning: there is nothing of a queue named {one.queue!r} on this server{hint}")
     return seen

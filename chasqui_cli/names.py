@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What was found at `at_ms`, among so many keys."""
+    """What was found at `at_ms`, among so many keys; `others`: queues of other systems, None where nobody looked."""
 
     at_ms: int
     keys: int
     queues: tuple[str, ...]
+    others: tuple[str, ...] | None = None
 
 
 class NameCache:
@@ -40,18 +41,27 @@ class NameCache:
             return None
         try:
             kept = json.loads(self._path.read_text())
-            return Names(int(kept["at_ms"]), int(kept["keys"]), tuple(map(str, kept["queues"])))
+            others = kept.get("others")
+            return Names(
+                int(kept["at_ms"]),
+                int(kept["keys"]),
+                tuple(map(str, kept["queues"])),
+                None if others is None else tuple(map(str, others)),
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def write(self, at_ms: int, keys: int, queues: Sequence[str]) -> None:
+    def write(
+        self, at_ms: int, keys: int, queues: Sequence[str], others: Sequence[str] | None = None
+    ) -> None:
         """Keep what was found. Written beside and moved into place, so that no reader sees half of it."""
         if self._path is None:
             return
         beside = self._path.with_suffix(f".{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            beside.write_text(json.dumps({"at_ms": at_ms, "keys": keys, "queues": list(queues)}))
+            found = {"at_ms": at_ms, "keys": keys, "queues": list(queues)}
+            beside.write_text(json.dumps(found if others is None else found | {"others": list(others)}))
             beside.replace(self._path)
         except OSError:
             return

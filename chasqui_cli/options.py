@@ -179,6 +179,15 @@ Rescan = Annotated[
     bool, typer.Option("--rescan", help="Search for queues anew, also where names are remembered.")
 ]
 
+ListVisibility = Annotated[
+    str | None,
+    typer.Option(
+        "--visibility",
+        metavar="TIME",
+        help="For list job queues: claims older than this are stale; only their workers know.",
+    ),
+]
+
 
 def parameters(function: Verb) -> list[inspect.Parameter]:
     """What a function takes, its annotations read."""

@@ -10,6 +10,7 @@ from chasqui_cli.shapes import Maybe, Sometimes
 if TYPE_CHECKING:
     from chasqui import Backoff, DelayedMember, Envelope, Payload, RepeatSpec, RetryOverride
     from chasqui.events import Gap, Told
+    from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
     from chasqui.snapshot import Snapshot
     from chasqui_cli.columns import Record
@@ -113,22 +114,30 @@ def payload_record(payload: Payload) -> Record:
 
 
 _LOCK = Maybe({"holder": "str", "ttl_ms": "int?"})
-SNAPSHOT = {
+_FOREIGN = {
+    "namespace": "str?",
+    "hidden": "int?",
+    "completed": "int?",
+    "stale": "int?",
+    "parked": "int",
+    "listed": "bool?",
+}
+SNAPSHOT: dict[str, Any] = {
     "queue": "str",
     "kind": "str",
     "server_time_ms": "int",
     "stream_depth": "int",
     "waiting": "int",
-    "pending": "int",
-    "consumers": "int",
-    "dlq_depth": "int",
-    "delayed_depth": "int",
-    "delayed_due": "int",
-    "oldest_delayed_lag_ms": "int",
+    "pending": "int?",
+    "consumers": "int?",
+    "dlq_depth": "int?",
+    "delayed_depth": "int?",
+    "delayed_due": "int?",
+    "oldest_delayed_lag_ms": "int?",
     "oldest_waiting_ms": "int",
-    "repeatable_count": "int",
-    "repeatable_overdue": "int",
-    "events_depth": "int",
+    "repeatable_count": "int?",
+    "repeatable_overdue": "int?",
+    "events_depth": "int?",
     "promoter_lock": _LOCK,
     "scheduler_lock": _LOCK,
     "groups": [
@@ -146,15 +155,22 @@ SNAPSHOT = {
     ],
     "next_delayed_ms": "int?",
     "next_repeat_ms": "int?",
-    "longest_idle_ms": "int",
+    "longest_idle_ms": "int?",
     "wrong": [{"key": "str", "found": "str", "expected": "str"}],
-    "caps": {"stream": "int", "dlq": "int", "events": "int"},
+    "caps": Maybe({"stream": "int", "dlq": "int", "events": "int"}),
+    **{name: Sometimes(kind) for name, kind in _FOREIGN.items()},
 }
+"""What is null is an idea that the queue's system does not have; what only other systems know comes last."""
 
 
-def snapshot_record(snapshot: Snapshot) -> Record:
+def snapshot_record(snapshot: Snapshot | ForeignSnapshot) -> Record:
     """A queue at one moment."""
-    return {name: _plain(getattr(snapshot, name)) for name in SNAPSHOT}
+    from chasqui.snapshot import Snapshot
+
+    if isinstance(snapshot, Snapshot):
+        return {name: _plain(getattr(snapshot, name)) for name in SNAPSHOT if name not in _FOREIGN}
+    told = {name: _plain(getattr(snapshot, name, None)) for name in SNAPSHOT}
+    return told | {"groups": []}
 
 
 def _plain(value: Any) -> Any:

@@ -37,6 +37,11 @@ def duration_ms(text: str) -> int:
     return round(sum(float(count) * _UNITS_MS[unit] for count, unit in _PART.findall(squeezed)))
 
 
+def stale_after(text: str | None) -> int | None:
+    """A duration that need not be given."""
+    return None if text is None else duration_ms(text)
+
+
 def moment_ms(text: str, now_ms: int, towards: Literal["past", "future"]) -> int:
     """A moment: a duration before or after now, an ISO-8601 date, or `@` and a stream id. Without a zone it is UTC."""
     from chasqui.errors import ArgumentError

@@ -9,13 +9,15 @@ import typer
 
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.options import ListVisibility
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.records import FINDING, finding_record
 from chasqui_cli.safe import safe
 from chasqui_cli.tagged import json_text
-from chasqui_cli.times import duration_ms, span
+from chasqui_cli.times import duration_ms, span, stale_after
 
 if TYPE_CHECKING:
+    from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
     from chasqui.options import Health, Limit
     from chasqui.snapshot import Snapshot
@@ -78,6 +80,7 @@ def check(
         bool,
         typer.Option("--leaders/--ignore-leaders", help="Critical when something is late and nobody leads."),
     ] = True,
+    visibility: ListVisibility = None,
     how: Annotated[
         CheckFormat, typer.Option("--format", help="What to print.", case_sensitive=False)
     ] = CheckFormat.NAGIOS,
@@ -85,6 +88,7 @@ def check(
     """Judge a queue for a monitor. Exit codes are those of Nagios: 0 fine, 1 warning, 2 critical, 3 unknown.
 
     Unknown is also a server that cannot be reached, a queue that is not there and a command line that makes no sense.
+    rsmq:NAME and list:NAME name other systems' queues: what they have no idea of is not judged, and not told.
     """
     from chasqui.errors import ChasquiError
     from chasqui.options import Health, Limit
@@ -108,7 +112,7 @@ def check(
             needs_workers=no_workers,
             needs_leaders=leaders,
         )
-        seen = _seen(desk, queue)
+        seen = _seen(desk, queue, stale_after(visibility))
     except ChasquiError as error:
         code = _tell_unknown(queue, error, how)
     else:
@@ -116,21 +120,25 @@ def check(
     raise typer.Exit(code)
 
 
-def _seen(desk: Desk, queue: str) -> Snapshot:
-    from chasqui import Keys, snapshot
+def _seen(desk: Desk, queue: str, visibility_ms: int | None) -> Snapshot | ForeignSnapshot:
+    from chasqui import foreign
     from chasqui.errors import NotFound
+    from chasqui_cli.places import named, place_of
 
+    place = place_of(queue)
     with desk.session() as session:
-        seen = session.look(snapshot.one, Keys(queue))
+        [told] = session.look(foreign.snapshots, [place], visibility_ms=visibility_ms)
+    seen = named(told, place).or_raise()
     if not seen.exists:
         raise NotFound(f"there is nothing of a queue named {queue!r} on this server")
     return seen
 
 
-def _tell(seen: Snapshot, limits: Health, how: CheckFormat) -> int:
+def _tell(seen: Snapshot | ForeignSnapshot, limits: Health, how: CheckFormat) -> int:
     from chasqui import health
+    from chasqui_cli.judging import findings_of
 
-    findings = health.of_queue(seen, limits)
+    findings = findings_of(seen, limits)
     code = max(OK, health.worst(findings) - health.Level.NOTE)
     numbers = _performance(seen, limits)
     if how is CheckFormat.JSON:
@@ -170,13 +178,17 @@ def _tell_unknown(queue: str, error: Exception, how: CheckFormat) -> int:
     return UNKNOWN
 
 
-def _performance(seen: Snapshot, limits: Health) -> dict[str, tuple[int, str, Limit | None]]:
-    """Each number with its unit and limits, in the order monitors have always seen them."""
+def _performance(
+    seen: Snapshot | ForeignSnapshot, limits: Health
+) -> dict[str, tuple[int, str, Limit | None]]:
+    """Each number with its unit and limits, in the order monitors have always seen them; those that there are."""
     from chasqui import health
+    from chasqui.snapshot import Snapshot
 
     first = seen.next_repeat_ms
     repeat_lag_ms = max(0, seen.server_time_ms - first) if first is not None else 0
-    return {
+    ours = isinstance(seen, Snapshot)
+    numbers: dict[str, tuple[int | None, str, Limit | None]] = {
         "waiting": (seen.waiting, "", limits.waiting),
         "age": (seen.oldest_waiting_ms, "ms", limits.age_ms),
         "in_flight": (seen.pending, "", None),
@@ -186,24 +198,36 @@ def _performance(seen: Snapshot, limits: Health) -> dict[str, tuple[int, str, Li
         "delayed_due": (seen.delayed_due, "", None),
         "delayed_lag": (seen.oldest_delayed_lag_ms, "ms", limits.delayed_lag_ms),
         "cron_overdue": (seen.repeatable_overdue, "", None),
-        "cron_lag": (repeat_lag_ms, "ms", limits.repeat_lag_ms),
+        "cron_lag": (repeat_lag_ms if ours else None, "ms", limits.repeat_lag_ms),
         "workers": (seen.consumers, "", None),
-        "stream_full": (health.percent_of(seen.caps.stream, seen.stream_depth), "%", limits.full_percent),
-        "dlq_full": (health.percent_of(seen.caps.dlq, seen.dlq_depth), "%", limits.full_percent),
     }
+    if isinstance(seen, Snapshot):
+        full = health.percent_of(seen.caps.stream, seen.stream_depth)
+        numbers["stream_full"] = (full, "%", limits.full_percent)
+        numbers["dlq_full"] = (health.percent_of(seen.caps.dlq, seen.dlq_depth), "%", limits.full_percent)
+    else:
+        numbers["stale"] = (seen.stale, "", None)
+    told = numbers.items()
+    return {name: (value, unit, limit) for name, (value, unit, limit) in told if value is not None}
 
 
 def _nagios(
-    seen: Snapshot,
+    seen: Snapshot | ForeignSnapshot,
     code: int,
     findings: list[Finding],
     numbers: dict[str, tuple[int, str, Limit | None]],
 ) -> str:
     """One line: status, sentence, and after the bar the performance data. A bar inside the sentence would end it."""
-    well = f"{seen.waiting:,} waiting, oldest {span(seen.oldest_waiting_ms)}, {seen.pending:,} in flight"
+    well = (
+        f"{seen.waiting:,} waiting, oldest {span(seen.oldest_waiting_ms)}, {_known(seen.pending)} in flight"
+    )
     told = "; ".join(one.text for one in findings) or well
     data = " ".join(_datum(name, *number) for name, number in numbers.items())
     return f"CHASQUI {WORDS[code]} - {_plain(seen.queue)}: {_plain(told)} | {data}"
+
+
+def _known(number: int | None) -> str:
+    return "an unknown number" if number is None else f"{number:,}"
 
 
 def _datum(name: str, value: int, unit: str, limit: Limit | None) -> str:
@@ -221,7 +245,7 @@ def _label(text: str) -> str:
     return safe(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _exposition(seen: Snapshot, code: int) -> str:
+def _exposition(seen: Snapshot | ForeignSnapshot, code: int) -> str:
     from chasqui_cli import exposition
 
     exposition.client()

@@ -9,13 +9,15 @@ import typer
 from chasqui_cli.columns import Column, column
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.options import Rescan
+from chasqui_cli.options import ListVisibility, Rescan
 from chasqui_cli.records import SNAPSHOT, snapshot_record
+from chasqui_cli.times import stale_after
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 COLUMNS: list[Column] = [
     column("queue"),
+    column("kind"),
     column("waiting", kind="count"),
     column("oldest", "oldest_waiting_ms", kind="span"),
     column("pending", kind="count"),
@@ -30,6 +32,7 @@ COLUMNS: list[Column] = [
     column("promoter", "promoter_lock", "holder", wide=True),
     column("scheduler", "scheduler_lock", "holder", wide=True),
     column("idle", "longest_idle_ms", kind="span", wide=True),
+    column("stale", kind="count", wide=True),
 ]
 
 
@@ -42,11 +45,19 @@ def inspect(
         typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=queue_names),
     ] = None,
     rescan: Rescan = False,
+    visibility: ListVisibility = None,
 ) -> None:
-    """How queues stand right now: depths, ages, dead letters, delays, schedules, leaders. One round trip."""
+    """How queues stand right now: depths, ages, dead letters, delays, schedules, leaders. One round trip.
+
+    RSMQ queues are named rsmq:NAME (rsmq:NS:NAME in another namespace), list job queues list:NAME. A dash stands where
+    a system has no such idea.
+    """
     from chasqui_cli.finding import seen_queues
 
     with desk.session() as session:
-        seen = [one.or_raise() for one in seen_queues(desk, session, queues, anew=rescan)]
+        seen = [
+            one.or_raise()
+            for one in seen_queues(desk, session, queues, anew=rescan, visibility_ms=stale_after(visibility))
+        ]
     now_ms = seen[0].server_time_ms if seen else None
     desk.emit([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)

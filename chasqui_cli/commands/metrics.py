@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from chasqui import Link
     from chasqui.events import Told
+    from chasqui.foreign import ForeignSnapshot
     from chasqui.snapshot import Snapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -55,12 +56,12 @@ def metrics(
     asyncio.run(_serve(desk, queues or [], host, port))
 
 
-def _seen(desk: Desk, link: Link, queues: list[str] | None) -> list[Snapshot]:
-    from chasqui.snapshot import Snapshot
+def _seen(desk: Desk, link: Link, queues: list[str] | None) -> list[Snapshot | ForeignSnapshot]:
+    from chasqui.snapshot import Unseen
     from chasqui_cli.finding import seen_queues
     from chasqui_cli.session import Session
 
-    return [one for one in seen_queues(desk, Session(link), queues) if isinstance(one, Snapshot)]
+    return [one for one in seen_queues(desk, Session(link), queues) if not isinstance(one, Unseen)]
 
 
 class _Queues:
@@ -131,9 +132,11 @@ async def _serve(desk: Desk, queues: list[str], host: str, port: int) -> None:
     from chasqui.events import Gap
     from chasqui.queue_events import Tail
     from chasqui_cli.following import join_new
+    from chasqui_cli.places import is_ours, own_name
 
     with desk.link() as link:
-        names = queues or [one.queue for one in _seen(desk, link, None)]
+        known = queues or [one.queue for one in _seen(desk, link, None)]
+        names = [own_name(name) for name in known if is_ours(name)]
         registry = CollectorRegistry()
         registry.register(_Queues(desk, link, queues))
         counts = _Counts(registry)

@@ -8,12 +8,13 @@ import typer
 
 from chasqui_cli.columns import Column, column
 from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.options import Rescan
+from chasqui_cli.options import ListVisibility, Rescan
 from chasqui_cli.records import FINDING, SNAPSHOT, finding_record, snapshot_record
+from chasqui_cli.times import stale_after
 
 if TYPE_CHECKING:
-    from chasqui.snapshot import Snapshot, Unseen
     from chasqui_cli.columns import Record
+    from chasqui_cli.places import Seen
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -25,7 +26,7 @@ SHAPE: dict[str, Any] = {
     "queue": "str",
     "state": "str",
     "glyph": "str",
-    **{name: f"{SNAPSHOT[name]}?" for name in _FROM_SNAPSHOT},
+    **{name: f"{str(SNAPSHOT[name]).removesuffix('?')}?" for name in _FROM_SNAPSHOT},
     "findings": [FINDING],
 }
 COLUMNS: list[Column] = [
@@ -46,25 +47,27 @@ COLUMNS: list[Column] = [
 
 @app.command()
 @at_desk(shape=SHAPE)
-def queues(desk: Desk, rescan: Rescan = False) -> None:
+def queues(desk: Desk, rescan: Rescan = False, visibility: ListVisibility = None) -> None:
     """Every queue of the server, one row each, the worst first.
 
     Nobody registers queues, so the server's keys are looked through, page by page. Among very many keys the names
-    found are remembered for ten minutes; --rescan looks again.
+    found are remembered for ten minutes; --rescan looks again. RSMQ queues (rsmq:NAME) and list job queues (list:NAME)
+    stand among ours, with dashes where a system has no such idea.
     """
     from chasqui_cli.finding import seen_queues
 
     with desk.session() as session:
-        seen = seen_queues(desk, session, None, anew=rescan)
+        seen = seen_queues(desk, session, None, anew=rescan, visibility_ms=stale_after(visibility))
     rows = [row for _, row in sorted(map(_row, seen), key=_worst_first)]
     now_ms = next((row["server_time_ms"] for row in rows if row["server_time_ms"]), None)
     desk.emit(rows, COLUMNS, now_ms=now_ms)
 
 
-def _row(seen: Snapshot | Unseen) -> tuple[int, Record]:
+def _row(seen: Seen) -> tuple[int, Record]:
     """How bad it is, and the queue with what is wrong with it; one that could not be looked at says why."""
     from chasqui import health
     from chasqui.snapshot import Unseen
+    from chasqui_cli.judging import findings_of
 
     if isinstance(seen, Unseen):
         refused = health.Finding(health.Level.CRITICAL, "refused", str(seen.error), seen.queue)
@@ -76,7 +79,7 @@ def _row(seen: Snapshot | Unseen) -> tuple[int, Record]:
             **nothing,
             "findings": [finding_record(refused)],
         }
-    findings = health.of_queue(seen)
+    findings = findings_of(seen)
     state = health.state(seen, findings)
     told = snapshot_record(seen)
     return state.level, {

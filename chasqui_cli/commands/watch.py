@@ -18,6 +18,7 @@ from chasqui_cli.times import duration_ms, iso, span
 
 if TYPE_CHECKING:
     from chasqui import Link
+    from chasqui.foreign import ForeignSnapshot
     from chasqui.pace import Pace
     from chasqui.snapshot import Snapshot
     from chasqui_cli.columns import Record
@@ -87,7 +88,7 @@ def watch(
     """Look at queues again and again: what comes in, what goes out, when the backlog clears.
 
     A line per queue and look; JSON lines where nobody watches. A server that is away is waited for: the lines stop,
-    and how old the last ones are is said on stderr. Ctrl-C ends it.
+    and how old the last ones are is said on stderr. rsmq:NAME and list:NAME name other systems' queues. Ctrl-C ends it.
     """
     import sys
 
@@ -98,7 +99,7 @@ def watch(
         raise typer.BadParameter("looking more often than every 100ms would be felt by the server")
     piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
     writer = Running.of(COLUMNS, replace(desk, output=output or piped).look())
-    clock, looks, before = SystemClock(), 0, dict[str, "Snapshot"]()
+    clock, looks, before = SystemClock(), 0, dict[str, "Snapshot | ForeignSnapshot"]()
     with desk.link() as link:
         seen_at = clock.mono()
         while True:
@@ -115,24 +116,26 @@ def watch(
             clock.pause(pause_ms / 1000)
 
 
-def _seen(link: Link, queues: list[str], *, first: bool) -> list[Snapshot]:
+def _seen(link: Link, queues: list[str], *, first: bool) -> list[Snapshot | ForeignSnapshot]:
     """The queues, or nothing while the server is away. One that was never there is an error."""
-    from chasqui import Keys, ServerError, snapshot
+    from chasqui import ServerError, foreign
+    from chasqui_cli.places import named, place_of
     from chasqui_cli.session import Session
 
+    places = [place_of(name) for name in queues]
     try:
-        seen = Session(link).look(snapshot.many, [Keys(name) for name in queues])
-        return [one.or_raise() for one in seen]
+        seen = Session(link).look(foreign.snapshots, places)
+        return [named(one, place).or_raise() for one, place in zip(seen, places, strict=True)]
     except ServerError as error:
         if first or not error.transient:
             raise
         return []
 
 
-def _record(before: Snapshot | None, after: Snapshot) -> Record:
-    from chasqui import pace
+def _record(before: Snapshot | ForeignSnapshot | None, after: Snapshot | ForeignSnapshot) -> Record:
+    from chasqui_cli.judging import pace_between
 
-    went = pace.between(before, after) if before else None
+    went = pace_between(before, after) if before else None
     return snapshot_record(after) | _pace(went)
 
 

@@ -53,10 +53,11 @@ def between(before: Snapshot, after: Snapshot) -> Pace | None:
         return None
     read = max(0, added - (after.waiting - before.waiting))
     died = max(0, after.dlq.added - before.dlq.added)
-    return Pace(over_ms, added, read, died, _forecast(after.waiting, added, read, over_ms))
+    return Pace(over_ms, added, read, died, foretold(after.waiting, added, read, over_ms))
 
 
-def _forecast(waiting: int, added: int, read: int, over_ms: int) -> Forecast | None:
+def foretold(waiting: int, added: int, read: int, over_ms: int) -> Forecast | None:
+    """What becomes of a backlog that moves like this."""
     if not waiting:
         return None
     if read > added:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from chasqui.options import Limit
-    from chasqui.snapshot import Snapshot
 
 
 class Level(IntEnum):
@@ -42,6 +41,20 @@ class Finding:
     mend: str | None = None
 
 
+class Standing(Protocol):
+    """A queue of any kind, as far as its work goes."""
+
+    @property
+    def waiting(self) -> int:
+        """What nobody has taken."""
+        ...
+
+    @property
+    def pending(self) -> int | None:
+        """What somebody has taken, if anybody knows."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """A queue in a word and a glyph, for those who see no colours; `level` is 0 when nothing is the matter."""
@@ -51,7 +64,7 @@ class State:
     level: int = 0
 
 
-def state(snapshot: Snapshot, findings: Sequence[Finding]) -> State:
+def state(snapshot: Standing, findings: Sequence[Finding]) -> State:
     """The word for a queue: the worst finding from a warning upwards, otherwise whether it has work."""
     level = worst(findings)
     if level == Level.CRITICAL:

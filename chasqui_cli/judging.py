@@ -1,0 +1,37 @@
+"""Queues of any kind, judged by the rules of their own system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chasqui.foreign import ForeignSnapshot
+    from chasqui.health import Finding
+    from chasqui.options import Health
+    from chasqui.pace import Pace
+    from chasqui.snapshot import Snapshot
+
+
+def findings_of(seen: Snapshot | ForeignSnapshot, limits: Health | None = None) -> list[Finding]:
+    """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
+    from chasqui import health
+    from chasqui.foreign import health as foreign_health
+    from chasqui.options import Health
+    from chasqui.snapshot import Snapshot
+
+    if isinstance(seen, Snapshot):
+        return health.of_queue(seen, limits or Health())
+    return foreign_health.of_queue(seen, limits or Health())
+
+
+def pace_between(before: Snapshot | ForeignSnapshot, after: Snapshot | ForeignSnapshot) -> Pace | None:
+    """How it went from one snapshot to the next; None where nobody can tell."""
+    from chasqui import pace
+    from chasqui.foreign import health as foreign_health
+    from chasqui.snapshot import Snapshot
+
+    if isinstance(before, Snapshot) and isinstance(after, Snapshot):
+        return pace.between(before, after)
+    if isinstance(before, Snapshot) or isinstance(after, Snapshot):
+        return None
+    return foreign_health.between(before, after)
