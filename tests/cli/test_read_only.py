@@ -18,6 +18,8 @@ from chasqui.records import RepeatPattern
 from chasqui.sync_queue import SyncQueue
 from chasqui_cli.app import VERBS, app
 from tests.cli.seed_dead import Yard, seed
+from tests.cli.seed_foreign import Scene
+from tests.cli.seed_foreign import seed as seed_foreign
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.cli.yard import yard as yard
@@ -41,6 +43,22 @@ WRITES: dict[str, tuple[str, ...]] = {
     "schedule": ("{queue}",),
     "workers prune": ("{queue}", "--gone-after", "1ms"),
     "workers claim": ("{queue}", "holds-one"),
+    "rsmq purge": ("orders", "--all", "--ns", "{queue}"),
+    "rsmq move": ("orders", "--to", "other", "--all", "--ns", "{queue}"),
+    "rsmq sweep": ("orders", "--to", "other", "--max-rc", "1", "--ns", "{queue}"),
+    "rsmq expire": ("orders", "--older-than", "1ms", "--ns", "{queue}"),
+    "rsmq release": ("orders", "--state", "delayed", "--ns", "{queue}"),
+    "rsmq hold": ("orders", "--for", "1h", "--all", "--ns", "{queue}"),
+    "rsmq import": ("orders", "{rows}", "--ns", "{queue}"),
+    "rsmq doctor": ("orders", "--repair", "--ns", "{queue}"),
+    "joblist enqueue": ("{queue}", "{{}}"),
+    "joblist reclaim": ("{queue}", "--visibility", "1ms"),
+    "joblist retry": ("{queue}", "--all"),
+    "joblist cancel": ("{queue}", "--all"),
+    "joblist move": ("{queue}", "--to", "{queue}-2", "--all"),
+    "joblist purge": ("{queue}", "--list", "failed"),
+    "joblist doctor": ("{queue}", "--repair"),
+    "migrate": ("rsmq://{queue}/orders", "chasqui://{queue}"),
 }
 """What to say so that each would change something. Words of verbs that are not there yet wait for them."""
 
@@ -164,6 +182,11 @@ def _said(inside: Inside, yard: Yard, verb: str) -> list[str]:
     yard.say("XREADGROUP", "GROUP", "default", "holds-one", "COUNT", 1, "STREAMS", yard.keys.stream, ">")
     yard.say("ZADD", yard.keys.delayed, 1, b"\x03\x00\x00\x00job\x94\xa3due\xc4\x01\x01\x00\x00")
     yard.say("ZADD", yard.keys.repeat, 1, found["spec"])
+    scene = Scene(yard.link, yard.queue)
+    seed_foreign(scene)
+    rows = inside.home / "rows.jsonl"
+    rows.write_text('{"body": "new"}\n')
+    found["rows"] = str(rows)
     inside("dlq", "purge", yard.queue, "late", "--yes")
     [found["op"]] = inside.operations()
     return [word.format(**found) for word in WRITES[verb]]

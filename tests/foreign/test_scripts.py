@@ -127,6 +127,7 @@ CASES: dict[str, Callable[[Desk], Call]] = {
     "rsmq/create": lambda d: rsmq_calls.create(d.rsmq, vt_s=1, delay_s=2, maxsize=3, now_s=4),
     "rsmq/drop": lambda d: rsmq_calls.drop(_queue(d)),
     "rsmq/send": lambda d: rsmq_calls.send(_queue(d), OTHER_ID, 5, b"x", receives=1, first_ms=2),
+    "rsmq/restore": lambda d: rsmq_calls.restore(_queue(d), "op", OTHER_ID, 5, b"x", receives=1, first_ms=2),
     "rsmq/receive": lambda d: rsmq_calls.receive(_queue(d), now_ms=d.now_ms(), until_ms=9),
     "rsmq/pop": lambda d: rsmq_calls.pop(_queue(d), now_ms=d.now_ms()),
     "rsmq/delete": lambda d: rsmq_calls.delete(_queue(d, receives=1), [ID]),
@@ -157,6 +158,9 @@ CASES: dict[str, Callable[[Desk], Call]] = {
     ),
     "joblist/bump": _bumped,
     "joblist/discard": lambda d: joblist_calls.discard(_jobs(d), d.jobs.pending, ID),
+    "joblist/restore": lambda d: joblist_calls.restore(
+        d.jobs, "op", d.jobs.pending, ID, ["payload", "1"], expires_ms=""
+    ),
     "joblist/drop_orphan": _orphan,
     "joblist/keep_once": _twice,
     "joblist/adopt": _lost,
