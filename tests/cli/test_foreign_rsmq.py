@@ -241,3 +241,28 @@ def test_hostile_texts_are_harmless(inside: Inside, scene: Scene) -> None:
             assert ended.code == 0, ended
             assert is_harmless(ended.out), (words, how)
             assert is_harmless(ended.err), (words, how)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("queue", "create", "-n", "new"),
+        ("queue", "set", "-n", "orders", "-t", "5"),
+        ("queue", "delete", "-n", "orders"),
+        ("message", "send", "-n", "orders", "-m", "x"),
+        ("message", "receive", "-n", "orders"),
+        ("message", "pop", "-n", "orders"),
+        ("message", "delete", "-n", "orders", "-i", READY),
+        ("message", "visibility", "-n", "orders", "-i", READY, "-t", "5"),
+    ],
+)
+def test_the_words_of_rsmqctl_are_refused_on_a_read_only_connection(
+    inside: Inside, scene: Scene, words: tuple[str, ...]
+) -> None:
+    seed_rsmq(scene)
+    keys = (scene.orders.messages, scene.orders.hash, scene.orders.queues)
+    before = [scene.say("DUMP", key) for key in keys]
+    ended = inside("rsmq", *words, "--ns", scene.name, "--read-only")
+    assert ended.code == 5, ended
+    assert [scene.say("DUMP", key) for key in keys] == before
+    assert not inside.operations()
