@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -20,6 +21,10 @@ from tests.servers import NATIVE_WORDS, Server, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# A shell that starts the tests in the background has them ignore interrupts, and their children would too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("steady", deadline=None)

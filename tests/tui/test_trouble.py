@@ -70,10 +70,12 @@ def plant(link: Link, text: str) -> str:
     """A hostile text in the names of a queue, a job, a consumer, a schedule and in an error."""
     clean = text.replace("\0", "␀").encode("utf-8", "replace").decode()
     queue = f"h-{clean}"
-    seed.in_flight(link, queue, 1, f"c-{clean}", name=f"n-{clean}")
-    seed.dead(link, queue, 2, name=f"d-{clean}", detail=f"e-{clean}", data={"k": clean, clean: 1})
+    # A job's name has at most 256 bytes; all else takes the whole text.
+    name = f"n-{clean}".encode()[:256].decode(errors="ignore")
+    seed.in_flight(link, queue, 1, f"c-{clean}", name=name)
+    seed.dead(link, queue, 2, name=name, detail=f"e-{clean}", data={"k": clean, clean: 1})
     seed.failed_event(link, queue, f"i-{clean}", f"r-{clean}")
-    seed.delayed(link, queue, 1, name=f"l-{clean}")
+    seed.delayed(link, queue, 1, name=name)
     keys = Keys(queue)
     seed.say(link, "ZADD", keys.repeat, 1, f"s-{clean}")
     seed.say(link, "HSET", keys.repeat_spec(f"s-{clean}"), "spec", b"\x92\x1b]52;c;ZXZpbA==\x07")
