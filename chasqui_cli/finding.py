@@ -77,12 +77,11 @@ def seen_queues(
 
     A named one that does not exist is shown as empty, with a warning; one that was found and is gone is left out.
     """
-    from chasqui import foreign
     from chasqui.snapshot import Unseen
     from chasqui_cli.places import is_ours, named, place_of
 
     places = [place_of(name) for name in names] if names else found_places(desk, session, anew=anew)
-    told = session.look(foreign.snapshots, places, visibility_ms=visibility_ms)
+    told = _snapshots(session, places, visibility_ms)
     seen = [named(one, place) for one, place in zip(told, places, strict=True)]
     if not names:
         return [one for one in seen if isinstance(one, Unseen) or one.exists]
@@ -92,3 +91,15 @@ def seen_queues(
             hint = others if is_ours(one.queue) else ""
             desk.say(f"warning: there is nothing of a queue named {one.queue!r} on this server{hint}")
     return seen
+
+
+def _snapshots(session: Session, places: list[Place], visibility_ms: int | None) -> list[Seen]:
+    """Who only asks for queues of ours does not pay for knowing the others."""
+    from chasqui import Keys, snapshot
+
+    ours = [place for place in places if isinstance(place, Keys)]
+    if len(ours) == len(places):
+        return [*session.look(snapshot.many, ours)]
+    from chasqui import foreign
+
+    return [*session.look(foreign.snapshots, places, visibility_ms=visibility_ms)]

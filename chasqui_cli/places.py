@@ -33,15 +33,16 @@ def own_name(name: str) -> str:
 
 def place_of(name: str) -> Place:
     """The keys of the queue that a name means."""
-    from chasqui import Keys
+    if is_ours(name):
+        from chasqui import Keys
+
+        return Keys(own_name(name))
     from chasqui.foreign import JobListKeys, RsmqKeys
 
     if name.startswith(RSMQ):
         namespace, colon, queue = name.removeprefix(RSMQ).rpartition(":")
         return RsmqKeys(queue, namespace) if colon else RsmqKeys(queue)
-    if name.startswith(LIST):
-        return JobListKeys(name.removeprefix(LIST))
-    return Keys(own_name(name))
+    return JobListKeys(name.removeprefix(LIST))
 
 
 def name_of(place: RsmqKeys | JobListKeys) -> str:
