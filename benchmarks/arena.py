@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 QUEUE = "bench"
 STREAM = "{chasqui:bench}:stream"
 PATIENCE = 180.0
+STRETCH = 10
+"""Milestones over which the cost at a depth is taken: each is some thousand jobs."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,15 @@ class Waits:
     p99_ms: float
 
 
+@dataclass(frozen=True)
+class Depth:
+    """What a job costs with much and with little behind it, and over all."""
+
+    deep: Cost
+    shallow: Cost
+    whole: Cost
+
+
 class Arena:
     """A server of its own, emptied before each run."""
 
@@ -73,21 +84,29 @@ class Arena:
         return _cost([report])
 
     def drain(self, contender: Contender, *more: str) -> Cost:
-        """Work on what is in the queue until nothing is left, then account for every job."""
+        """Work on what is in the queue until nothing is left: what it cost."""
+        return _cost(self._worked_off(contender, *more))
+
+    def _worked_off(self, contender: Contender, *more: str) -> list[dict[str, Any]]:
+        """Nothing is left, and every job is accounted for."""
         waiting = self._waiting()
         workers = [self._start("drain", contender, *more) for _ in range(contender.processes)]
         self._await_left(0, workers)
         reports = _ended(workers)
         if sum(report["jobs"] for report in reports) != waiting:
             raise RuntimeError(f"{contender.title} handled not {waiting} jobs: {reports}")
-        return _cost(reports)
+        return reports
 
-    def bite(self, contender: Contender, jobs: int) -> Cost:
-        """Work on what is in the queue until about so many jobs are done; the rest stays."""
-        left = self._waiting() - jobs
-        workers = [self._start("drain", contender)]
-        self._await_left(left, workers)
-        return _cost(_ended(workers))
+    def by_depth(self, contender: Contender) -> Depth:
+        """Work everything off: what a job cost with nearly everything still waiting, and with little left.
+
+        One process does both, and is long warm by then, so that only the depth differs.
+        """
+        report = self._worked_off(contender)[0]
+        marks = report["milestones"]
+        early = report | {"first": marks[1], "last": marks[1 + STRETCH]}
+        late = report | {"first": marks[-1 - STRETCH], "last": marks[-1]}
+        return Depth(deep=_cost([early]), shallow=_cost([late]), whole=_cost([report]))
 
     def latency(self, contender: Contender, jobs: int) -> Waits:
         """Add jobs one at a time to an idle worker."""

@@ -9,6 +9,9 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+MILESTONE = 10_000
+"""Jobs between two marks that are kept: what a job costs early on and late can be told apart."""
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -33,22 +36,29 @@ class Meter:
     first: Mark | None = None
     last: Mark | None = None
     memory: list[int] = field(default_factory=list)
+    milestones: list[Mark] = field(default_factory=list)
 
-    def mark(self) -> None:
+    def mark(self) -> Mark:
         """Look at the clocks now."""
         self.last = Mark(self.jobs, time.monotonic(), time.process_time(), server_seconds(self.server_pid))
         self.first = self.first or self.last
+        return self.last
 
     def count(self) -> None:
         """One more job has come to its handler."""
         self.jobs += 1
         if self.jobs % self.every == 1:
             self.mark()
+        if self.jobs % MILESTONE == 1:
+            self.milestones.append(self.mark())
+            self.memory.append(memory_kb("VmRSS"))
 
     def report(self) -> dict[str, object]:
         """Everything, as plain values for the table's process."""
         marks = {name: asdict(mark) for name in ("first", "last") if (mark := getattr(self, name))}
-        return {"jobs": self.jobs, **marks, "peak_kb": memory_kb("VmHWM"), "memory_kb": self.memory}
+        milestones = [asdict(mark) for mark in self.milestones]
+        memory = {"peak_kb": memory_kb("VmHWM"), "memory_kb": self.memory}
+        return {"jobs": self.jobs, **marks, "milestones": milestones, **memory}
 
 
 def server_seconds(pid: int) -> float:

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.arena import Contender, middle
-from benchmarks.rounds import OURS, OURS_SILENT, RAW, WHEEL, WHEEL_SILENT, Book, Depth, Figures
+from benchmarks.rounds import OURS, OURS_SILENT, RAW, WHEEL, WHEEL_SILENT, Book, Depths, Figures
 
 Show = Callable[[Sequence[str], Sequence[Sequence[str]]], Iterator[str]]
 
-
+STRETCHES = {
+    "deep": "990 k to 890 k waiting",
+    "shallow": "110 k to 10 k waiting",
+    "whole": "1 M worked off",
+}
 HEADS = {
     "ratios": ("ratio", "measured", "goal", ""),
     "engines": ("engine", "produce/s", "drain/s", "client µs", "server µs", "p50 ms", "p99 ms", "peak MB"),
@@ -34,16 +38,16 @@ class Ratio:
         return self.value <= self.goal if self.at_most else self.value >= self.goal
 
 
-def report(book: Book, computing: Book, depth: Depth | None, show: Show) -> Iterator[str]:
-    ratios = [*_ratios(book), *_ratios_of_computing(computing), *(_ratios_of_depth(depth) if depth else [])]
+def report(book: Book, computing: Book, depths: Depths | None, show: Show) -> Iterator[str]:
+    ratios = [*_ratios(book), *_ratios_of_computing(computing), *(_ratios_of_depth(depths) if depths else [])]
     yield from show(HEADS["ratios"], [_ratio_row(ratio) for ratio in ratios])
     yield ""
     yield from show(HEADS["engines"], [_row(contender, figures) for contender, figures in book.items()])
     yield ""
     yield from show(HEADS["computing"], [_computing_row(*item) for item in computing.items()])
-    if depth:
+    if depths:
         yield ""
-        yield from show(HEADS["backlog"], list(_depth_rows(depth)))
+        yield from show(HEADS["backlog"], list(_depth_rows(depths)))
     missed = [ratio.claim for ratio in ratios if not ratio.met]
     yield ""
     yield f"{len(ratios) - len(missed)} of {len(ratios)} goals held{'; missed: ' if missed else ''}{'; '.join(missed)}"
@@ -105,20 +109,15 @@ def _ratios_of_computing(book: Book) -> Iterator[Ratio]:
     yield Ratio("two processes ÷ one, 1 ms handlers", _paired(book, two, one, _drained), 1.7)
 
 
-def _ratios_of_depth(depth: Depth) -> Iterator[Ratio]:
-    yield Ratio(
-        "client CPU a job, 1 M waiting ÷ 10 k",
-        depth.deep.client_us / depth.shallow.client_us,
-        1.1,
-        at_most=True,
-    )
-    yield Ratio(
-        "server CPU a job, 1 M waiting ÷ 10 k",
-        depth.deep.server_us / depth.shallow.server_us,
-        1.1,
-        at_most=True,
-    )
-    yield Ratio("worker MB over a 1 M drain", depth.memory.peak_mb, 60, at_most=True)
+def _ratios_of_depth(depths: Depths) -> Iterator[Ratio]:
+    ours = depths[OURS]
+    client = statistics.median(one.deep.client_us / one.shallow.client_us for one in ours)
+    server = statistics.median(one.deep.server_us / one.shallow.server_us for one in ours)
+    yield Ratio("client CPU a job, 1 M waiting ÷ 10 k", client, 1.1, at_most=True)
+    yield Ratio("server CPU a job, 1 M waiting ÷ 10 k", server, 1.1, at_most=True)
+    yield Ratio("worker MB over a 1 M drain", max(one.whole.peak_mb for one in ours), 60, at_most=True)
+    growth = statistics.median(one.whole.memory_mb[-1] / one.whole.memory_mb[1] for one in ours)
+    yield Ratio("worker MB at the end of it ÷ at its start", growth, 1.1, at_most=True)
 
 
 def _ratio_row(ratio: Ratio) -> tuple[str, ...]:
@@ -145,17 +144,12 @@ def _computing_row(contender: Contender, figures: Figures) -> tuple[str, ...]:
     return contender.title, f"{drained.rate:.0f}", f"{drained.client_us:.0f}"
 
 
-def _depth_rows(depth: Depth) -> Iterator[tuple[str, ...]]:
-    for title, cost in (("10 k waiting", depth.shallow), ("1 M waiting", depth.deep)):
-        yield title, f"{cost.client_us:.1f}", f"{cost.server_us:.1f}", f"{cost.peak_mb:.0f}"
-    memory = depth.memory.memory_mb
-    title = f"1 M worked off: from {memory[0]:.0f} MB to {memory[-1]:.0f} MB"
-    yield (
-        title,
-        f"{depth.memory.client_us:.1f}",
-        f"{depth.memory.server_us:.1f}",
-        f"{depth.memory.peak_mb:.0f}",
-    )
+def _depth_rows(depths: Depths) -> Iterator[tuple[str, ...]]:
+    for contender, seen in depths.items():
+        for stretch in ("deep", "shallow", "whole"):
+            cost = middle([getattr(one, stretch) for one in seen])
+            title = f"{contender.title}: {STRETCHES[stretch]}"
+            yield title, f"{cost.client_us:.1f}", f"{cost.server_us:.1f}", f"{cost.peak_mb:.0f}"
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.arena import Arena, Contender, Cost, Waits, middle
+from benchmarks.arena import Arena, Contender, Cost, Depth, Waits
 
 RAW = Contender("raw loop, 2 events a job", "raw")
 RAW_SILENT = Contender("raw loop, no events", "raw", ("--no-events",), jobs=150_000)
@@ -26,7 +26,7 @@ COMPUTING = tuple(
     for name, library in (("chasqui", "chasqui"), ("chasquimq 1.3.0", "chasquimq"))
     for count, number in (("one process", 1), ("two processes", 2))
 )
-SHALLOW, DEEP, BITE = 10_000, 1_000_000, 10_000
+MANY = 1_000_000
 
 
 @dataclass
@@ -38,16 +38,8 @@ class Figures:
     waits: list[Waits] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Depth:
-    """What a job costs with little and with much behind it, and the memory while the much is worked off."""
-
-    shallow: Cost
-    deep: Cost
-    memory: Cost
-
-
 Book = dict[Contender, Figures]
+Depths = dict[Contender, list[Depth]]
 
 
 def compete(place: Arena, contenders: Sequence[Contender], *, rounds: int, share: float) -> Book:
@@ -76,19 +68,15 @@ def compute(place: Arena, contenders: Sequence[Contender], *, rounds: int, share
     return book
 
 
-def backlog(place: Arena, *, rounds: int, share: float) -> Depth:
-    """A bite from a small queue and one from a big one, in turns; then the rest of the big one."""
-    shallow, deep = [], []
-    much = int(DEEP * share)
+def backlog(place: Arena, *, rounds: int) -> Depths:
+    """A big backlog worked off by us and by the raw loop, in turns: does a job cost more with many behind it?"""
+    depths: Depths = {OURS: [], RAW: []}
     for number in range(rounds):
-        _note(f"round {number + 1}/{rounds}: backlogs")
-        place.produce(Contender("filling", "raw", jobs=SHALLOW))
-        shallow.append(place.drain(OURS))
-        place.produce(Contender("filling", "raw", jobs=much))
-        deep.append(place.bite(OURS, BITE))
-    _note(f"draining {much} jobs")
-    place.produce(Contender("filling", "raw", jobs=much))
-    return Depth(middle(shallow), middle(deep), place.drain(OURS))
+        for contender, seen in depths.items():
+            _note(f"round {number + 1}/{rounds}: {contender.title}, a big backlog")
+            place.produce(Contender("filling", "raw", jobs=MANY))
+            seen.append(place.by_depth(contender))
+    return depths
 
 
 def _note(text: str) -> None:

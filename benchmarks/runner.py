@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.meter import Meter, burn, memory_kb
+from benchmarks.meter import Meter, burn
 
 LATENCY_WARM_UP = 30
 
@@ -64,8 +64,6 @@ def drain(words: argparse.Namespace) -> None:
         meter.count()
         if words.burn_ms:
             burn(words.burn_ms / 1000)
-        if meter.jobs % 100_000 == 1:
-            meter.memory.append(memory_kb("VmRSS"))
 
     signal.signal(signal.SIGTERM, lambda *_: _leave(meter.report()))
     _consume(words, handle)

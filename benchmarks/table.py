@@ -21,9 +21,9 @@ def main() -> int:
     with arena() as place:
         book = compete(place, _chosen(words), rounds=words.rounds or (5 if words.quick else 7), share=share)
         computing = compute(place, _having_reference(COMPUTING), rounds=3 if words.quick else 5, share=share)
-        depth = None if words.only else backlog(place, rounds=3 if words.quick else 7, share=share)
+        depths = None if words.only else backlog(place, rounds=3 if words.quick else 5)
     show = markdown if words.markdown else aligned
-    for line in report(book, computing, depth, show):
+    for line in report(book, computing, depths, show):
         print(line)
     return 0
 
