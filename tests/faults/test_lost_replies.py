@@ -12,7 +12,7 @@ import pytest
 from chasqui import SyncQueue
 from chasqui.errors import Unconfirmed
 from chasqui.server import scripts
-from tests.engines import CLOCK, await_that
+from tests.engines import CLOCK, PATIENCE_S, await_that
 from tests.faults.conftest import add, everywhere, insistently
 from tests.faults.test_server import SOON, mixture
 from tests.ledger import EMPTY, dead, dead_ids, left
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Aim = Callable[[bytes, bytes], bool]
 WHOLE = 1 << 30
-DIGITS = 12
-"""A reply may be shorter than another like it: ids and times have more digits or fewer."""
 SMALL = 80
 """Every byte of replies up to this length is tried; of longer ones so many, evenly, with both ends."""
 
@@ -50,7 +48,13 @@ def _cut_everywhere(make: Callable[[int], Cut], most: int = SMALL) -> None:
     """
     length = [make(WHOLE).passed, make(WHOLE).passed][-1]
     for after in _places(length, most):
-        assert make(after).happened or after >= length - DIGITS, f"nothing was cut after {after} bytes"
+        cut = make(after)
+        assert cut.happened or _nearly(cut.passed, length), f"nothing was cut after {after} bytes: {cut}"
+
+
+def _nearly(passed: int, length: int) -> bool:
+    """Whether it was the same reply, only shorter: ids and times have more digits or fewer, in a bulk many of them."""
+    return passed >= length - max(12, length // 10)
 
 
 def _call_cut_everywhere(
@@ -201,7 +205,7 @@ SAYINGS = {
     [
         ("redis-8.6", 5),
         *(pytest.param(kind, 8, marks=pytest.mark.slow) for kind in KINDS if kind != "redis-8.6"),
-        pytest.param("redis-8.6", SMALL, marks=pytest.mark.slow),
+        pytest.param("redis-8.6", SMALL, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
 @pytest.mark.parametrize("what", SAYINGS)
@@ -221,8 +225,10 @@ def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
 
     def work(after: int) -> Cut:
         """What follows a lost reply closely may be said another way: until it is said this way again."""
-        tries = (one_more(after) for _ in range(20))
-        return next(cut for cut in tries if cut.over)
+        end = CLOCK.mono() + PATIENCE_S
+        while not (cut := one_more(after)).over:
+            assert CLOCK.mono() < end, f"it is never said as {saying.words} again"
+        return cut
 
     with stage.worker(
         url=proxy.url, store_results=True, claim_min_idle_ms=60_000
