@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from chasqui_cli.changes import Plan
 from chasqui_cli.columns import Column, column
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.options import SearchBound
 from chasqui_cli.times import duration_ms
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ CONSUMER = {
     "delivered_again": "int",
     "verdict": "str",
 }
-PRUNED = CONSUMER | {"outcome": "str"}
+_NOT_OF_GHOSTS = ("in_flight", "inactive_ms", "oldest_ms", "delivered_again")
+PRUNED = CONSUMER | dict.fromkeys(_NOT_OF_GHOSTS, "int?") | {"entry_id": "str?", "outcome": "str"}
 CLAIMED = {
     "queue": "str",
     "consumer": "str",
@@ -52,10 +55,12 @@ COLUMNS: list[Column] = [
     column("group", wide=True),
 ]  # fmt: skip
 PRUNE_COLUMNS = [
-    column("consumer"),
+    Column("who", lambda record: record["entry_id"] or record["consumer"]),
     column("verdict"),
     column("idle", "idle_ms", kind="span"),
     column("outcome"),
+    column("consumer", wide=True),
+    column("group", wide=True),
 ]
 CLAIM_COLUMNS = [
     column("entry", "entry_id"),
@@ -97,25 +102,39 @@ def list_consumers(desk: Desk, queue: Queue, gone_after: GoneAfter = "30s") -> N
 
 @app.command()
 @at_desk(shape=PRUNED, changes=True)
-def prune(desk: Desk, queue: Queue, names: Names = None, gone_after: GoneAfter = "30s") -> None:
-    """Remove consumers that are gone and hold nothing; that they do not is looked at in the same step. Not undoable."""
+def prune(
+    desk: Desk, queue: Queue, names: Names = None, gone_after: GoneAfter = "30s", scan: SearchBound = 100_000
+) -> None:
+    """Remove consumers that are gone and hold nothing; that they do not is looked at in the same step. Not undoable.
+
+    Ghosts go as well: jobs in flight whose entry was deleted from the stream, so that nobody can ever run or end them.
+    """
     from chasqui import Keys, crew
 
     with desk.session() as session:
         seen = _mustered(desk, session, queue, gone_after)
-        chosen = [one for one in _meant(seen, queue, names) if not one.in_flight]
-        records = [_record(queue, one) for one in chosen]
-        effects = ["they are names only: one that lives comes back with its next read; this cannot be undone"]
-        plan = Plan("prune", queue, "consumers", records, PRUNE_COLUMNS[:3], _choice(names), effects)
+        ghosts = _haunting(desk, session, queue, seen, names, scan)
+        haunted = Counter((group, entry.consumer) for group, entry in ghosts)
+        chosen = [
+            one for one in _meant(seen, queue, names) if one.in_flight == haunted[one.group, one.raw_name]
+        ]
+        records = [_ghost(queue, *one) for one in ghosts] + [
+            _record(queue, one) | {"entry_id": None} for one in chosen
+        ]
+        noun, effects = _clearing(len(ghosts), len(chosen))
+        plan = Plan("prune", queue, noun, records, PRUNE_COLUMNS[:3], _choice(names), effects)
         if not desk.agrees(plan, now_ms=seen.now_ms):
-            outcomes = ["would remove"] * len(chosen)
+            outcomes = ["would remove"] * len(records)
         else:
             with desk.written_down("workers prune", queue) as pen:
+                laid = session.run(crew.lay, Keys(queue), ghosts)
+                pen.tell(ghosts=sum(laid), vanished=len(laid) - sum(laid))
                 removed = session.run(crew.prune, Keys(queue), chosen)
                 pen.tell(
                     removed=sum(removed), kept=len(removed) - sum(removed), consumers=[c.name for c in chosen]
                 )
-            outcomes = ["removed" if one else "kept" for one in removed]
+            outcomes = ["removed" if one else "gone" for one in laid]
+            outcomes += ["removed" if one else "kept" for one in removed]
     _told(
         desk,
         [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)],
@@ -185,6 +204,33 @@ def _meant(seen: Crew, queue: str, names: list[str] | None) -> list[Member]:
     return found
 
 
+def _haunting(
+    desk: Desk, session: Session, queue: str, seen: Crew, names: list[str] | None, scan: int
+) -> list[tuple[str, PendingEntry]]:
+    """The ghosts that the named hold, or all there are: no living worker has a use for one."""
+    from chasqui import Keys, crew
+
+    groups = list(dict.fromkeys(one.group for one in seen.members))
+    found = session.run(crew.ghosts, Keys(queue), groups, scan)
+    if not found.complete:
+        desk.say(f"looked for ghosts among {found.looked:,} entries in flight; --scan N looks further")
+    if not names:
+        return found.held
+    meant = {(one.group, one.raw_name) for one in seen.members if one.name in names}
+    return [(group, entry) for group, entry in found.held if (group, entry.consumer) in meant]
+
+
+def _clearing(ghosts: int, consumers: int) -> tuple[str, list[str]]:
+    """What is removed, in a word, and a sentence on each kind of it."""
+    told = {
+        "consumers": (consumers, "names only: one that lives comes back with its next read"),
+        "ghosts": (ghosts, "jobs in flight whose entry was deleted: nobody can run or end them"),
+    }
+    there = {kind: (count, what) for kind, (count, what) in told.items() if count}
+    sentences = [f"{kind} {count:,}: {what}" for kind, (count, what) in there.items()]
+    return " and ".join(there) or "consumers or ghosts", [*sentences, "this cannot be undone"]
+
+
 def _choice(names: list[str] | None) -> str:
     return "by name" if names else "gone"
 
@@ -200,6 +246,17 @@ def _record(queue: str, one: Member) -> Record:
         "oldest_ms": one.oldest_ms,
         "delivered_again": one.again,
         "verdict": one.verdict,
+    }
+
+
+def _ghost(queue: str, group: str, entry: PendingEntry) -> Record:
+    return dict.fromkeys(CONSUMER) | {
+        "queue": queue,
+        "consumer": entry.consumer.decode(errors="backslashreplace"),
+        "group": group,
+        "idle_ms": entry.idle_ms,
+        "verdict": "ghost",
+        "entry_id": entry.entry_id.decode(),
     }
 
 

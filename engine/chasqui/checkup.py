@@ -176,7 +176,7 @@ def _groups(
             group.name,
             tuple(Consumer.list_of(consumers or ())),
             tuple(PendingEntry.list_of(pending or ())),
-            tuple(text_of(ghost) for ghost in (ghosts[2] if ghosts else ())),
+            tuple(text_of(ghost.entry_id) for ghost in PendingEntry.list_of(ghosts[2] if ghosts else ())),
         )
         for group, consumers, pending, ghosts in zip(groups, told[::3], told[1::3], told[2::3], strict=True)
     ]

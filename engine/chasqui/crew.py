@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chasqui.server.commands import Commands
     from chasqui.wire.keys import Keys
 
-__all__ = ["GONE_MS", "Crew", "Member", "PendingEntry", "Verdict"]
+__all__ = ["GONE_MS", "Crew", "Ghosts", "Member", "PendingEntry", "Verdict"]
 
 Verdict = Literal["working", "waiting", "not polling", "gone"]
 
@@ -122,6 +122,48 @@ def holdings(commands: Commands, keys: Keys, member: Member, most: int) -> Flow[
         if len(rows) < count:
             break
     return found
+
+
+class Ghosts(NamedTuple):
+    """Entries in flight that were deleted from the stream, by their group. looked: at how many in flight; complete:
+    whether those were all.
+    """
+
+    held: list[tuple[str, PendingEntry]]
+    looked: int
+    complete: bool
+
+
+def ghosts(commands: Commands, keys: Keys, groups: Sequence[str], most: int) -> Flow[Ghosts]:
+    """What is in flight and can never end, a thousand looked at in each round trip."""
+    found: list[tuple[str, PendingEntry]] = []
+    looked = 0
+    for group in groups:
+        after: str | None = None
+        while looked < most:
+            [reply] = yield [commands.find_ghosts(keys, group, after=after, count=min(PAGE, most - looked))]
+            if _is_missing(reply):
+                break
+            seen, last, rows = reply
+            looked += seen
+            found += [(group, row) for row in PendingEntry.list_of(rows)]
+            if not last:
+                break
+            after = last.decode()
+        else:
+            return Ghosts(found, looked, complete=False)
+    return Ghosts(found, looked, complete=True)
+
+
+def lay(commands: Commands, keys: Keys, found: Sequence[tuple[str, PendingEntry]]) -> Flow[list[bool]]:
+    """Let ghosts rest, exactly these; answers which were in flight until now."""
+    laid: set[tuple[str, bytes]] = set()
+    for group in dict.fromkeys(group for group, _ in found):
+        entry_ids = [entry.entry_id for its_group, entry in found if its_group == group]
+        for start in range(0, len(entry_ids), AT_ONCE):
+            [removed] = yield [commands.drop_ghosts(keys, group, entry_ids[start : start + AT_ONCE])]
+            laid |= {(group, entry_id) for entry_id in removed}
+    return [(group, entry.entry_id) in laid for group, entry in found]
 
 
 def prune(commands: Commands, keys: Keys, members: Sequence[Member]) -> Flow[list[bool]]:

@@ -427,6 +427,43 @@ def test_the_dead_are_removed_and_what_they_held_is_freed(lab: Lab, inside: Insi
     assert inside("workers", "claim", lab.queue, "released", "-y", "--read-only").code == 5
 
 
+def test_ghosts_are_removed_and_whoever_held_nothing_else(lab: Lab, inside: Inside) -> None:
+    crew_scene(lab)
+    rows = lab.say("XPENDING", lab.keys.stream, "default", "-", "+", 10)
+    held = [row[0].decode() for row in rows]
+    prune = ("workers", "prune", lab.queue, "--gone-after", "1ms", "-o", "json")
+    lab.say("XDEL", lab.keys.stream, held[0])
+    assert "workers prune" in inside("doctor", lab.queue).out
+    dry = inside(*prune, "--dry-run")
+    assert "prune 2 consumers and ghosts" in dry.err
+    assert "ghosts 1: jobs in flight whose entry was deleted" in dry.err
+    assert all(fits(record, PRUNED) for record in dry.json)
+    assert [(one["entry_id"], one["consumer"], one["outcome"]) for one in dry.json] == [
+        (held[0], "c-1", "would remove"),
+        (None, "c-2", "would remove"),
+    ], "c-1 holds a job that is there"
+    assert len(lab.say("XPENDING", lab.keys.stream, "default", "-", "+", 10)) == 2
+    named = inside(*prune, "c-2", "--dry-run", "-o", "name")
+    assert named.out.split() == ["c-2"], "ghosts of others are left to others"
+    assert inside(*prune, "-y").code == 0
+    assert [row[0].decode() for row in lab.say("XPENDING", lab.keys.stream, "default", "-", "+", 10)] == held[
+        1:
+    ]
+    lab.say("XDEL", lab.keys.stream, held[1])
+    last = inside(*prune, "-y")
+    assert [(one["verdict"], one["outcome"]) for one in last.json] == [
+        ("ghost", "removed"),
+        ("gone", "removed"),
+    ]
+    assert lab.say("XPENDING", lab.keys.stream, "default")[0] == 0
+    assert "nothing to do: no consumers or ghosts" in inside(*prune, "-y").err
+    assert lab.say("XLEN", lab.keys.stream) == 1, "the job that waits is not touched"
+    inside.url = ""
+    assert inside("log", "-o", "json").json[0]["result"] | {"consumers": []} == {
+        "ghosts": 1, "vanished": 0, "removed": 1, "kept": 0, "consumers": [], "ended": "done",
+    }  # fmt: skip
+
+
 # Everywhere
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chasqui import crew
 from chasqui.errors import ServerError
 from chasqui.server.call import Call
 from chasqui.server.commands import Commands, Entry, Fire, Fired, Group, Lease, scored, time_ms
@@ -148,12 +149,23 @@ def test_a_group_that_exists_is_no_error_and_any_other_refusal_is() -> None:
         play(NATIVE.ensure_group(MAIL, "g"), [[ServerError("full", code="OOM")]])
 
 
-def test_ghosts_are_dropped_page_by_page_each_after_the_last() -> None:
+def test_ghosts_are_looked_for_page_by_page_each_after_the_last_and_no_further_than_allowed() -> None:
+    row = crew.PendingEntry(b"7-1", b"c", 5, 1)
+    pages = [[[2, b"7-1", [row]]], [[1, b"9-0", []]], [[0, b"", []]], [[0, b"", []]]]
+    value, batches = play_through(crew.ghosts(NATIVE, MAIL, ["g", "h"], 9), pages)
+    assert value == crew.Ghosts([("g", row)], looked=3, complete=True)
+    assert [batch[0].words[-2] for batch in batches] == ["-", "(7-1", "(9-0", "-"]
+    value, batches = play_through(crew.ghosts(NATIVE, MAIL, ["g", "h"], 2), pages[:1])
+    assert (value.looked, value.complete, batches[0][0].words[-1]) == (2, False, 2)
+
+
+def test_ghosts_are_dropped_by_their_ids_and_in_no_more_round_trips_than_groups() -> None:
+    one, other = crew.PendingEntry(b"7-1", b"c", 5, 1), crew.PendingEntry(b"8-1", b"c", 5, 1)
     value, batches = play_through(
-        NATIVE.drop_ghosts(MAIL, "g", page=2), [[[2, b"7-1"]], [[1, b"9-0"]], [[0, b""]]]
+        crew.lay(NATIVE, MAIL, [("g", one), ("h", one), ("g", other)]), [[[b"8-1"]], [[b"7-1"]]]
     )
-    assert value == 3
-    assert [batch[0].words[-2] for batch in batches] == ["-", "(7-1", "(9-0"]
+    assert value == [False, True, True]
+    assert [list(batch[0].words[-2:]) for batch in batches] == [[b"7-1", b"8-1"], ["h", b"7-1"]]
 
 
 def test_an_empty_schedule_needs_one_round_trip_and_a_page_of_specs_two() -> None:

@@ -167,8 +167,7 @@ def drop_consumers(b: Bench) -> Call:
 def drop_ghosts(b: Bench) -> Call:
     ids = b.deliver(b"1", b"2")
     b.say("XDEL", b.keys.stream, ids[0])
-    [call] = next(b.commands.drop_ghosts(b.keys, GROUP))
-    return call
+    return b.commands.drop_ghosts(b.keys, GROUP, ids)
 
 
 def find_ghosts(b: Bench) -> Call:

@@ -204,18 +204,9 @@ class Entries:
         """Remove consumers that have nothing pending; answers the names of those that were kept."""
         return script("drop_consumers", stream=keys.stream, group=group, rest=consumers)
 
-    def drop_ghosts(self, keys: Keys, group: str, *, page: int = 1000) -> Flow[int]:
-        """Remove pending rows whose entry was deleted, page by page; answers how many there were."""
-        total: int = 0
-        after = "-"
-        while True:
-            [(removed, last)] = yield [
-                script("drop_ghosts", stream=keys.stream, group=group, after=after, count=page)
-            ]
-            total += removed
-            if not last:
-                return total
-            after = f"({last.decode()}"
+    def drop_ghosts(self, keys: Keys, group: str, entry_ids: Sequence[bytes]) -> Call:
+        """Remove pending rows whose entry was deleted; answers the ids of those that were."""
+        return script("drop_ghosts", stream=keys.stream, group=group, rest=entry_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 -- Acknowledge pending rows whose entry was deleted: no read hands them out and nothing else ever removes them.
 -- KEYS: stream
--- ARGV: group after count
--- Returns: {rows removed, the last id looked at}; look on after it until it is empty.
+-- ARGV: group ids...
+-- Returns: the ids that were removed; those whose entry is there, and those that are pending no more, are left alone.
 local stream = KEYS[1]
-local group, after, count = ARGV[1], ARGV[2], ARGV[3]
+local group = ARGV[1]
 
-local removed, last = 0, ''
-for _, row in ipairs(redis.call('XPENDING', stream, group, after, '+', count)) do
-  last = row[1]
-  if #redis.call('XRANGE', stream, last, last) == 0 then
-    removed = removed + redis.call('XACK', stream, group, last)
+local removed = {}
+for i = 2, #ARGV do
+  local id = ARGV[i]
+  if #redis.call('XRANGE', stream, id, id) == 0 and redis.call('XACK', stream, group, id) == 1 then
+    removed[#removed + 1] = id
   end
 end
-return {removed, last}
+return removed
