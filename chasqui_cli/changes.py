@@ -38,7 +38,7 @@ class Plan:
     """What is about to be done: `verb` (replay) to `records`, which are `noun` (dead letters) of `queue`.
 
     chosen: the filter that found them, in words. effects: what follows, a sentence each; also what stands in the way
-    of none of it but should be known.
+    of none of it but should be known. link: the word before the queue's name.
     """
 
     verb: str
@@ -48,19 +48,20 @@ class Plan:
     columns: Sequence[Column] = ()
     chosen: str = ""
     effects: Sequence[str] = field(default=())
+    link: str = "of"
 
     @property
     def headline(self) -> str:
         """The plan in one line."""
-        return f"{self.verb} {len(self.records):,} {self.noun} of {self.queue}"
+        return f"{self.verb} {len(self.records):,} {self.noun} {self.link} {self.queue}"
 
-    def show(self, look: Look, *, place: str = "", tint: str | None = None) -> None:
+    def show(self, look: Look, *, place: str = "", tint: str | None = None, dry_run: bool = False) -> None:
         """The preview, on stderr: where, how many, chosen how, five of them, and what follows.
 
         place: the context, which also has its colour (`tint`) where colours are seen.
         """
         colored = tint if wants_color(look.color, sys.stderr.isatty()) else None
-        talk(f"{place}{self.headline}", tint=colored)
+        talk(f"{place}{'would ' if dry_run else ''}{self.headline}", tint=colored)
         if self.chosen:
             talk(f"  chosen by: {self.chosen}")
         for record in self.records[:SAMPLES] if self.columns else ():

@@ -150,7 +150,12 @@ class Desk:
                 hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
             )
         if not self.quiet or not self.change.yes:
-            plan.show(self.look(now_ms), place=_place_name(settings), tint=settings.color)
+            plan.show(
+                self.look(now_ms),
+                place=_place_name(settings),
+                tint=settings.color,
+                dry_run=self.change.dry_run,
+            )
         if self.change.dry_run:
             self.say("dry run: nothing was changed")
             return False

@@ -64,7 +64,7 @@ def schedule(
             force_unlock(desk, session, queue, keys.scheduler_lock, "scheduler")
         if desk.change.dry_run:
             desk.emit_one(_look(session, queue), COLUMNS)
-            desk.say("dry run: so many schedules are overdue; nothing was changed")
+            desk.say("dry run: so many schedules would fire, being overdue; nothing was changed")
             return
     from chasqui.scheduler import Scheduler
 

@@ -61,14 +61,15 @@ def test_the_json_is_exactly_what_scripts_rely_on(lab: Lab, inside: Inside) -> N
     }
     before = lab.now_ms()
     later = inside("add", lab.queue, "-", "--delay", "1h", "--id", "mine", "-o", "json", stdin="[1]").json
-    assert list(later) == list(ADDED)
+    told = [name for name in ADDED if name != "outcome"]
+    assert list(later) == told
     assert (later["id"], later["entry_id"]) == ("mine", None)
     assert 0 <= later["run_at_ms"] - before - 3_600_000 < 5000
     [line] = inside(
         "add", lab.queue, "--at", "2031-05-06T07:08:09Z", "--max-delay", "5000d", "-o", "jsonl"
     ).lines
     assert line["run_at_ms"] == 1_935_817_689_000
-    assert inside("add", lab.queue, "--schema").json["items"]["required"] == list(ADDED)
+    assert inside("add", lab.queue, "--schema").json["items"]["required"] == list(told)
 
 
 def test_the_same_id_is_told_as_a_duplicate(lab: Lab, inside: Inside) -> None:
@@ -130,6 +131,12 @@ def test_read_only_and_dry_run_write_nothing_anywhere(any_lab: Lab, inside: Insi
     assert_complains(inside("add", any_lab.queue, "1", "--read-only"), 5, "read-only")
     dry = inside("add", any_lab.queue, "1", "--id", "mine", "--dry-run", "--read-only", "-o", "json")
     assert (dry.code, dry.json["id"], dry.json["entry_id"]) == (0, "mine", None)
+    later = inside("add", any_lab.queue, "1", "--delay", "1h", "--dry-run", "-o", "json").json
+    assert (later["id"], later["outcome"]) == (None, "would add"), "an id is made when a job is"
+    assert later["run_at_ms"] > any_lab.now_ms() + 3_000_000
+    assert inside("add", any_lab.queue, "1", "--dry-run", "-o", "name").out == ""
+    assert "would add" in inside("add", any_lab.queue, "1", "--dry-run").out
+    assert_complains(inside("add", any_lab.queue, "1", "--delay", "90d", "--dry-run", "-q"), 2, "delay")
     assert not any_lab.say("EXISTS", any_lab.keys.stream)
     assert inside.operations() == 0
 

@@ -61,6 +61,8 @@ WRITES: dict[str, tuple[str, ...]] = {
     "migrate": ("rsmq://{queue}/orders", "chasqui://{queue}"),
 }
 """What to say so that each would change something. Words of verbs that are not there yet wait for them."""
+LEFT_ALONE = (None, "skipped", "found")
+"""What a dry run may say of things that would stay as they are; a verb that only counts has no outcomes."""
 
 
 def _commands(command: Any, path: str, context: Any) -> Iterator[tuple[str, Any]]:
@@ -147,14 +149,21 @@ def test_no_write_reaches_the_server(inside: Inside, yard: Yard, server: Server,
 
 
 @pytest.mark.parametrize("verb", write_verbs())
-def test_a_dry_run_works_on_a_read_only_connection(
+def test_a_dry_run_works_on_a_read_only_connection_and_says_what_it_would_do(
     inside: Inside, yard: Yard, server: Server, verb: str
 ) -> None:
     words = _said(inside, yard, verb)
     written = len(inside.operations())
     with overheard(server) as heard:
-        ended = inside(*verb.split(), *words, "--dry-run", "--read-only")
-    assert ended.code == 0, ended
+        people = inside(*verb.split(), *words, "--dry-run", "--read-only")
+        programs = inside(*verb.split(), *words, "--dry-run", "--read-only", "-o", "jsonl")
+    assert people.code == 0, people
+    assert "would " in people.err, people
+    assert "nothing was changed" in people.err, people
+    assert programs.lines, "a dry run tells what it is about"
+    outcomes = [one["outcome"] for one in programs.lines if one.get("outcome") not in LEFT_ALONE]
+    assert all(one.startswith("would ") for one in outcomes), programs.lines
+    assert ("would" in people.out) == bool(outcomes), people
     assert not [line for line in heard if _is_write(yard, line)]
     assert len(inside.operations()) == written
 

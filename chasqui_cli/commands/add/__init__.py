@@ -17,6 +17,7 @@ from chasqui_cli.commands.add.sending import Sender
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.output import Format
+from chasqui_cli.shapes import Sometimes
 from chasqui_cli.streams import talk
 from chasqui_cli.taking import json_value
 from chasqui_cli.times import duration_ms
@@ -29,13 +30,22 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-ADDED = {"queue": "str", "id": "str?", "entry_id": "str?", "run_at_ms": "int?", "duplicate": "bool"}
+ADDED = {
+    "queue": "str",
+    "id": "str?",
+    "entry_id": "str?",
+    "run_at_ms": "int?",
+    "duplicate": "bool",
+    "outcome": Sometimes("str"),
+}
+"""`outcome` is told in a dry run: `would add`."""
 COLUMNS: list[Column] = [
     column("id"),
     column("entry", "entry_id"),
     column("due", "run_at_ms", kind="moment"),
     column("duplicate"),
 ]
+INTENDED_COLUMNS = [column("id"), column("due", "run_at_ms", kind="moment"), column("outcome")]
 MOST_WRITTEN_DOWN = 100_000
 BAD_SHOWN = 20
 PARTLY = 3
@@ -163,11 +173,15 @@ class _Errand:
     journal: bool
 
     def add_one(self, data: Any) -> None:
+        from chasqui import adding
+
         with self.desk.session() as session:
             # The data's tags are values by now, so it is not described like a line's.
-            job = self.usual.job({}, session.now_ms() if self.usual.at else 0)._replace(data=data)
+            now_ms = session.now_ms() if self.usual.at or self.desk.change.dry_run else 0
+            job = self.usual.job({}, now_ms)._replace(data=data)
+            adding.made([job], now_ms, self.options)  # what is wrong with it is told before anybody is asked
             if not self._agreed(1):
-                self._emit([self._intended(job)], alone=True)
+                self._intend([job], now_ms, alone=True)
                 return
             with self._sender(session, 1) as sender:
                 self._emit(map(self._record, sender.send([job])), alone=True)
@@ -183,7 +197,7 @@ class _Errand:
                 return
             lines = good(file, self.usual, now_ms, first=first, bad=bad)
             if not self._agreed(total):
-                self._emit(self._intended(one.job) for one in lines)
+                self._intend((one.job for one in lines), now_ms)
                 return
             jobs = _noted(lines, numbers)
             with (
@@ -222,7 +236,9 @@ class _Errand:
         """Adding takes nothing away, so nobody is asked, unless the context wants the name typed."""
         settings = self.desk.settings()
         if settings.protected or settings.read_only or self.desk.change.dry_run:
-            return self.desk.agrees(Plan("add", self.queue, "job" if total == 1 else "jobs", [{}] * total))
+            return self.desk.agrees(
+                Plan("add", self.queue, "job" if total == 1 else "jobs", [{}] * total, link="to")
+            )
         return True
 
     @contextmanager
@@ -259,11 +275,40 @@ class _Errand:
             desk.emit(records, COLUMNS)
 
     def _record(self, added: Added) -> Record:
-        told = (self.queue, added.id, added.entry_id, added.run_at_ms, added.duplicate)
-        return dict(zip(ADDED, told, strict=True))
+        return added_record(self.queue, added.id, added.entry_id, added.run_at_ms, duplicate=added.duplicate)
 
-    def _intended(self, job: Wanted) -> Record:
-        return dict(zip(ADDED, (self.queue, job.job_id, None, None, False), strict=True))
+    def _intend(self, jobs: Iterable[Wanted], now_ms: int, *, alone: bool = False) -> None:
+        """What would be added. An id that is made when the job is cannot be told before."""
+        desk = self.desk
+        records = (
+            added_record(self.queue, job.job_id, None, _due_ms(job, now_ms)) | {"outcome": "would add"}
+            for job in jobs
+        )
+        if desk.output is Format.NAME:
+            desk.emit((one for one in records if one["id"]), COLUMNS)
+        elif alone and desk.output in (Format.JSON, Format.YAML):
+            desk.emit_one(next(records))
+        else:
+            desk.emit(records, INTENDED_COLUMNS, now_ms=now_ms)
+
+
+def added_record(
+    queue: str,
+    job_id: str | None,
+    entry_id: str | None,
+    run_at_ms: int | None = None,
+    *,
+    duplicate: bool = False,
+) -> Record:
+    """What is told of a job that was added."""
+    return {
+        "queue": queue, "id": job_id, "entry_id": entry_id, "run_at_ms": run_at_ms, "duplicate": duplicate,
+    }  # fmt: skip
+
+
+def _due_ms(job: Wanted, now_ms: int) -> int | None:
+    due = job.terms.due if job.terms else None
+    return due if due is None or isinstance(due, int) else now_ms + due.delay_ms
 
 
 def _noted(lines: Iterable[Line], numbers: list[int]) -> Iterator[Wanted]:

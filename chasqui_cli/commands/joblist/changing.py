@@ -26,6 +26,7 @@ from chasqui_cli.commands.joblist.naming import (
     options_of,
 )
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.shapes import Sometimes
 
 if TYPE_CHECKING:
     from chasqui.foreign import JobListKeys
@@ -51,7 +52,11 @@ class Deed:
     deletes: bool = False
 
 
-@at_desk(changes=True, shape={"queue": "str", "id": "str"}, many=False)
+ENQUEUED = {"queue": "str", "id": "str?", "outcome": Sometimes("str")}
+"""`outcome` is told in a dry run: `would enqueue`."""
+
+
+@at_desk(changes=True, shape=ENQUEUED, many=False)
 def enqueue(
     desk: Desk,
     queue: QueueName,
@@ -69,7 +74,9 @@ def enqueue(
 
     payload = json_value(data, "DATA")
     if desk.change.dry_run:
-        desk.say(f"dry run: would enqueue 1 job to {queue}")
+        desk.say(f"would enqueue 1 job to {queue}")
+        desk.say("dry run: nothing was changed")
+        desk.emit_one({"queue": queue, "id": job_id, "outcome": "would enqueue"})
         return
     check_may_write(desk, "enqueue")
     with desk.session() as session:

@@ -9,7 +9,7 @@ import typer
 
 from chasqui_cli.changes import Plan
 from chasqui_cli.columns import column
-from chasqui_cli.commands.add import ADDED
+from chasqui_cli.commands.add import ADDED, added_record
 from chasqui_cli.commands.repeatable.records import (
     ADD_COLUMNS,
     CHANGE_COLUMNS,
@@ -17,6 +17,7 @@ from chasqui_cli.commands.repeatable.records import (
     COLUMNS,
     FIRE,
     FIRE_COLUMNS,
+    INTENDED_COLUMNS,
     SPEC,
     fire_records,
     instead,
@@ -34,7 +35,6 @@ from chasqui_cli.times import duration_ms, moment_ms
 if TYPE_CHECKING:
     from chasqui import RepeatSpec
     from chasqui.repeatable import Held, Listed
-    from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -189,7 +189,7 @@ def run(desk: Desk, queue: Queue, key: Key) -> None:
         record = listed_record(listed, now_ms)
         effects = ["one job now; when it fires next, and how often it fired, stays as it is"]
         plan = Plan("run", queue, "schedule", [record], COLUMNS[:3], "", effects)
-        told: Record = dict.fromkeys(ADDED) | {"queue": queue, "duplicate": False}
+        told = added_record(queue, None, None) | {"outcome": "would run"}
         if desk.agrees(plan, now_ms=now_ms):
             with desk.written_down("repeatable run", queue) as pen:
                 footing = session.run(withdrawal.footing, Keys(queue))
@@ -198,8 +198,8 @@ def run(desk: Desk, queue: Queue, key: Key) -> None:
                 pen.keep([item | {"after": footing.last_id}])
                 entry_id = session.run(repeatable.run_once, Keys(queue), spec, job)
                 pen.tell(added=1)
-            told |= {"id": job.job_id, "entry_id": entry_id}
-    desk.emit_one(told, ADD_COLUMNS, now_ms=now_ms)
+            told = added_record(queue, job.job_id, entry_id)
+    desk.emit_one(told, ADD_COLUMNS if "outcome" not in told else INTENDED_COLUMNS, now_ms=now_ms)
 
 
 @app.command()

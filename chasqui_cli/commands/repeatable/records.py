@@ -163,3 +163,4 @@ FIRE_COLUMNS = [
     column("note"),
 ]
 ADD_COLUMNS = [column("id"), column("entry", "entry_id")]
+INTENDED_COLUMNS = [column("queue"), column("outcome")]
