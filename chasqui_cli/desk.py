@@ -269,10 +269,11 @@ def at_desk(
 
 
 def offline(
-    output: Format = Format.TABLE, *, shape: Shape | None = None, many: bool = True
+    output: Format = Format.TABLE, *, shape: Shape | None = None, many: bool = True, payloads: bool = False
 ) -> Callable[[Verb], Verb]:
-    """Give a verb that needs no server the options on how to write."""
-    return lambda verb: _with_options(verb, output, shape, many, [options.look])
+    """Give a verb that needs no server the options on how to write. payloads: and `--show-secrets`."""
+    groups: list[options.Verb] = [options.look, options.payload] if payloads else [options.look]
+    return lambda verb: _with_options(verb, output, shape, many, groups)
 
 
 def reaching() -> Callable[[Verb], Verb]:

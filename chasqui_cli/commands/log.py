@@ -10,12 +10,14 @@ import typer
 from chasqui_cli.columns import column
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, offline
+from chasqui_cli.kept import command_line, opened, what
+from chasqui_cli.output import Format
 from chasqui_cli.shapes import Sometimes
 from chasqui_cli.times import moment_ms
 
 if TYPE_CHECKING:
     from chasqui_cli.columns import Record
-    from chasqui_cli.journal import Entry
+    from chasqui_cli.journal import Entry, Item
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -50,11 +52,11 @@ COLUMNS = [
     column("url", wide=True),
     column("command", wide=True),
 ]
-ITEM_COLUMNS = [column("number"), column("kind"), column("item")]
+ITEM_COLUMNS = [column("number"), column("kind"), column("what"), column("item")]
 
 
 @app.command()
-@offline(shape=OPERATION)
+@offline(shape=OPERATION, payloads=True)
 def log(
     desk: Desk,
     op: Annotated[
@@ -82,12 +84,11 @@ def log(
     journal = desk.journal()
     if op is not None:
         entry = journal.entry(op)
-        items = list(journal.items(entry))
-        desk.emit_one(_record(entry) | {"items": items}, [*COLUMNS, column("items")], now_ms=now_ms)
+        _show(desk, _record(desk, entry), list(journal.items(entry)), limit, now_ms)
         return
     since_ms = moment_ms(since, now_ms, "past") if since else 0
     found = [
-        _record(entry)
+        _record(desk, entry)
         for entry in reversed(journal.entries())
         if entry.operation.at_ms >= since_ms
         and queue in (None, entry.operation.queue)
@@ -98,5 +99,35 @@ def log(
         desk.say(f"{len(found) - limit:,} older operations are not shown; --limit N shows more")
 
 
-def _record(entry: Entry) -> Record:
-    return asdict(entry.operation) | {"kept": entry.items, "result": entry.result, "undone": entry.undone}
+def _show(desk: Desk, record: Record, items: list[Item], limit: int, now_ms: int) -> None:
+    """One operation: an object for programs, for people two tables."""
+    if desk.output not in (Format.TABLE, Format.WIDE):
+        shown = [opened(desk, item) for item in items]
+        desk.emit_one(record | {"items": shown}, [*COLUMNS, column("items")], now_ms=now_ms)
+        return
+    desk.emit_one(record, COLUMNS, now_ms=now_ms)
+    rows = [
+        {
+            "number": number,
+            "kind": item.get("kind"),
+            "what": what(item),
+            "item": {name: value for name, value in opened(desk, item).items() if name != "kind"},
+        }
+        for number, item in enumerate(items[:limit])
+    ]
+    if rows:
+        desk.emit(rows, ITEM_COLUMNS)
+    if len(items) > limit:
+        desk.say(f"{len(items) - limit:,} more items are not shown; --limit N shows more, -o json shows all")
+
+
+def _record(desk: Desk, entry: Entry) -> Record:
+    """An operation. Its command line is a text as any other: a payload may stand in it."""
+    told = asdict(entry.operation)
+    return told | {
+        "note": desk.shown(entry.operation.note),
+        "command": command_line(desk, entry.operation.command),
+        "kept": entry.items,
+        "result": desk.shown(entry.result),
+        "undone": entry.undone,
+    }

@@ -12,6 +12,7 @@ import typer
 from chasqui_cli.changes import Plan
 from chasqui_cli.columns import column
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.kept import command_line, what
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +62,7 @@ def undo(
     from chasqui import Keys
 
     entry = desk.journal().entry(op)
-    _refuse_undone(entry)
+    _refuse_undone(desk, entry)
     desk = _at_its_server(desk, entry, here=here)
     items = list(enumerate(desk.journal().items(entry)))
     records = [_record(number, item) for number, item in items]
@@ -72,7 +73,7 @@ def undo(
         f"items of {made.op} ({made.verb})",
         records,
         COLUMNS[:-1],
-        effects=[f"it was: {made.command}"],
+        effects=[f"it was: {command_line(desk, made.command)}"],
     )
     if not desk.agrees(plan):
         desk.emit([one | {"outcome": "would undo"} for one in records], COLUMNS)
@@ -89,13 +90,14 @@ def undo(
         raise typer.Exit(3)
 
 
-def _refuse_undone(entry: Entry) -> None:
+def _refuse_undone(desk: Desk, entry: Entry) -> None:
     from chasqui.errors import Refused
 
     if entry.undone:
+        command = command_line(desk, entry.operation.command)
         raise Refused(
             f"{entry.operation.op} was undone already",
-            hint=f"`chasqui log {entry.operation.op}` tells more; to change it again, repeat: {entry.operation.command}",
+            hint=f"`chasqui log {entry.operation.op}` tells more; to change it again, repeat: {command}",
         )
 
 
@@ -117,8 +119,7 @@ def _at_its_server(desk: Desk, entry: Entry, *, here: bool) -> Desk:
 
 
 def _record(number: int, item: Item) -> Record:
-    what = next((item[name] for name in ("dead_id", "id", "key", "member") if item.get(name)), "")
-    return {"number": number, "kind": item.get("kind", ""), "what": str(what)}
+    return {"number": number, "kind": item.get("kind", ""), "what": what(item)}
 
 
 def _undone(
