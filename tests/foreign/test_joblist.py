@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
 from chasqui.errors import ArgumentError
 from chasqui.foreign import joblist
 from chasqui.foreign.joblist import Ailment, Claim, Event, JobListKeys, Options
+from chasqui.server.call import Call, Flow
 from chasqui.server.link import Link
 from tests.engines import await_that
 from tests.foreign.conftest import Desk, interrupted
 
+T = TypeVar("T")
 QUICK = Options(visibility_ms=1000, max_attempts=2)
 
 
@@ -239,36 +242,87 @@ async def test_events_are_heard_by_those_who_await_them(desk: Desk, keys: JobLis
 
 
 def test_the_doctor_finds_what_is_wrong_and_puts_right_what_can_be(desk: Desk, keys: JobListKeys) -> None:
-    sound, twice, expiring, told_wrong, lost = added(desk, *"abcde")
+    sound, twice, expiring, told_wrong, doubled, lost = added(desk, *"abcdef")
     desk.say("LPUSH", keys.pending, twice, "nobody")
     desk.say("EXPIRE", keys.job(expiring), 500)
-    desk.say("HSET", keys.job(told_wrong), "status", "completed")
+    desk.say("HSET", keys.job(told_wrong), "status", "completed", "claimed_at_ms", "soon")
+    desk.say("HSET", keys.job(doubled), "status", "odd")
     desk.say("LREM", keys.pending, 0, lost)
     desk.say("LPUSH", keys.completed, "expired", sound)
     desk.say("HSET", f"queue:{desk.name}:stats", "enqueued_total", 3)
-    desk.say("LPUSH", keys.processing, told_wrong)
-    desk.say("HSET", keys.job(told_wrong), "claimed_at_ms", "soon")
+    desk.say("LPUSH", keys.processing, doubled, "timeless")
+    desk.say("HSET", keys.job("timeless"), "id", "timeless", "payload", "{}", "status", "processing")
+    desk.say("HSET", keys.job("empty"), "status", "processing", "claimed_at_ms", 5)
     findings = desk.run(joblist.examine(keys))
     assert all(finding.advice for finding in findings)
-    found = {(finding.ailment, finding.subject, finding.where) for finding in findings}
-    assert found >= {
+    assert {(finding.ailment, finding.subject, finding.where) for finding in findings} == {
         (Ailment.TWICE, twice, "pending"),
         (Ailment.NO_JOB, "nobody", "pending"),
         (Ailment.EXPIRING, expiring, "pending"),
         (Ailment.STATUS, told_wrong, "pending"),
-        (Ailment.UNSIGNED, told_wrong, "processing"),
         (Ailment.BAD_TIME, told_wrong, "pending"),
         (Ailment.LOST_JOB, lost, ""),
+        (Ailment.EMPTY_JOB, "empty", ""),
         (Ailment.EXPIRED, "expired", "completed"),
         (Ailment.TWO_LISTS, sound, "pending"),
+        (Ailment.TWO_LISTS, doubled, "pending"),
+        (Ailment.UNSIGNED, "timeless", "processing"),
+        (Ailment.BAD_TIME, "timeless", "processing"),
         (Ailment.COUNTERS, f"queue:{desk.name}:stats", ""),
     }
-    assert desk.run(joblist.repair(keys, findings)) >= 6
-    left = {finding.ailment for finding in desk.run(joblist.examine(keys))}
-    assert left <= {Ailment.TWO_LISTS, Ailment.COUNTERS, Ailment.BAD_TIME, Ailment.UNSIGNED, Ailment.STATUS}
+    assert desk.run(joblist.repair(keys, findings)) == 11
+    left = desk.run(joblist.examine(keys))
+    assert {finding.ailment for finding in left} == {Ailment.COUNTERS, Ailment.UNSIGNED}
     assert desk.say("PTTL", keys.job(expiring)) == -1
-    assert lost in ids(desk, "pending")
-    assert ids(desk, "pending").count(twice) == 1
+    assert sorted(ids(desk, "pending")) == sorted([sound, twice, expiring, told_wrong, doubled, lost])
+    assert (ids(desk, "processing"), ids(desk, "completed")) == (["timeless"], [])
+    assert desk.run(joblist.repair(keys, findings)) == 0, "what is right is left alone"
+    desk.run(joblist.reclaim(keys, options=Options(visibility_ms=0), now_ms=desk.now_ms() + 1000))
+    assert "timeless" in ids(desk, "pending"), "a claim that has a time now becomes stale"
+
+
+def test_a_job_that_fell_out_of_a_full_history_is_not_run_again(desk: Desk, keys: JobListKeys) -> None:
+    first, second = added(desk, "a", "b")
+    options = Options(history=1)
+    for _ in range(2):
+        claim = desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms()))
+        assert claim is not None
+        desk.run(joblist.complete(keys, claim.id, claim.token, 1, now_ms=desk.now_ms(), options=options))
+    assert ids(desk, "completed") == [second]
+    assert desk.run(joblist.examine(keys)) == []
+    lost = joblist.Finding(Ailment.LOST_JOB, first)
+    assert desk.run(joblist.repair(keys, [lost])) == 0
+    assert ids(desk, "pending") == []
+
+
+def test_jobs_that_move_while_they_are_examined_are_no_findings(desk: Desk, keys: JobListKeys) -> None:
+    """Between the pages of a look jobs are claimed, one is completed, and more are enqueued: all is well."""
+    added(desk, "a", "b", "c")
+    moves: list[str] = []
+
+    def move(calls: Sequence[Call]) -> None:
+        if calls[0].words[0] == "LRANGE":
+            claim = claimed(desk)
+            moves.append(claim.id)
+            if len(moves) == 2:
+                desk.run(joblist.complete(keys, claim.id, claim.token, 1, now_ms=desk.now_ms()))
+            added(desk, "more")
+
+    assert desk.run(disturbed(joblist.examine(keys), move)) == []
+    assert len(moves) >= 3
+
+
+def disturbed(flow: Flow[T], act: Callable[[Sequence[Call]], None]) -> Flow[T]:
+    """The same flow, but something happens after each of its round trips."""
+    calls = next(flow)
+    while True:
+        replies = yield calls
+        act(calls)
+        try:
+            calls = flow.send(replies)
+        except StopIteration as end:
+            told: T = end.value
+            return told
 
 
 def test_a_key_of_another_type_is_told_and_harms_nothing_else(desk: Desk, keys: JobListKeys) -> None:

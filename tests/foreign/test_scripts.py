@@ -94,6 +94,16 @@ def _lost(desk: Desk) -> Call:
     return joblist_calls.adopt(desk.jobs, ID)
 
 
+def _stub(desk: Desk) -> Call:
+    desk.say("HSET", desk.jobs.job(ID), "status", "processing")
+    return joblist_calls.drop_empty(desk.jobs, ID)
+
+
+def _in_two_lists(desk: Desk) -> Call:
+    desk.say("LPUSH", _jobs(desk).completed, ID)
+    return joblist_calls.keep_in(desk.jobs, "pending", ID)
+
+
 def _orphan(desk: Desk) -> Call:
     desk.say("DEL", _jobs(desk).job(ID))
     return joblist_calls.drop_orphan(desk.jobs, desk.jobs.pending, ID)
@@ -164,6 +174,10 @@ CASES: dict[str, Callable[[Desk], Call]] = {
     "joblist/drop_orphan": _orphan,
     "joblist/keep_once": _twice,
     "joblist/adopt": _lost,
+    "joblist/drop_empty": _stub,
+    "joblist/standing": lambda d: joblist_calls.standing(_jobs(d), ID),
+    "joblist/keep_in": _in_two_lists,
+    "joblist/set_time": lambda d: joblist_calls.set_time(_jobs(d), d.jobs.pending, ID, seen="", value=5),
     "joblist/set_status": lambda d: joblist_calls.set_status(_jobs(d), d.jobs.pending, ID, "odd", keep=True),
     "joblist/move": _moved,
     "joblist/look": lambda d: joblist_calls.look(_jobs(d, claims=1)),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chasqui.foreign import joblist as joblist
     from chasqui.foreign import rsmq as rsmq
+    from chasqui.foreign.checkup import Checked as Checked
+    from chasqui.foreign.checkup import check_up as check_up
     from chasqui.foreign.discovery import ForeignQueues as ForeignQueues
     from chasqui.foreign.discovery import discover as discover
     from chasqui.foreign.discovery import discover_async as discover_async
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from chasqui.wire.rsmq_keys import RsmqKeys as RsmqKeys
 
 _HOMES = {
+    "Checked": "chasqui.foreign.checkup",
     "ForeignQueues": "chasqui.foreign.discovery",
     "ForeignSnapshot": "chasqui.foreign.views",
     "JobListKeys": "chasqui.wire.joblist_keys",
@@ -32,6 +35,7 @@ _HOMES = {
     "Report": "chasqui.foreign.migration",
     "RsmqKeys": "chasqui.wire.rsmq_keys",
     "Terms": "chasqui.foreign.parcels",
+    "check_up": "chasqui.foreign.checkup",
     "discover": "chasqui.foreign.discovery",
     "discover_async": "chasqui.foreign.discovery",
     "give_back": "chasqui.foreign.migration",

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from chasqui.foreign.joblist.doctor import Ailment as Ailment
     from chasqui.foreign.joblist.doctor import Finding as Finding
     from chasqui.foreign.joblist.doctor import examine as examine
+    from chasqui.foreign.joblist.doctor import look_over as look_over
     from chasqui.foreign.joblist.doctor import repair as repair
+    from chasqui.foreign.joblist.doctor import repair_each as repair_each
     from chasqui.foreign.joblist.events import Event as Event
     from chasqui.foreign.joblist.events import tail as tail
     from chasqui.foreign.joblist.events import tail_async as tail_async
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from chasqui.wire.joblist_keys import JobListKeys as JobListKeys
 
 _ROOMS = {
-    "chasqui.foreign.joblist.doctor": ("REPAIRABLE", "Ailment", "Finding", "examine", "repair"),
+    "chasqui.foreign.joblist.doctor": ("REPAIRABLE", "Ailment", "Finding", "examine", "look_over", "repair", "repair_each"),
     "chasqui.foreign.joblist.events": ("Event", "tail", "tail_async"),
     "chasqui.foreign.joblist.restoring": ("kept_items", "put_back"),
     "chasqui.foreign.joblist.stale": ("Judged", "Reclaimed", "by_the_guide", "judge", "patient", "reclaim"),

@@ -5,24 +5,24 @@ Every repair looks again before it writes. How the damage comes about is told in
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from chasqui.foreign.examined import Examined
+from chasqui.foreign.joblist.standing import again, survey
 from chasqui.foreign.joblist.values import LIVE
-from chasqui.foreign.stored import number, text
+from chasqui.foreign.stored import number
 from chasqui.server.commands import joblist_calls as calls
-from chasqui.wire.joblist_keys import LISTS
+from chasqui.server.commands import time_ms
+from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from chasqui.foreign.joblist.values import ListName
+    from chasqui.foreign.joblist.standing import Standing
     from chasqui.server.call import Call, Flow
     from chasqui.wire.joblist_keys import JobListKeys
-
-PAGE = 1000
 
 
 class Ailment(StrEnum):
@@ -32,6 +32,7 @@ class Ailment(StrEnum):
     NO_JOB = "no-job"
     EXPIRED = "expired"
     LOST_JOB = "lost-job"
+    EMPTY_JOB = "empty-job"
     TWICE = "twice"
     TWO_LISTS = "two-lists"
     STATUS = "status"
@@ -42,10 +43,15 @@ class Ailment(StrEnum):
     PARKED = "parked"
 
 
-REPAIRABLE = frozenset(
-    {Ailment.NO_JOB, Ailment.EXPIRED, Ailment.LOST_JOB, Ailment.TWICE, Ailment.STATUS, Ailment.EXPIRING}
-)
-"""The others are for a human, a worker or the reclaimer to decide about."""
+REPAIRABLE = frozenset(Ailment) - {
+    Ailment.WRONG_TYPE,
+    Ailment.UNSIGNED,
+    Ailment.COUNTERS,
+    Ailment.PARKED,
+}
+"""The others are for a human, a reclaimer or a migration to decide about."""
+_WORTH_KEEPING = ("pending", "processing", "failed", "completed")
+"""Where a job in several lists is kept when its status names none of them: where it is not forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +65,13 @@ class Finding:
     advice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """The parts of a job's hash that are looked at."""
-
-    exists: bool
-    token: str = ""
-    claimed: str = ""
-    status: str = ""
-    ttl_ms: int = -1
-    fault: str = ""
-
-
 def examine(keys: JobListKeys) -> Flow[list[Finding]]:
     """Everything that is wrong with a queue. Payloads are not read."""
+    return (yield from look_over(keys)).findings
+
+
+def look_over(keys: JobListKeys, *, most: int | None = None) -> Flow[Examined[Finding]]:
+    """The same of up to `most` ids of each list and as many keys, and how far that was."""
     [told] = yield [calls.look(keys, sample=1)]
     if isinstance(told, Exception):
         raise told
@@ -87,133 +86,95 @@ def examine(keys: JobListKeys) -> Flow[list[Finding]]:
         if found not in {b"list", b"none"}
     ]
     if wrong:
-        return wrong
-    lists = yield from _lists(keys)
-    parked = (yield [calls.slice_of(keys.parked, 0, -1)])[0]
-    hashed = yield from _hashes(keys)
-    records = yield from _records(keys, {job_id for ids in lists.values() for job_id in ids} | hashed)
-    placed = {job_id for ids in lists.values() for job_id in ids} | {text(job_id) for job_id in parked}
-    found = [finding for name, ids in lists.items() for finding in _about_list(name, ids, records)]
-    found += _about_places(lists)
-    found += [
-        Finding(Ailment.LOST_JOB, job_id, advice="no worker will ever find it; put it on the pending list")
-        for job_id in sorted(hashed - placed)
-        if not records[job_id].fault
-    ]
-    found += yield from _about_keys(keys, len(parked))
-    return found
+        return Examined(wrong)
+    met = yield from survey(keys, most=most)
+    suspects = [job.id for job in met.jobs if _about(job)]
+    found = [finding for job in (yield from again(keys, suspects)) for finding in _about(job)]
+    found += yield from _about_keys(keys)
+    return Examined(found, met.places)
 
 
 def repair(
     keys: JobListKeys, findings: Iterable[Finding], *, only: frozenset[Ailment] = REPAIRABLE
 ) -> Flow[int]:
     """Put right what was found, as far as asked; answers how many things were."""
-    wanted = [finding for finding in findings if finding.ailment in only & REPAIRABLE]
-    told = yield [_cure(keys, finding) for finding in wanted]
-    return sum(1 for answer in told if answer)
+    return sum((yield from repair_each(keys, [one for one in findings if one.ailment in only & REPAIRABLE])))
 
 
-def _lists(keys: JobListKeys) -> Flow[dict[str, list[str]]]:
-    found: dict[str, list[str]] = {}
-    for name, key in zip(LISTS, keys.lists, strict=True):
-        found[name] = []
-        while True:
-            start = len(found[name])
-            [page] = yield [calls.slice_of(key, start, start + PAGE - 1)]
-            found[name] += map(text, page)
-            if len(page) < PAGE:
-                break
-    return found
+def repair_each(keys: JobListKeys, findings: Sequence[Finding]) -> Flow[list[bool]]:
+    """The same, all that can be; answers for each whether it was put right: not, if it was not so any more."""
+    if not findings:
+        return []
+    [now] = yield [clock()]
+    told = yield [_cure(keys, finding, time_ms(now)) for finding in findings]
+    return [bool(answer) for answer in told]
 
 
-def _hashes(keys: JobListKeys) -> Flow[set[str]]:
-    found: set[str] = set()
-    cursor = b"0"
-    while True:
-        [(cursor, names)] = yield [calls.job_keys(keys, cursor, count=PAGE)]
-        found |= {text(name).removeprefix(keys.prefix) for name in names}
-        if cursor == b"0":
-            return found
-
-
-def _records(keys: JobListKeys, job_ids: set[str]) -> Flow[dict[str, _Record]]:
-    found: dict[str, _Record] = {}
-    ids = sorted(job_ids)
-    for start in range(0, len(ids), PAGE):
-        some = ids[start : start + PAGE]
-        replies = yield [
-            call
-            for job_id in some
-            for call in (
-                calls.some_fields(keys, job_id, ["claim_token", "claimed_at_ms", "status"]),
-                calls.time_left(keys, job_id),
-            )
+def _about(job: Standing) -> list[Finding]:
+    """What is wrong with one job."""
+    home = _home(job)
+    if job.kind not in {"hash", "none"}:
+        return [
+            Finding(Ailment.WRONG_TYPE, job.id, home, job.kind, "its key is no hash; rename or delete it")
         ]
-        for at, job_id in enumerate(some):
-            fields, ttl_ms = replies[2 * at], replies[2 * at + 1]
-            if isinstance(fields, Exception):
-                found[job_id] = _Record(exists=True, fault=str(fields))
-            else:
-                token, claimed, status = (text(field or b"") for field in fields)
-                found[job_id] = _Record(ttl_ms != -2, token, claimed, status, ttl_ms)
-    return found
-
-
-def _about_list(name: str, ids: list[str], records: dict[str, _Record]) -> list[Finding]:
-    found: list[Finding] = []
-    for job_id, count in Counter(ids).items():
-        record = records[job_id]
-        if count > 1:
-            found.append(
-                Finding(Ailment.TWICE, job_id, name, str(count), "it is run, or counted, more than once")
-            )
-        if record.fault:
-            found.append(Finding(Ailment.WRONG_TYPE, job_id, name, record.fault, "its key is no hash"))
-        elif not record.exists and name in LIVE:
-            found.append(
-                Finding(Ailment.NO_JOB, job_id, name, advice="a worker would run it with no payload")
-            )
-        elif not record.exists:
-            found.append(Finding(Ailment.EXPIRED, job_id, name, advice="only its id is left in the history"))
-        else:
-            found += _about_record(name, job_id, record)
-    return found
-
-
-def _about_record(name: str, job_id: str, record: _Record) -> list[Finding]:
-    found: list[Finding] = []
-    unsigned = name == "processing" and not record.token
-    if unsigned:
-        found.append(Finding(Ailment.UNSIGNED, job_id, name, advice="its worker has not signed; see reclaim"))
-    elif record.status != name:
-        found.append(Finding(Ailment.STATUS, job_id, name, record.status, "its hash tells another state"))
-    if name in LIVE and record.ttl_ms >= 0:
-        found.append(
-            Finding(Ailment.EXPIRING, job_id, name, str(record.ttl_ms), "its payload vanishes while it waits")
-        )
-    if record.claimed and number(record.claimed) is None:
-        found.append(
-            Finding(
-                Ailment.BAD_TIME, job_id, name, record.claimed, "it makes every sweep of the guide's fail"
-            )
-        )
-    return found
-
-
-def _about_places(lists: dict[str, list[str]]) -> list[Finding]:
-    where: dict[str, list[str]] = {}
-    for name, ids in lists.items():
-        for job_id in dict.fromkeys(ids):
-            where.setdefault(job_id, []).append(name)
-    return [
-        Finding(Ailment.TWO_LISTS, job_id, names[0], ", ".join(names), "decide by hand where it belongs")
-        for job_id, names in where.items()
-        if len(names) > 1
+    found = [
+        Finding(Ailment.TWICE, job.id, name, str(count), "it is run, or counted, more than once")
+        for name, count in job.places.items()
+        if count > 1
     ]
+    if job.kind == "none":
+        return found + [_without_a_job(job.id, name) for name in job.places]
+    if len(job.places) > 1:
+        advice = f"it belongs to {home}; a repair takes it out of the others"
+        found.append(Finding(Ailment.TWO_LISTS, job.id, home, ", ".join(job.places), advice))
+    return found + (_in_its_list(job, home, alone=len(job.places) == 1) if home else _in_no_list(job))
 
 
-def _about_keys(keys: JobListKeys, parked: int) -> Flow[list[Finding]]:
-    there = yield [calls.exists(key) for key in keys.counters]
+def _home(job: Standing) -> str:
+    """Where a job belongs: the list its status names, if it is in there."""
+    if job.status in job.places:
+        return job.status
+    return next((name for name in _WORTH_KEEPING if name in job.places), "")
+
+
+def _without_a_job(job_id: str, name: str) -> Finding:
+    if name in LIVE:
+        return Finding(Ailment.NO_JOB, job_id, name, advice="a worker would run it with no payload")
+    return Finding(Ailment.EXPIRED, job_id, name, advice="only its id is left in the history")
+
+
+def _in_no_list(job: Standing) -> list[Finding]:
+    """What fell out of a history that was full is over, and expires by itself."""
+    if job.parked or job.status in {"completed", "failed"}:
+        return []
+    if not job.payload:
+        seen = f"status {job.status or 'unknown'}, claimed {job.claimed or 'never'}"
+        return [Finding(Ailment.EMPTY_JOB, job.id, seen=seen, advice="it has no payload: nothing can be run")]
+    advice = "no worker will ever find it; put it on the pending list"
+    return [Finding(Ailment.LOST_JOB, job.id, seen=job.status, advice=advice)]
+
+
+def _in_its_list(job: Standing, name: str, *, alone: bool) -> list[Finding]:
+    found: list[Finding] = []
+    if name == "processing" and not job.token:
+        advice = "its worker has not signed; `joblist reclaim` takes it back when it is stale"
+        found.append(Finding(Ailment.UNSIGNED, job.id, name, advice=advice))
+    elif job.status != name and alone:
+        found.append(Finding(Ailment.STATUS, job.id, name, job.status, "its hash tells another state"))
+    if name in LIVE and job.ttl_ms >= 0:
+        advice = "its payload vanishes while it waits"
+        found.append(Finding(Ailment.EXPIRING, job.id, name, str(job.ttl_ms), advice))
+    if job.claimed and number(job.claimed) is None:
+        advice = "it makes every sweep of the guide's fail"
+        found.append(Finding(Ailment.BAD_TIME, job.id, name, job.claimed, advice))
+    elif name == "processing" and not number(job.claimed or "0") and (number(job.enqueued) or 0) <= 0:
+        advice = "nothing tells how old the claim is: no reclaimer ever takes it back"
+        found.append(Finding(Ailment.BAD_TIME, job.id, name, job.claimed, advice))
+    return found
+
+
+def _about_keys(keys: JobListKeys) -> Flow[list[Finding]]:
+    parked, *there = yield [calls.length(keys.parked), *(calls.exists(key) for key in keys.counters)]
     found = [
         Finding(Ailment.COUNTERS, key, advice="counters of the Ruby or PHP version; purging leaves them")
         for key, exists in zip(keys.counters, there, strict=True)
@@ -224,15 +185,22 @@ def _about_keys(keys: JobListKeys, parked: int) -> Flow[list[Finding]]:
     return found
 
 
-def _cure(keys: JobListKeys, finding: Finding) -> Call:
-    where: ListName | str = finding.where
+def _cure(keys: JobListKeys, finding: Finding, now_ms: int) -> Call:
+    where, job_id = finding.where, finding.subject
     key = getattr(keys, where) if where else ""
     match finding.ailment:
         case Ailment.LOST_JOB:
-            return calls.adopt(keys, finding.subject)
+            return calls.adopt(keys, job_id)
+        case Ailment.EMPTY_JOB:
+            return calls.drop_empty(keys, job_id)
         case Ailment.TWICE:
-            return calls.keep_once(key, finding.subject)
+            return calls.keep_once(key, job_id)
+        case Ailment.TWO_LISTS:
+            return calls.keep_in(keys, where, job_id)
         case Ailment.STATUS | Ailment.EXPIRING:
-            return calls.set_status(keys, key, finding.subject, where, keep=where in LIVE)
+            return calls.set_status(keys, key, job_id, where, keep=where in LIVE)
+        case Ailment.BAD_TIME:
+            value = now_ms if where == "processing" else 0
+            return calls.set_time(keys, key, job_id, seen=finding.seen, value=value)
         case _:
-            return calls.drop_orphan(keys, key, finding.subject)
+            return calls.drop_orphan(keys, key, job_id)

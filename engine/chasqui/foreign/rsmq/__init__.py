@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from chasqui.foreign.rsmq.deeds import put_back as put_back
     from chasqui.foreign.rsmq.deeds import queue_item as queue_item
     from chasqui.foreign.rsmq.deeds import reschedule_seen as reschedule_seen
+    from chasqui.foreign.rsmq.deeds import stray_items as stray_items
     from chasqui.foreign.rsmq.doctor import REPAIRABLE as REPAIRABLE
     from chasqui.foreign.rsmq.doctor import Ailment as Ailment
     from chasqui.foreign.rsmq.doctor import Finding as Finding
     from chasqui.foreign.rsmq.doctor import examine as examine
+    from chasqui.foreign.rsmq.doctor import look_over as look_over
     from chasqui.foreign.rsmq.doctor import repair as repair
+    from chasqui.foreign.rsmq.doctor import repair_each as repair_each
     from chasqui.foreign.rsmq.messages import Draft as Draft
     from chasqui.foreign.rsmq.messages import change_visibility as change_visibility
     from chasqui.foreign.rsmq.messages import delete as delete
@@ -67,8 +70,9 @@ if TYPE_CHECKING:
 _ROOMS = {
     "chasqui.foreign.rsmq.deeds": (
         "attributes", "item", "move_seen", "moved_item", "purge_seen", "put_back", "queue_item", "reschedule_seen",
+        "stray_items",
     ),
-    "chasqui.foreign.rsmq.doctor": ("REPAIRABLE", "Ailment", "Finding", "examine", "repair"),
+    "chasqui.foreign.rsmq.doctor": ("REPAIRABLE", "Ailment", "Finding", "examine", "look_over", "repair", "repair_each"),
     "chasqui.foreign.rsmq.messages": (
         "Draft", "change_visibility", "delete", "delete_many", "pop", "receive", "receive_many", "send", "send_many",
     ),

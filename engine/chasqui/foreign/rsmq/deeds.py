@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from chasqui.errors import ArgumentError
 from chasqui.foreign.rsmq import rules
-from chasqui.foreign.rsmq.values import Attributes
+from chasqui.foreign.rsmq.doctor import Ailment
+from chasqui.foreign.rsmq.values import Attributes, Message
 from chasqui.foreign.stored import octets, text
 from chasqui.server.commands import rsmq_calls as calls
+from chasqui.server.commands import time_ms
+from chasqui.server.commands.foreign_calls import clock
 from chasqui.wire.rsmq_keys import RsmqKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.foreign.rsmq.values import Message
+    from chasqui.foreign.rsmq.doctor import Finding
     from chasqui.server.call import Call, Flow
     from chasqui.server.commands import Commands
     from chasqui.wire.keys import Keys
@@ -85,6 +88,28 @@ def queue_item(keys: RsmqKeys, fields: Sequence[bytes | None]) -> dict[str, Any]
     stored = zip(calls.ATTRIBUTES, fields, strict=True)
     kept = {name: value.hex() for name, value in stored if value is not None}
     return {"kind": "rsmq", "what": "dropped", **_place(keys), "id": keys.queue, "attributes": kept}
+
+
+def stray_items(keys: RsmqKeys, findings: Sequence[Finding]) -> Flow[list[dict[str, Any] | None]]:
+    """What a journal keeps of bodies that belong to no message, one by one: an undo makes messages of them. Counters
+    and all that is no body have nothing to lose.
+    """
+    bodies = [one.subject for one in findings if one.ailment is Ailment.STRAY_FIELD and _is_body(one.subject)]
+    if not bodies:
+        return [None] * len(findings)
+    now, stored = yield [clock(), calls.stored(keys, bodies)]
+    found = dict(zip(bodies, stored, strict=True))
+    score = str(time_ms(now))
+    return [
+        None
+        if (body := found.get(one.subject)) is None
+        else item(keys, "purged", Message(one.subject, body, score=score))
+        for one in findings
+    ]
+
+
+def _is_body(field: str) -> bool:
+    return not field.endswith((":rc", ":fr"))
 
 
 def attributes(keys: RsmqKeys) -> Flow[tuple[Attributes, list[bytes | None]]]:

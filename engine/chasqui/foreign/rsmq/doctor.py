@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from chasqui.foreign.examined import Examined, Looked
 from chasqui.foreign.rsmq import rules, survey
 from chasqui.foreign.stored import number, text
 from chasqui.server.commands import rsmq_calls as calls
@@ -64,6 +65,11 @@ class Finding:
 
 def examine(keys: RsmqKeys) -> Flow[list[Finding]]:
     """Everything that is wrong with a queue. Bodies are not read; the hash is looked through on the server."""
+    return (yield from look_over(keys)).findings
+
+
+def look_over(keys: RsmqKeys, *, most: int | None = None) -> Flow[Examined[Finding]]:
+    """The same of up to `most` messages and as many fields, and how far that was."""
     [told] = yield [calls.look(keys)]
     if isinstance(told, Exception):
         raise told
@@ -74,31 +80,39 @@ def examine(keys: RsmqKeys) -> Flow[list[Finding]]:
         if found.decode() not in {wanted, "none"}
     ]
     if wrong:
-        return wrong
+        return Examined(wrong)
     found = _about_queue(keys, bool(depths[0]), fields, listed=bool(listed))
     if parked:
         found.append(
             Finding(Ailment.PARKED, keys.parked, str(parked), "finish the migration, or give them back")
         )
-    found += yield from _about_fields(keys)
-    found += yield from _about_messages(keys)
-    return found
+    fields_found, fields_looked = yield from _about_fields(keys, most)
+    messages_found, messages_looked = yield from _about_messages(keys, most)
+    return Examined(
+        found + fields_found + messages_found,
+        (Looked("messages", messages_looked, max(messages_looked, depths[0])), fields_looked),
+    )
 
 
 def repair(
     keys: RsmqKeys, findings: Iterable[Finding], *, only: frozenset[Ailment] = REPAIRABLE
 ) -> Flow[int]:
     """Put right what was found, as far as asked; answers how many things were."""
-    wanted = [finding for finding in findings if finding.ailment in only & REPAIRABLE]
-    if not wanted:
-        return 0
+    return sum((yield from repair_each(keys, [one for one in findings if one.ailment in only & REPAIRABLE])))
+
+
+def repair_each(keys: RsmqKeys, findings: Sequence[Finding]) -> Flow[list[bool]]:
+    """The same, all that can be; answers for each whether it was put right: not, if it was not so any more."""
+    if not findings:
+        return []
     [now] = yield [clock()]
-    told = yield [_cure(keys, finding, time_ms(now)) for finding in wanted]
-    if any(finding.ailment is Ailment.GHOST for finding in wanted):
+    told = yield [_cure(keys, finding, time_ms(now)) for finding in findings]
+    if any(finding.ailment is Ailment.GHOST for finding in findings):
         yield [calls.enlist(keys)]
-    return sum(
-        bool(answer) or finding.ailment is Ailment.GHOST for finding, answer in zip(wanted, told, strict=True)
-    )
+    return [
+        bool(answer[0] if isinstance(answer, list) else answer) or finding.ailment is Ailment.GHOST
+        for finding, answer in zip(findings, told, strict=True)
+    ]
 
 
 def _keys(keys: RsmqKeys) -> tuple[str, ...]:
@@ -136,32 +150,41 @@ def _odd(name: str, raw: str, stored: dict[str, bytes | None]) -> Finding | None
     return None
 
 
-def _about_fields(keys: RsmqKeys) -> Flow[list[Finding]]:
+def _about_fields(keys: RsmqKeys, most: int | None) -> Flow[tuple[list[Finding], Looked]]:
     found: list[Finding] = []
-    cursor = b"0"
+    cursor, looked = b"0", 0
+    [total] = yield [calls.field_count(keys)]
     while True:
         [(cursor, names)] = yield [calls.strays(keys, cursor, count=FIELDS)]
         found += [Finding(Ailment.STRAY_FIELD, text(name), advice="its message is gone") for name in names]
+        looked += FIELDS
         if cursor == b"0":
-            return found
+            return found, Looked("fields", total, total)
+        if most is not None and looked >= most:
+            return found, Looked("fields", min(looked, total), total)
 
 
-def _about_messages(keys: RsmqKeys) -> Flow[list[Finding]]:
+def _about_messages(keys: RsmqKeys, most: int | None) -> Flow[tuple[list[Finding], int]]:
     found: list[Finding] = []
     after: Message | None = None
-    while True:
-        page: Page = yield from survey.page(keys, after=after, preview=0)
+    looked = 0
+    while most is None or looked < most:
+        count = survey.PAGE if most is None else min(survey.PAGE, most - looked)
+        page: Page = yield from survey.page(keys, after=after, count=count, preview=0)
         for message in page.messages:
             found += _about_message(message)
-        after = page.after
+        looked, after = looked + len(page.messages), page.after
         if after is None:
-            return found
+            break
+    return found, looked
 
 
 def _about_message(message: Message) -> list[Finding]:
     found: list[Finding] = []
     if message.size is None:
-        found.append(Finding(Ailment.NO_BODY, message.id, advice="it is delivered with nothing in it"))
+        found.append(
+            Finding(Ailment.NO_BODY, message.id, message.score, "it is delivered with nothing in it")
+        )
     if message.receives_seen and message.receives is None:
         found.append(
             Finding(Ailment.BAD_COUNT, message.id, message.receives_seen, "no client can receive it")

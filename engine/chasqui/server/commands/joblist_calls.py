@@ -200,15 +200,36 @@ def keep_once(source: str, job_id: str) -> Call:
 
 def adopt(keys: JobListKeys, job_id: str) -> Call:
     """Put a job that is in no list on the pending list."""
+    return script("joblist/adopt", **_all_keys(keys, job_id), id=job_id)
+
+
+def drop_empty(keys: JobListKeys, job_id: str) -> Call:
+    """Delete what is left of a job without a payload that is in no list."""
+    return script("joblist/drop_empty", **_all_keys(keys, job_id), id=job_id)
+
+
+def standing(keys: JobListKeys, job_id: str) -> Call:
+    """Where a job is and what its hash tells, at one moment."""
+    return script("joblist/standing", **_all_keys(keys, job_id), id=job_id)
+
+
+def keep_in(keys: JobListKeys, which: str, job_id: str) -> Call:
+    """Let an id be in this one of the four lists only."""
     return script(
-        "joblist/adopt",
+        "joblist/keep_in",
         job=keys.job(job_id),
         pending=keys.pending,
         processing=keys.processing,
         completed=keys.completed,
         failed=keys.failed,
         id=job_id,
+        keep=which,
     )
+
+
+def set_time(keys: JobListKeys, source: str, job_id: str, *, seen: Word, value: int) -> Call:
+    """Give a claim a time, if it has the one that was seen."""
+    return script("joblist/set_time", job=keys.job(job_id), list=source, id=job_id, seen=seen, value=value)
 
 
 def set_status(keys: JobListKeys, source: str, job_id: str, status: str, *, keep: bool) -> Call:
@@ -321,3 +342,15 @@ def clean(keys: JobListKeys, job_id: str) -> Call:
 def unpark(keys: JobListKeys, home: str, job_id: str) -> Call:
     """Return a job that was set aside to a list: parking it, the other way round."""
     return script("joblist/park", job=keys.job(job_id), list=keys.parked, parked=home, id=job_id)
+
+
+def _all_keys(keys: JobListKeys, job_id: str) -> dict[str, str]:
+    """For scripts that must know every place where a job can be."""
+    return {
+        "job": keys.job(job_id),
+        "pending": keys.pending,
+        "processing": keys.processing,
+        "completed": keys.completed,
+        "failed": keys.failed,
+        "parked": keys.parked,
+    }

@@ -66,6 +66,16 @@ def size(keys: RsmqKeys) -> Call:
     return Call(("ZCARD", keys.messages), keys=(keys.messages,))
 
 
+def stored(keys: RsmqKeys, names: Sequence[str]) -> Call:
+    """Fields of the hash, by name."""
+    return Call(("HMGET", keys.hash, *names), keys=(keys.hash,))
+
+
+def field_count(keys: RsmqKeys) -> Call:
+    """How many fields the hash has."""
+    return Call(("HLEN", keys.hash), keys=(keys.hash,))
+
+
 def count_from(keys: RsmqKeys, least_ms: int) -> Call:
     """How many messages become visible at this time or later."""
     return Call(("ZCOUNT", keys.messages, least_ms, "+inf"), keys=(keys.messages,))

@@ -1,16 +1,18 @@
--- Give a job that is in no list its place on the pending list again, unless it was found a place meanwhile.
--- KEYS: job pending processing completed failed
+-- Give a job that is in no list its place on the pending list again, unless it was found a place meanwhile. One that
+-- is completed or failed fell out of a history that was full: it is over.
+-- KEYS: job pending processing completed failed parked
 -- ARGV: id
 -- Returns: 1 it waits again, 0 not.
-local job, pending, processing, completed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local job, pending, processing, completed, failed, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id = ARGV[1]
 
-for _, list in ipairs({pending, processing, completed, failed}) do
+for _, list in ipairs({pending, processing, completed, failed, parked}) do
   if redis.call('LPOS', list, id) then
     return 0
   end
 end
-if redis.call('HEXISTS', job, 'payload') == 0 then
+local status = redis.call('HGET', job, 'status')
+if status == 'completed' or status == 'failed' or redis.call('HEXISTS', job, 'payload') == 0 then
   return 0
 end
 redis.call('LPUSH', pending, id)

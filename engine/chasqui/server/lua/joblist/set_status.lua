@@ -1,15 +1,13 @@
 -- Let a job's status be what its place says, and end the expiry of one that waits or runs.
 -- KEYS: job list
 -- ARGV: id status keep
--- Returns: 1 put right, 0 it is not in that list any more. `keep`: 1 to end its expiry.
+-- Returns: 1 put right, 0 it is right, or not in that list any more. `keep`: 1 to end its expiry.
 local job, list = KEYS[1], KEYS[2]
 local id, status, keep = ARGV[1], ARGV[2], ARGV[3]
 
 if not redis.call('LPOS', list, id) or redis.call('HLEN', job) == 0 then
   return 0
 end
+local wrong = redis.call('HGET', job, 'status') ~= status and 1 or 0
 redis.call('HSET', job, 'status', status)
-if keep == '1' then
-  redis.call('PERSIST', job)
-end
-return 1
+return math.max(wrong, keep == '1' and redis.call('PERSIST', job) or 0)
