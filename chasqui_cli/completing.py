@@ -1,4 +1,4 @@
-"""What the shell offers when Tab is pressed: queue names, schedule keys and contexts, live but within 300 ms.
+"""What the shell offers when Tab is pressed: queue names of any kind, schedule keys and contexts, live but within 300 ms.
 
 Whatever goes wrong, the shell is offered what was found before, or nothing: nobody reads an error while typing.
 """
@@ -23,6 +23,24 @@ MOST_KEYS = 20_000
 def queue_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Queues of the server that the command line, so far as it is typed, means."""
     yield from _offered(ctx, incomplete, _queues)
+
+
+def place_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """Queues of every kind: ours, `rsmq:NAME` and `list:NAME`."""
+    yield from _offered(ctx, incomplete, lambda desk: [*_queues(desk), *_others(desk)])
+
+
+def rsmq_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """RSMQ queues of the namespace that was typed, or of its own, by their bare names."""
+    prefix = "rsmq:" if (space := ctx.params.get("ns") or "rsmq") == "rsmq" else f"rsmq:{space}:"
+    yield from _offered(ctx, incomplete, lambda desk: _bare(_others(desk), prefix))
+
+
+def list_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """List job queues by their bare names."""
+    yield from _offered(
+        ctx, incomplete, lambda desk: [name[5:] for name in _others(desk) if name.startswith("list:")]
+    )
 
 
 def schedule_keys(ctx: typer.Context, incomplete: str) -> Iterator[str]:
@@ -68,6 +86,27 @@ def _queues(desk: Desk) -> list[str]:
         found = discovery.discover(link, most_keys=MOST_KEYS)
         return sorted(set(found.queues) if found.complete else known | set(found.queues))
     return sorted(known)
+
+
+def _others(desk: Desk) -> list[str]:
+    """Queues of other systems, as they are called where several kinds are meant."""
+    from chasqui import foreign
+    from chasqui_cli.places import name_of
+
+    kept = desk.name_cache().read()
+    known = set(kept.others or ()) if kept else set[str]()
+    with suppress(Exception), _quick(desk) as link:
+        found = foreign.discover(link, most_keys=MOST_KEYS)
+        names = {*map(name_of, found.rsmq), *map(name_of, found.joblists)}
+        return sorted(names if found.complete else known | names)
+    return sorted(known)
+
+
+def _bare(names: list[str], prefix: str) -> list[str]:
+    """Those that begin so, without it; a queue of RSMQ has no colon in its name."""
+    return [
+        bare for name in names if name.startswith(prefix) and ":" not in (bare := name.removeprefix(prefix))
+    ]
 
 
 def _schedules(desk: Desk, queue: str | None) -> list[str]:

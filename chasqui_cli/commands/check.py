@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.completing import queue_names
+from chasqui_cli.completing import place_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.options import ListVisibility
 from chasqui_cli.output import Format, print_line
@@ -57,7 +57,7 @@ def _time(help_text: str) -> Any:
 @at_desk(shape=SHAPE, many=False)
 def check(
     desk: Desk,
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=queue_names)],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=place_names)],
     waiting_warn: Annotated[int, _count("Warn from so many waiting jobs on.")] = 10_000,
     waiting_crit: Annotated[int, _count("Critical from so many waiting jobs on.")] = 100_000,
     age_warn: Annotated[str, _time("Warn when the oldest waiting job is this old.")] = "5m",

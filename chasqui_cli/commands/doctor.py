@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
+from chasqui_cli.completing import place_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.records import FINDING, finding_record
 
 if TYPE_CHECKING:
+    from chasqui import ServerError
+    from chasqui.foreign import JobListKeys, RsmqKeys
     from chasqui.health import Finding
     from chasqui_cli.session import Session
 
@@ -34,7 +36,7 @@ def doctor(
     desk: Desk,
     queue: Annotated[
         str | None,
-        typer.Argument(metavar="[QUEUE]", help="Which; none means all.", autocompletion=queue_names),
+        typer.Argument(metavar="[QUEUE]", help="Which; none means all.", autocompletion=place_names),
     ] = None,
     sample: Annotated[
         int, typer.Option("--sample", min=1, metavar="N", help="Read so many jobs of each place.")
@@ -43,23 +45,34 @@ def doctor(
     """Examine the server and its queues: what may lose jobs, run them twice, or keep them from running.
 
     Looks at server, leaders, locks, overdue work, caps, consumers, pending jobs without an entry, clocks, and reads a
-    bounded sample of jobs, delayed members, dead letters, schedules and events. Every finding comes with the command
-    line that mends it. Nothing is changed.
+    bounded sample of jobs, delayed members, dead letters, schedules and events; of RSMQ and list queues (rsmq:NAME,
+    list:NAME) a sample of messages, fields, ids and keys. Every finding comes with the command line that mends it.
+    Nothing is changed.
     """
+    from chasqui import Keys
+    from chasqui.errors import NotFound
     from chasqui.health import Level
-    from chasqui_cli.finding import found_queues
+    from chasqui_cli.finding import found_places
+    from chasqui_cli.places import place_of
 
     with desk.session() as session:
         findings = _of_server(session)
-        names = [queue] if queue else found_queues(desk, session)
-        with desk.progress("examining", len(names)) as advance:
-            for number, name in enumerate(names, 1):
-                findings += _of_queue(desk, session, name, sample)
+        places = [place_of(queue)] if queue else found_places(desk, session)
+        with desk.progress("examining", len(places)) as advance:
+            for number, place in enumerate(places, 1):
+                try:
+                    if isinstance(place, Keys):
+                        findings += _of_queue(desk, session, place.queue, sample)
+                    else:
+                        findings += _of_another(desk, session, place, sample)
+                except NotFound:
+                    if queue:
+                        raise  # else it was there when the names were found, and is well gone
                 advance(number)
     findings.sort(key=lambda one: (-one.level, one.queue or "", one.code))
     worst = sum(one.level is Level.CRITICAL for one in findings)
     told = f"{len(findings)} findings, {worst} critical" if findings else "nothing found"
-    desk.say(f"examined the server and {len(names):,} queues: {told}")
+    desk.say(f"examined the server and {len(places):,} queues: {told}")
     desk.emit([finding_record(one) for one in findings], COLUMNS)
 
 
@@ -80,23 +93,57 @@ def _of_queue(desk: Desk, session: Session, queue: str, sample: int) -> list[Fin
     """What is wrong with one queue. That we may not look is a finding too."""
     from chasqui import Keys, ServerError, health
     from chasqui.checkup import examine
-    from chasqui.errors import NotFound
     from chasqui.options import Checkup
 
     options = Checkup(sample=sample)
     try:
         seen = session.run(examine, Keys(queue), options=options)
     except ServerError as error:
-        if error.transient:
-            raise
-        text = f"this queue cannot be looked at: {error}"
-        mend = "redis-cli ACL SETUSER NAME '~{chasqui:*' +@read +@scripting"
-        return [health.Finding(health.Level.CRITICAL, "refused", text, queue, {"error": str(error)}, mend)]
+        return [_refused(error, queue, "{chasqui:*")]
     if not seen.queue.exists:
-        raise NotFound(
-            f"there is nothing of a queue named {queue!r} on this server", hint="`chasqui queues` lists them"
-        )
+        raise _nothing_of(queue)
     for one in seen.samples:
         if one.looked < one.total:
             desk.say(f"{queue}: looked at {one.looked:,} of {one.total:,} in {one.place}")
     return [*health.of_queue(seen.queue), *health.of_examination(seen, options)]
+
+
+def _of_another(desk: Desk, session: Session, place: RsmqKeys | JobListKeys, sample: int) -> list[Finding]:
+    """The same of another system's queue: what its own doctor finds, and what its depths and ages tell."""
+    from chasqui import ServerError
+    from chasqui.foreign import check_up, snapshots
+    from chasqui_cli.judging import findings_of
+    from chasqui_cli.places import name_of, named
+
+    name = name_of(place)
+    try:
+        seen = named(session.look(snapshots, [place])[0], place).or_raise()
+        if not seen.exists:
+            raise _nothing_of(name)
+        checked = session.link.run(check_up(place, name, most=sample))
+    except ServerError as error:
+        return [_refused(error, name, "*")]
+    for one in checked.places:
+        if one.looked < one.total:
+            desk.say(f"{name}: looked at {one.looked:,} of {one.total:,} {one.place}")
+    known = {one.code for one in checked.findings}
+    return [*checked.findings, *(one for one in findings_of(seen) if one.code not in known)]
+
+
+def _refused(error: ServerError, queue: str, keys: str) -> Finding:
+    """That a queue cannot be looked at. What may be otherwise in a moment is no finding."""
+    from chasqui import health
+
+    if error.transient:
+        raise error
+    text = f"this queue cannot be looked at: {error}"
+    mend = f"redis-cli ACL SETUSER NAME '~{keys}' +@read +@scripting"
+    return health.Finding(health.Level.CRITICAL, "refused", text, queue, {"error": str(error)}, mend)
+
+
+def _nothing_of(queue: str) -> Exception:
+    from chasqui.errors import NotFound
+
+    return NotFound(
+        f"there is nothing of a queue named {queue!r} on this server", hint="`chasqui queues` lists them"
+    )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
+from chasqui_cli.completing import place_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.options import ListVisibility, Rescan
 from chasqui_cli.records import SNAPSHOT, snapshot_record
@@ -42,7 +42,7 @@ def inspect(
     desk: Desk,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=queue_names),
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=place_names),
     ] = None,
     rescan: Rescan = False,
     visibility: ListVisibility = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.completing import queue_names
+from chasqui_cli.completing import place_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.output import print_line
 from chasqui_cli.safe import safe
@@ -32,7 +32,7 @@ def metrics(
     desk: Desk,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=queue_names),
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=place_names),
     ] = None,
     port: Annotated[
         int | None, typer.Option("--port", "-p", min=0, max=65535, help="Serve them here until Ctrl-C.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
+from chasqui_cli.completing import place_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.options import OutputOrPiped
 from chasqui_cli.output import Format, Running
@@ -77,7 +77,7 @@ COLUMNS: list[Column] = [
 def watch(
     desk: Desk,
     queues: Annotated[
-        list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=queue_names)
+        list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=place_names)
     ],
     output: OutputOrPiped = None,
     interval: Annotated[

@@ -12,7 +12,6 @@ import typer
 from chasqui_cli.changes import Plan
 from chasqui_cli.columns import column
 from chasqui_cli.commands.joblist.naming import (
-    AT_ONCE,
     All,
     History,
     HistoryLength,
@@ -25,6 +24,7 @@ from chasqui_cli.commands.joblist.naming import (
     keys_of,
     options_of,
 )
+from chasqui_cli.deeds import Deed, carry_out
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.shapes import Sometimes
 
@@ -41,7 +41,7 @@ To = Annotated[str, typer.Option("--to", metavar="QUEUE", help="The other queue.
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Way:
     """One way to change jobs of a list: its words, what follows, how it is done, and whether it can be undone."""
 
     verb: str
@@ -113,7 +113,7 @@ def retry(
         return session.link.run(flow)
 
     effect = "workers take them as soon as they come to them; this cannot be undone, only cancelled"
-    _change(desk, keys, ids, Deed("retry", "retried", source, effect, act), every=every)
+    _change(desk, keys, ids, Way("retry", "retried", source, effect, act), every=every)
 
 
 @at_desk(shape=CHANGED, changes=True)
@@ -127,7 +127,7 @@ def cancel(desk: Desk, queue: QueueName, ids: Ids = None, every: All = False) ->
         return session.link.run(joblist.cancel(keys, some))
 
     effect = "they will not run; `chasqui undo` puts them at the end of the queue"
-    _change(desk, keys, ids, Deed("cancel", "cancelled", "pending", effect, act, deletes=True), every=every)
+    _change(desk, keys, ids, Way("cancel", "cancelled", "pending", effect, act, deletes=True), every=every)
 
 
 @at_desk(shape=CHANGED, changes=True)
@@ -157,7 +157,7 @@ def move(
         return session.link.run(joblist.move(keys, target, some, source=which))
 
     effect = f"they go to {to}; to undo it, move them back"
-    _change(desk, keys, ids, Deed("move", "moved", which, effect, act), every=every)
+    _change(desk, keys, ids, Way("move", "moved", which, effect, act), every=every)
 
 
 @at_desk(shape=CHANGED, changes=True)
@@ -182,65 +182,45 @@ def purge(
         return session.link.run(joblist.discard(keys, some, source=which))
 
     effect = "jobs that did not run will not; `chasqui undo` puts them at the end of their list"
-    _change(desk, keys, ids, Deed("purge", "purged", which, effect, act, deletes=True), every=True)
+    _change(desk, keys, ids, Way("purge", "purged", which, effect, act, deletes=True), every=True)
 
 
-def _change(desk: Desk, keys: JobListKeys, ids: Sequence[str] | None, deed: Deed, *, every: bool) -> None:
+def _change(desk: Desk, keys: JobListKeys, ids: Sequence[str] | None, way: Way, *, every: bool) -> None:
     """Find what is meant, show it, change it if that is agreed to, and tell what came of each."""
     from chasqui.errors import ArgumentError
     from chasqui.foreign import joblist
 
     if not ids and not every:
-        raise ArgumentError(f"that would be every {deed.which} job", hint="name ids, or say --all")
+        raise ArgumentError(f"that would be every {way.which} job", hint="name ids, or say --all")
     with desk.session() as session:
         check_queue(session, keys)
-        found = ids or session.link.run(joblist.ids(keys, deed.which, limit=MOST))
+        found = ids or session.link.run(joblist.ids(keys, way.which, limit=MOST))
         if not ids and len(found) == MOST:
             desk.say(f"looked at {MOST:,} ids and no further; repeat it for the rest")
         chosen = list(dict.fromkeys(found))
-        rows: list[Record] = [
-            {"id": one, "list": deed.which, "outcome": f"would {deed.verb}", "why": None} for one in chosen
-        ]
-        plan = Plan(
-            deed.verb,
-            keys.queue,
-            f"{deed.which} jobs",
-            rows,
-            COLUMNS[:1],
-            "ids" if ids else "",
-            [deed.effect],
-        )
-        if desk.agrees(plan):
-            _carried_out(desk, session, keys, rows, deed)
+        rows: list[Record] = [{"id": one, "list": way.which} for one in chosen]
+        by = "ids" if ids else ""
+        plan = Plan(way.verb, keys.queue, f"{way.which} jobs", rows, COLUMNS[:1], by, [way.effect])
+        told = carry_out(desk, plan, chosen, _deed(session, keys, way))
+    rows = [row | {"outcome": word, "why": _WHY.get(word)} for row, word in zip(rows, told, strict=True)]
     desk.emit(rows, COLUMNS)
-    if any(row["outcome"] in ("missing", "expired", "there already") for row in rows):
+    if any(word in _WHY for word in told):
         raise typer.Exit(3)
 
 
-def _carried_out(desk: Desk, session: Session, keys: JobListKeys, rows: list[Record], deed: Deed) -> None:
-    """Write down and act, page by page."""
+def _deed(session: Session, keys: JobListKeys, way: Way) -> Deed[str]:
     from chasqui.foreign import joblist
 
-    with (
-        desk.written_down(f"joblist {deed.verb}", keys.queue) as pen,
-        desk.progress(f"{deed.verb} {keys.queue}", len(rows)) as advance,
-    ):
-        for start in range(0, len(rows), AT_ONCE):
-            page = rows[start : start + AT_ONCE]
-            ids = [row["id"] for row in page]
-            first = 0
-            if deed.deletes:
-                first = pen.keep(session.link.run(joblist.kept_items(keys, deed.which, ids)))
-            told = deed.act(session, ids)
-            words = dict.fromkeys(told.done, deed.done) | dict.fromkeys(told.missing, "missing")
-            words |= dict.fromkeys(told.expired, "expired") | dict.fromkeys(told.there, "there already")
-            for at, row in enumerate(page):
-                row["outcome"] = words[row["id"]]
-                row["why"] = _WHY.get(row["outcome"])
-                if deed.deletes and row["outcome"] != deed.done:
-                    pen.learn({first + at: {"untouched": row["outcome"]}})
-            advance(start + len(page))
-            pen.tell(**Counter(row["outcome"].replace(" ", "_") for row in rows[: start + len(page)]))
+    def act(some: Sequence[str]) -> list[str]:
+        told = way.act(session, some)
+        words = dict.fromkeys(told.done, way.done) | dict.fromkeys(told.missing, "missing")
+        words |= dict.fromkeys(told.expired, "expired") | dict.fromkeys(told.there, "there already")
+        return [words[one] for one in some]
+
+    def keep(some: Sequence[str]) -> list[dict[str, Any]]:
+        return session.link.run(joblist.kept_items(keys, way.which, some))
+
+    return Deed(f"joblist {way.verb}", way.done, act, keep if way.deletes else None)
 
 
 _WHY = {

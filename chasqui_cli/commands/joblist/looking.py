@@ -18,6 +18,7 @@ from chasqui_cli.commands.joblist.naming import (
     job_record,
     keys_of,
 )
+from chasqui_cli.completing import list_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.options import OutputOrPiped
 from chasqui_cli.times import duration_ms
@@ -58,7 +59,8 @@ EVENT_COLUMNS = [column("id"), column("status"), column("raw", wide=True)]
 def overview(
     desk: Desk,
     queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which; none means all.")
+        list[str] | None,
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=list_names),
     ] = None,
     visibility: Visibility = "5s",
 ) -> None:

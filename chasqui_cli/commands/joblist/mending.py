@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
 from chasqui_cli.columns import column
 from chasqui_cli.commands.joblist.naming import keys_of
+from chasqui_cli.completing import list_names
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.doctors import Doctor, Only, Repair, treat
 
 if TYPE_CHECKING:
     from chasqui.foreign import JobListKeys
@@ -33,33 +34,38 @@ COLUMNS = [column(name) for name in FOUND]
 def doctor(
     desk: Desk,
     queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which; none means all.")
-    ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Put right what can be.")] = False,
-    only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="AILMENT", help="Repair this alone; may be repeated."),
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=list_names),
     ] = None,
+    repair: Repair = False,
+    only: Only = None,
 ) -> None:
     """Examine queues: ids without jobs, jobs without a list, ids twice, wrong states, expiring jobs, odd times.
 
     Every repair looks again before it writes. What was wrong is in the journal; a repair cannot be undone.
     """
-    from chasqui.errors import ArgumentError
-    from chasqui.foreign import discover, joblist
+    from chasqui.foreign import discover
 
-    known = {str(one) for one in joblist.Ailment}
-    if unknown := set(only or ()) - known:
-        raise ArgumentError(f"no such ailment: {', '.join(sorted(unknown))}", hint=", ".join(sorted(known)))
     with desk.session() as session:
-        places = [keys_of(name) for name in queues] if queues else list(discover(session.link).joblists)
-        found = [(keys, one) for keys in places for one in session.link.run(joblist.examine(keys))]
-        rows = [_row(keys, one) for keys, one in found]
-        if repair:
-            meant = {str(one) for one in joblist.REPAIRABLE} & set(only or known)
-            _repair(desk, session, found, rows, meant)
-    desk.say(f"examined {len(places):,} queues: {f'{len(rows):,} findings' if rows else 'nothing found'}")
-    desk.emit(rows, COLUMNS)
+        ours = _doctor(session)
+        ours.check_names(only)
+        places = [keys_of(name) for name in queues] if queues else discover(session.link).joblists
+        treat(desk, ours, places, only, repair=repair)
+
+
+def _doctor(session: Session) -> Doctor:
+    from chasqui.foreign import joblist
+
+    return Doctor(
+        "joblist",
+        frozenset(joblist.Ailment),
+        joblist.REPAIRABLE,
+        COLUMNS,
+        _row,
+        lambda keys: session.link.run(joblist.examine(keys)),
+        lambda keys, found: session.link.run(joblist.repair_each(keys, found)),
+        "ids without a job are removed, jobs without a list wait again; a repair cannot be undone",
+    )
 
 
 def _row(keys: JobListKeys, one: Finding) -> Record:
@@ -70,39 +76,4 @@ def _row(keys: JobListKeys, one: Finding) -> Record:
         "where": one.where,
         "seen": one.seen,
         "advice": one.advice,
-        "outcome": "found",
     }
-
-
-def _repair(
-    desk: Desk,
-    session: Session,
-    found: list[tuple[JobListKeys, Finding]],
-    rows: list[Record],
-    meant: set[str],
-) -> None:
-    from chasqui.foreign import joblist
-
-    chosen = [at for at, (_, one) in enumerate(found) if str(one.ailment) in meant]
-    names = sorted({found[at][0].queue for at in chosen})
-    queue = names[0] if len(names) == 1 else f"{len(names)} queues"
-    effects = ["ids without a job are removed, jobs without a list wait again; a repair cannot be undone"]
-    plan = Plan("repair", queue, "findings", [rows[at] for at in chosen], COLUMNS[:4], effects=effects)
-    for at in chosen:
-        rows[at]["outcome"] = "would repair"
-    if not desk.agrees(plan):
-        return
-    with (
-        desk.written_down("joblist doctor", queue) as pen,
-        desk.progress("repairing", len(chosen)) as advance,
-    ):
-        told = ("queue", "ailment", "subject", "where", "seen")
-        pen.tell(found=[{name: rows[at][name] for name in told} for at in chosen])
-        repaired = 0
-        for done, at in enumerate(chosen, 1):
-            keys, one = found[at]
-            mended = session.link.run(joblist.repair(keys, [one], only=frozenset({one.ailment})))
-            rows[at]["outcome"] = "repaired" if mended else "gone"
-            repaired += mended
-            advance(done)
-        pen.tell(repaired=repaired)

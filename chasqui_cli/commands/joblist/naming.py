@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from chasqui_cli.columns import Column, column
+from chasqui_cli.completing import list_names
 from chasqui_cli.times import duration_ms
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 ListName = Literal["pending", "processing", "completed", "failed"]
 History = Literal["completed", "failed"]
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.")]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=list_names)]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which jobs.")]
 Visibility = Annotated[
     str,
@@ -33,7 +34,6 @@ HistoryLength = Annotated[
     int, typer.Option("--history", min=1, metavar="N", help="How many completed and failed ids are kept.")
 ]
 All = Annotated[bool, typer.Option("--all", help="Every job of the list, if no ids say which.")]
-AT_ONCE = 200
 
 JOB: dict[str, Any] = {
     "queue": "str",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.commands.joblist.naming import HistoryLength, KeptFor, Visibility, keys_of, options_of
+from chasqui_cli.completing import list_names
 from chasqui_cli.desk import Desk, at_desk
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ def work(
         typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`."),
     ],
     queue: Annotated[
-        str | None, typer.Option("--queue", help="Whose jobs; by itself the handler's `queue`, or jobs.")
+        str | None,
+        typer.Option(
+            "--queue", help="Whose jobs; by itself the handler's `queue`, or jobs.", autocompletion=list_names
+        ),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="So many jobs at a time.")] = 1,
     max_attempts: Annotated[int, typer.Option(min=1, metavar="N", help="How often a job is tried.")] = 3,

@@ -4,30 +4,17 @@ messages that are still as they were seen.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chasqui_cli.changes import Plan
 from chasqui_cli.columns import column
-from chasqui_cli.commands.rsmq.finding import (
-    AT_ONCE,
-    All,
-    Found,
-    Grep,
-    Held,
-    Limit,
-    MinReceives,
-    OlderThan,
-    State,
-    Wanted,
-    check_queue,
-    found_messages,
-)
-from chasqui_cli.commands.rsmq.naming import COLUMNS, MESSAGE, RSMQ, Ids, Namespace, QueueName, keys_of
+from chasqui_cli.commands.rsmq.finding import Found, Wanted, check_queue, found_messages, wanting
+from chasqui_cli.commands.rsmq.naming import COLUMNS, MESSAGE, RSMQ, Namespace, QueueName, keys_of
+from chasqui_cli.deeds import Deed, carry_out
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.times import iso, moment_ms
 
@@ -46,10 +33,12 @@ ToNamespace = Annotated[
     str | None, typer.Option("--to-ns", metavar="NS", help="Its namespace; the same by itself.")
 ]
 Kept = dict[str, Any]
+OTHERS = ("ids", "state", "older_than", "min_rc", "grep", "every")
+"""What is not asked where the verb itself says which messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Way:
     """One way to change messages: its word before, after, what follows; what is written down, and how it is done."""
 
     verb: str
@@ -61,48 +50,35 @@ class Deed:
 
 
 @at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
+@wanting()
 def purge(
     desk: Desk,
     queue: QueueName,
-    ids: Ids = None,
-    state: State = None,
-    older_than: OlderThan = None,
-    min_rc: MinReceives = None,
-    grep: Grep = None,
-    held: Held = False,
-    every: All = False,
-    limit: Limit = None,
+    wanted: Wanted,
     ns: Namespace = RSMQ,
 ) -> None:
     """Delete messages; attributes and totals of the queue stay. `chasqui undo` brings them back."""
     keys = keys_of(queue, ns)
-    wanted = Wanted(ids or (), state, older_than, min_rc, grep, held or state == "in-flight", limit)
-    _change(desk, keys, wanted, _purge(keys), every=every)
+    _change(desk, keys, wanted, _purge(keys))
 
 
 @at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
+@wanting()
 def move(
     desk: Desk,
     queue: QueueName,
     to: To,
-    ids: Ids = None,
-    state: State = None,
-    older_than: OlderThan = None,
-    min_rc: MinReceives = None,
-    grep: Grep = None,
-    held: Held = False,
-    every: All = False,
-    limit: Limit = None,
+    wanted: Wanted,
     to_ns: ToNamespace = None,
     ns: Namespace = RSMQ,
 ) -> None:
     """Move messages to another queue, with id, body, counters and time. `chasqui undo` moves them back."""
     keys = keys_of(queue, ns)
-    wanted = Wanted(ids or (), state, older_than, min_rc, grep, held or state == "in-flight", limit)
-    _change(desk, keys, wanted, _move(keys, keys_of(to, to_ns or ns)), every=every)
+    _change(desk, keys, wanted, _move(keys, keys_of(to, to_ns or ns)))
 
 
 @at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
+@wanting(without=OTHERS)
 def sweep(
     desk: Desk,
     queue: QueueName,
@@ -110,88 +86,76 @@ def sweep(
     max_rc: Annotated[
         int, typer.Option("--max-rc", min=1, metavar="N", help="Messages that were received so often.")
     ],
-    held: Held = False,
-    limit: Limit = None,
+    wanted: Wanted,
     to_ns: ToNamespace = None,
     ns: Namespace = RSMQ,
 ) -> None:
     """Move messages that were received too often to a queue for the dead. `chasqui undo` moves them back."""
     keys = keys_of(queue, ns)
-    wanted = Wanted(min_rc=max_rc, held=held, limit=limit)
+    wanted = replace(wanted, min_rc=max_rc)
     _change(desk, keys, wanted, _move(keys, keys_of(to, to_ns or ns), "sweep"))
 
 
 @at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
+@wanting(without=OTHERS)
 def expire(
     desk: Desk,
     queue: QueueName,
     older_than: Annotated[
         str, typer.Option("--older-than", metavar="TIME", help="Sent longer ago than this, as in 7d.")
     ],
+    wanted: Wanted,
     to: Annotated[
         str | None, typer.Option("--to", metavar="QUEUE", help="Move them there instead of deleting them.")
     ] = None,
-    held: Held = False,
-    limit: Limit = None,
     to_ns: ToNamespace = None,
     ns: Namespace = RSMQ,
 ) -> None:
     """Delete messages by age, or move them; ids that tell no time stay. `chasqui undo` takes it back."""
     keys = keys_of(queue, ns)
-    wanted = Wanted(older_than=older_than, held=held, limit=limit)
-    deed = _purge(keys, "expire") if to is None else _move(keys, keys_of(to, to_ns or ns), "expire")
-    _change(desk, keys, wanted, deed)
+    wanted = replace(wanted, older_than=older_than)
+    way = _purge(keys, "expire") if to is None else _move(keys, keys_of(to, to_ns or ns), "expire")
+    _change(desk, keys, wanted, way)
 
 
 @at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
+@wanting(without=("held", "every"), state="in-flight")
 def release(
     desk: Desk,
     queue: QueueName,
-    ids: Ids = None,
-    state: State = "in-flight",
-    older_than: OlderThan = None,
-    min_rc: MinReceives = None,
-    grep: Grep = None,
-    limit: Limit = None,
+    wanted: Wanted,
     ns: Namespace = RSMQ,
 ) -> None:
     """Make hidden messages visible now: those of a consumer that is gone, or with --state delayed those that wait."""
     keys = keys_of(queue, ns)
-    wanted = Wanted(ids or (), None if ids else state, older_than, min_rc, grep, held=True, limit=limit)
+    wanted = replace(wanted, state=None if wanted.ids else wanted.state, held=True, every=True)
     effect = "any consumer may receive them now; one that still holds a message will not know"
     _change(desk, keys, wanted, lambda now_ms: _reschedule(keys, now_ms, "release", "released", effect))
 
 
 @at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
+@wanting()
 def hold(
     desk: Desk,
     queue: QueueName,
     until: Annotated[str, typer.Option("--for", metavar="TIME", help="1h from now, or ISO-8601.")],
-    ids: Ids = None,
-    state: State = None,
-    older_than: OlderThan = None,
-    min_rc: MinReceives = None,
-    grep: Grep = None,
-    held: Held = False,
-    every: All = False,
-    limit: Limit = None,
+    wanted: Wanted,
     ns: Namespace = RSMQ,
 ) -> None:
     """Hide messages until a time, or reschedule delayed ones to it. `chasqui undo` takes it back."""
     keys = keys_of(queue, ns)
-    wanted = Wanted(ids or (), state, older_than, min_rc, grep, held or state == "in-flight", limit)
 
-    def deed(now_ms: int) -> Deed:
+    def way(now_ms: int) -> Way:
         at_ms = moment_ms(until, now_ms, "future")
         return _reschedule(keys, at_ms, "hold", "held", f"nobody can receive them before {iso(at_ms)}")
 
-    _change(desk, keys, wanted, deed, every=every)
+    _change(desk, keys, wanted, way)
 
 
-def _purge(keys: RsmqKeys, verb: str = "purge") -> Deed:
+def _purge(keys: RsmqKeys, verb: str = "purge") -> Way:
     from chasqui.foreign import rsmq
 
-    return Deed(
+    return Way(
         verb,
         "purged" if verb == "purge" else "expired",
         "nobody will receive them; `chasqui undo` brings them back",
@@ -200,13 +164,13 @@ def _purge(keys: RsmqKeys, verb: str = "purge") -> Deed:
     )
 
 
-def _move(keys: RsmqKeys, target: RsmqKeys, verb: str = "move") -> Deed:
+def _move(keys: RsmqKeys, target: RsmqKeys, verb: str = "move") -> Way:
     from chasqui.errors import ArgumentError
     from chasqui.foreign import rsmq
 
     if keys == target:
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself", hint="--to names another queue")
-    return Deed(
+    return Way(
         verb,
         "moved",
         f"they go to {target.queue}; `chasqui undo` moves those back that nobody has received by then",
@@ -216,10 +180,10 @@ def _move(keys: RsmqKeys, target: RsmqKeys, verb: str = "move") -> Deed:
     )
 
 
-def _reschedule(keys: RsmqKeys, at_ms: int, verb: str, done: str, effect: str) -> Deed:
+def _reschedule(keys: RsmqKeys, at_ms: int, verb: str, done: str, effect: str) -> Way:
     from chasqui.foreign import rsmq
 
-    return Deed(
+    return Way(
         verb,
         done,
         effect,
@@ -232,57 +196,41 @@ def _change(
     desk: Desk,
     keys: RsmqKeys,
     wanted: Wanted,
-    deed: Deed | Callable[[int], Deed],
-    *,
-    every: bool = True,
+    way: Way | Callable[[int], Way],
 ) -> None:
     """Find what is meant, show it, change it if that is agreed to, and tell what came of each."""
     from chasqui.errors import ArgumentError
 
-    if not every and wanted.is_everything and desk.choice.is_everything:
+    if not wanted.every and wanted.is_everything and desk.choice.is_everything:
         raise ArgumentError("that would be every message", hint="name ids, give a filter, or say --all")
     with desk.session() as session:
         check_queue(session, keys)
         found = found_messages(desk, session, keys, wanted)
-        how = deed if isinstance(deed, Deed) else deed(found.now_ms)
+        how = way if isinstance(way, Way) else way(found.now_ms)
         if how.target:
             check_queue(session, how.target)
         chosen = " ".join(filter(None, [str(wanted), str(desk.choice)]))
         effects = [
             how.effect,
-            *([] if wanted.held else ["what consumers hold is left alone; --held means it too"]),
+            *([] if wanted.filter().held else ["what consumers hold is left alone; --held means it too"]),
         ]
         plan = Plan(how.verb, keys.queue, "messages", found.records, CHANGED_COLUMNS[:3], chosen, effects)
-        told = [f"would {how.verb}"] * len(found.messages)
-        if desk.agrees(plan, now_ms=found.now_ms):
-            told = _carried_out(desk, session, keys, found, how)
+        told = carry_out(desk, plan, found.messages, _deed(session, keys, how), now_ms=found.now_ms)
     _tell(desk, found, told)
 
 
-def _carried_out(desk: Desk, session: Session, keys: RsmqKeys, found: Found, deed: Deed) -> list[str]:
-    """Write down and act, page by page: whatever interrupts it, what was changed is in the journal."""
-    told: list[str] = []
-    words = {"done": deed.done, "changed": "changed", "there": "there already"}
-    with (
-        desk.written_down(f"rsmq {deed.verb}", keys.queue) as pen,
-        desk.progress(f"{deed.verb} {keys.queue}", len(found.messages)) as advance,
-    ):
-        for start in range(0, len(found.messages), AT_ONCE):
-            some = found.messages[start : start + AT_ONCE]
-            first = pen.keep([deed.kept(message) for message in _whole(session, keys, some)])
-            answers = deed.act(session, some)
-            missed = {at for at, answer in enumerate(answers) if answer != "done"}
-            pen.learn({first + at: {"untouched": answers[at]} for at in sorted(missed)})
-            told += [words[answer] for answer in answers]
-            advance(len(told))
-            pen.tell(**Counter(word.replace(" ", "_") for word in told))
-    return told
+def _deed(session: Session, keys: RsmqKeys, way: Way) -> Deed[Message]:
+    words = {"done": way.done, "changed": "changed", "there": "there already"}
+    return Deed(
+        f"rsmq {way.verb}",
+        way.done,
+        lambda some: [words[answer] for answer in way.act(session, some)],
+        lambda some: [way.kept(message) for message in _whole(session, keys, some)],
+    )
 
 
 def _whole(session: Session, keys: RsmqKeys, messages: Sequence[Message]) -> list[Message]:
     """As they were seen, with all of their bodies; those that are gone by now as far as they are known."""
-    from dataclasses import replace
-
     from chasqui.foreign import rsmq
 
     now = {one.id: one for one in session.link.run(rsmq.those(keys, [one.id for one in messages])).messages}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.commands.rsmq.naming import RSMQ, Namespace, keys_of
+from chasqui_cli.completing import rsmq_names
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.tagged import tagged
@@ -30,7 +31,9 @@ message_app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Messages, in the words of rsmqctl."
 )
 
-Name = Annotated[str, typer.Option("--name", "-n", metavar="QUEUE", help="The queue.")]
+Name = Annotated[
+    str, typer.Option("--name", "-n", metavar="QUEUE", help="The queue.", autocompletion=rsmq_names)
+]
 MessageId = Annotated[str, typer.Option("--message-id", "-i", metavar="ID", help="The message.")]
 Output = Annotated[
     Format | None,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from chasqui_cli.commands.rsmq.naming import message_record, no_such_queue
+from chasqui_cli.commands.rsmq.naming import Ids, message_record, no_such_queue
+from chasqui_cli.options import Verb, parameters
 from chasqui_cli.times import duration_ms
 
 if TYPE_CHECKING:
@@ -24,21 +27,54 @@ PREVIEW = 4096
 AT_ONCE = 200
 StateName = Literal["ready", "delayed", "in-flight"]
 
-State = Annotated[StateName | None, typer.Option("--state", help="Messages in this state only.")]
-OlderThan = Annotated[
-    str | None, typer.Option("--older-than", metavar="TIME", help="Sent longer ago than this, as in 7d.")
-]
-MinReceives = Annotated[
-    int | None, typer.Option("--min-rc", min=0, metavar="N", help="Received at least so often.")
-]
-Grep = Annotated[str | None, typer.Option("--grep", metavar="REGEX", help="With this somewhere in the body.")]
-Held = Annotated[
-    bool, typer.Option("--held", help="Also what consumers hold right now: they may still delete it.")
-]
-Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")
-]
-All = Annotated[bool, typer.Option("--all", help="Every message, if neither ids nor a filter say which.")]
+
+def _which(
+    ids: Ids = None,
+    state: Annotated[StateName | None, typer.Option("--state", help="Messages in this state only.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="TIME", help="Sent longer ago than this, as in 7d.")
+    ] = None,
+    min_rc: Annotated[
+        int | None, typer.Option("--min-rc", min=0, metavar="N", help="Received at least so often.")
+    ] = None,
+    grep: Annotated[
+        str | None, typer.Option("--grep", metavar="REGEX", help="With this somewhere in the body.")
+    ] = None,
+    held: Annotated[
+        bool, typer.Option("--held", help="Also what consumers hold right now: they may still delete it.")
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every message, if neither ids nor a filter say which.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")
+    ] = None,
+) -> None:
+    """Which messages."""
+
+
+def wanting(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Verb], Verb]:
+    """Give a verb the options that say which messages, but for some; it gets them as one `wanted`."""
+    asked = [
+        p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
+        for p in parameters(_which)
+        if p.name not in without
+    ]
+
+    def with_options(verb: Verb) -> Verb:
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters(verb)]
+        at = next(at for at, p in enumerate(own) if p.name == "wanted")
+
+        def choosing(desk: Desk, **values: Any) -> None:
+            said = {p.name: values.pop(p.name) for p in asked}
+            verb(desk=desk, **values, wanted=Wanted(**said | {"ids": said.get("ids") or ()}))
+
+        signature = inspect.Signature([*own[:at], *asked, *own[at + 1 :]])
+        choosing.__signature__ = signature  # type: ignore[attr-defined]  # as inspect documents it
+        choosing.__doc__, choosing.__name__ = verb.__doc__, verb.__name__
+        return choosing
+
+    return with_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +87,7 @@ class Wanted:
     min_rc: int | None = None
     grep: str | None = None
     held: bool = False
+    every: bool = False
     limit: int | None = None
 
     @property
@@ -74,7 +111,7 @@ class Wanted:
             older_than_ms=duration_ms(self.older_than) if self.older_than else None,
             least_receives=self.min_rc,
             body=body,
-            held=self.held,
+            held=self.held or self.state == "in-flight",
         )
 
     def __str__(self) -> str:
@@ -155,7 +192,7 @@ def _by_ids(desk: Desk, session: Session, keys: RsmqKeys, wanted: Wanted) -> Fou
             if rule.wants(message, page.now_ms):
                 found.messages.append(message)
                 found.records.append(record)
-            elif message.state(page.now_ms) == "in-flight" and not wanted.held:
+            elif message.state(page.now_ms) == "in-flight" and not rule.held:
                 found.held.append(record)
     known = {record["id"] for record in (*found.records, *found.held)}
     found.missing = [one for one in ids if one not in known]

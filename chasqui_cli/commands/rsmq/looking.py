@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chasqui_cli.columns import column
-from chasqui_cli.commands.rsmq.finding import (
-    Grep,
-    MinReceives,
-    OlderThan,
-    State,
-    Wanted,
-    check_queue,
-    found_messages,
-)
+from chasqui_cli.commands.rsmq.finding import Wanted, check_queue, found_messages, wanting
 from chasqui_cli.commands.rsmq.naming import (
     COLUMNS,
     MESSAGE,
     RSMQ,
-    Ids,
     Namespace,
     QueueName,
     keys_of,
     message_record,
 )
+from chasqui_cli.completing import rsmq_names
 from chasqui_cli.desk import Desk, at_desk
 
 if TYPE_CHECKING:
@@ -44,23 +37,18 @@ COUNTS: dict[str, Any] = {
 
 
 @at_desk(shape=MESSAGE, chooses=True, named=False, payloads=True)
+@wanting(without=("held", "every"), limit=20)
 def peek(
     desk: Desk,
     queue: QueueName,
-    ids: Ids = None,
-    state: State = None,
-    older_than: OlderThan = None,
-    min_rc: MinReceives = None,
-    grep: Grep = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="So many at most.")] = 20,
+    wanted: Wanted,
     ns: Namespace = RSMQ,
 ) -> None:
     """Look at messages without receiving them: next visible first, nothing of them changes."""
     keys = keys_of(queue, ns)
-    wanted = Wanted(ids or (), state, older_than, min_rc, grep, held=True, limit=limit)
     with desk.session() as session:
         check_queue(session, keys)
-        found = found_messages(desk, session, keys, wanted)
+        found = found_messages(desk, session, keys, replace(wanted, held=True))
     desk.emit(found.records, COLUMNS, now_ms=found.now_ms)
     if found.missing:
         desk.say(f"not there: {', '.join(found.missing)}")
@@ -100,7 +88,10 @@ def show(
 def counts(
     desk: Desk,
     queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which; none means all listed ones.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUEUE]...", help="Which; none means all listed ones.", autocompletion=rsmq_names
+        ),
     ] = None,
     ns: Namespace = RSMQ,
 ) -> None:

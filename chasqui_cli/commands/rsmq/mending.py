@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
 from chasqui_cli.columns import column
 from chasqui_cli.commands.rsmq.naming import RSMQ, Namespace, keys_of
+from chasqui_cli.completing import rsmq_names
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.doctors import Doctor, Only, Repair, treat
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chasqui.foreign import RsmqKeys
     from chasqui.foreign.rsmq import Finding
     from chasqui_cli.columns import Record
+    from chasqui_cli.deeds import Item
     from chasqui_cli.session import Session
 
 FOUND: dict[str, Any] = {
@@ -38,41 +42,52 @@ def doctor(
     queues: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[QUEUE]...", help="Which; none means all, in every namespace, listed or not."
+            metavar="[QUEUE]...",
+            help="Which; none means all, in every namespace, listed or not.",
+            autocompletion=rsmq_names,
         ),
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Put right what can be.")] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="AILMENT", help="Repair this alone; may be repeated."),
-    ] = None,
+    repair: Repair = False,
+    only: Only = None,
     ns: Namespace = RSMQ,
 ) -> None:
     """Examine queues: ghosts, unlisted ones, orphans, missing bodies, odd numbers. --repair puts them right.
 
-    Every repair looks again before it writes. What was wrong is in the journal; a repair cannot be undone.
+    Every repair looks again before it writes. What was wrong is in the journal; bodies that belong to no message are
+    kept there whole, and `chasqui undo` makes messages of them. The rest of a repair cannot be undone.
     """
-    from chasqui.errors import ArgumentError
-    from chasqui.foreign import discover, rsmq
+    from chasqui.foreign import discover
 
-    known = {str(one) for one in rsmq.Ailment}
-    if unknown := set(only or ()) - known:
-        raise ArgumentError(f"no such ailment: {', '.join(sorted(unknown))}", hint=", ".join(sorted(known)))
     with desk.session() as session:
-        places = [keys_of(name, ns) for name in queues] if queues else list(discover(session.link).rsmq)
-        found = [(keys, one) for keys in places for one in _examined(session, keys)]
-        rows = [_row(keys, one) for keys, one in found]
-        if repair:
-            meant = {str(one) for one in rsmq.REPAIRABLE} & set(only or known)
-            _repair(desk, session, found, rows, meant)
-    desk.say(f"examined {len(places):,} queues: {f'{len(rows):,} findings' if rows else 'nothing found'}")
-    desk.emit(rows, COLUMNS)
+        ours = _doctor(session)
+        ours.check_names(only)
+        places = [keys_of(name, ns) for name in queues] if queues else discover(session.link).rsmq
+        treat(desk, ours, places, only, repair=repair)
 
 
-def _examined(session: Session, keys: RsmqKeys) -> list[Finding]:
+def _doctor(session: Session) -> Doctor:
     from chasqui.foreign import rsmq
 
-    return session.link.run(rsmq.examine(keys))
+    return Doctor(
+        "rsmq",
+        frozenset(rsmq.Ailment),
+        rsmq.REPAIRABLE,
+        COLUMNS,
+        _row,
+        lambda keys: session.link.run(rsmq.examine(keys)),
+        lambda keys, found: session.link.run(rsmq.repair_each(keys, found)),
+        "what is removed belongs to no message that could be received; bodies among it are kept in the journal",
+        lambda some: _strays(session, some),
+    )
+
+
+def _strays(session: Session, some: Sequence[tuple[RsmqKeys, Finding]]) -> list[Item | None]:
+    from chasqui.foreign import rsmq
+
+    kept: list[Item | None] = []
+    for keys in dict.fromkeys(keys for keys, _ in some):
+        kept += session.link.run(rsmq.stray_items(keys, [one for place, one in some if place == keys]))
+    return kept
 
 
 def _row(keys: RsmqKeys, one: Finding) -> Record:
@@ -83,39 +98,4 @@ def _row(keys: RsmqKeys, one: Finding) -> Record:
         "subject": one.subject,
         "seen": one.seen,
         "advice": one.advice,
-        "outcome": "found",
     }
-
-
-def _repair(
-    desk: Desk,
-    session: Session,
-    found: list[tuple[RsmqKeys, Finding]],
-    rows: list[Record],
-    meant: set[str],
-) -> None:
-    from chasqui.foreign import rsmq
-
-    chosen = [at for at, (_, one) in enumerate(found) if str(one.ailment) in meant]
-    names = sorted({found[at][0].queue for at in chosen})
-    queue = names[0] if len(names) == 1 else f"{len(names)} queues"
-    effects = ["what is removed belongs to no message that could be received; a repair cannot be undone"]
-    plan = Plan("repair", queue, "findings", [rows[at] for at in chosen], COLUMNS[:4], effects=effects)
-    for at in chosen:
-        rows[at]["outcome"] = "would repair"
-    if not desk.agrees(plan):
-        return
-    with desk.written_down("rsmq doctor", queue) as pen, desk.progress("repairing", len(chosen)) as advance:
-        pen.tell(
-            found=[
-                {name: rows[at][name] for name in ("queue", "ailment", "subject", "seen")} for at in chosen
-            ]
-        )
-        repaired = 0
-        for done, at in enumerate(chosen, 1):
-            keys, one = found[at]
-            mended = session.link.run(rsmq.repair(keys, [one], only=frozenset({one.ailment})))
-            rows[at]["outcome"] = "repaired" if mended else "gone"
-            repaired += mended
-            advance(done)
-        pen.tell(repaired=repaired)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import Column, column
+from chasqui_cli.completing import rsmq_names
 
 if TYPE_CHECKING:
     from chasqui.foreign import RsmqKeys
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from chasqui_cli.columns import Record
     from chasqui_cli.desk import Desk
 
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.")]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=rsmq_names)]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which messages.")]
 Namespace = Annotated[
     str, typer.Option("--ns", metavar="NS", help="RSMQ's namespace: what its keys begin with.")

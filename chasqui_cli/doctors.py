@@ -1,0 +1,96 @@
+"""The doctors of other systems' queues, as verbs: what was found, row by row, and its repair where that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chasqui_cli.changes import Plan
+from chasqui_cli.deeds import Deed, Item, carry_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from chasqui_cli.columns import Column, Record
+    from chasqui_cli.desk import Desk
+
+Repair = Annotated[bool, typer.Option("--repair", help="Put right what can be.")]
+Only = Annotated[
+    list[str] | None, typer.Option("--only", metavar="AILMENT", help="Repair this alone; may be repeated.")
+]
+Found = tuple[Any, Any]
+"""The keys of a queue, and something that is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """What one system's doctor knows.
+
+    repairable: those of its ailments that a repair puts right. examine: what is wrong with a queue. repair: puts right
+    what was found in one queue, and answers for each whether it did. effect: what a repair does, in a sentence. keep:
+    what is written down of each finding, so that nothing is lost.
+    """
+
+    word: str
+    ailments: frozenset[Any]
+    repairable: frozenset[Any]
+    columns: Sequence[Column]
+    row: Callable[[Any, Any], Record]
+    examine: Callable[[Any], Sequence[Any]]
+    repair: Callable[[Any, Sequence[Any]], Sequence[bool]]
+    effect: str
+    keep: Callable[[Sequence[Found]], Sequence[Item | None]] | None = None
+
+    def check_names(self, only: Sequence[str] | None) -> None:
+        """That all of these are ailments."""
+        from chasqui.errors import ArgumentError
+
+        known = {str(one) for one in self.ailments}
+        if unknown := set(only or ()) - known:
+            told = f"no such ailment: {', '.join(sorted(unknown))}"
+            raise ArgumentError(told, hint=", ".join(sorted(known)))
+
+
+def treat(
+    desk: Desk, doctor: Doctor, places: Sequence[Any], only: Sequence[str] | None, *, repair: bool
+) -> None:
+    """Examine these queues, put right what may be, and tell of each finding what became of it."""
+    found: list[Found] = []
+    with desk.progress("examining", len(places)) as advance:
+        for number, keys in enumerate(places, 1):
+            found += [(keys, one) for one in doctor.examine(keys)]
+            advance(number)
+    rows = [doctor.row(keys, one) | {"outcome": "found"} for keys, one in found]
+    if repair:
+        _repaired(desk, doctor, found, rows, only)
+    desk.say(f"examined {len(places):,} queues: {f'{len(rows):,} findings' if rows else 'nothing found'}")
+    desk.emit(rows, doctor.columns)
+
+
+def _repaired(
+    desk: Desk, doctor: Doctor, found: Sequence[Found], rows: list[Record], only: Sequence[str] | None
+) -> None:
+    meant = {str(one) for one in doctor.repairable if not only or str(one) in only}
+    chosen = [at for at, (_, one) in enumerate(found) if str(one.ailment) in meant]
+    names = sorted({found[at][0].queue for at in chosen})
+    queue = names[0] if len(names) == 1 else f"{len(names)} queues"
+    told = [rows[at] for at in chosen]
+    plan = Plan("repair", queue, "findings", told, doctor.columns[:4], effects=[doctor.effect])
+    facts = {
+        "found": [{name: row[name] for name in row if name not in ("advice", "outcome")} for row in told]
+    }
+    deed = Deed(f"{doctor.word} doctor", "repaired", lambda some: _mended(doctor, some), doctor.keep, facts)
+    outcomes = carry_out(desk, plan, [found[at] for at in chosen], deed)
+    for row, outcome in zip(told, outcomes, strict=True):
+        row["outcome"] = outcome
+
+
+def _mended(doctor: Doctor, some: Sequence[Found]) -> list[str]:
+    """Queue by queue, in the order they were found."""
+    words: list[str] = []
+    for keys in dict.fromkeys(keys for keys, _ in some):
+        mended = doctor.repair(keys, [one for place, one in some if place == keys])
+        words += ["repaired" if done else "gone" for done in mended]
+    return words

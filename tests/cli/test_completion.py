@@ -1,0 +1,88 @@
+"""What a real bash completes when Tab is pressed: queues of every kind, also behind the colons at which it breaks words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chasqui.server.link import Link
+from chasqui.sync_queue import SyncQueue
+from tests.cli.seed_foreign import Scene, seed_rsmq
+from tests.cli.shell import Shell
+from tests.servers import Server
+
+SCRIPT = Path(__file__).parents[2] / "completions" / "chasqui.bash"
+# bash itself breaks a line that is typed; a script must do it: at blanks, and around colons.
+ASK = r"""
+source "$1"; shift
+COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+mapfile -t COMP_WORDS < <(printf '%s' "$1" | sed 's/:/\n:\n/g; s/ /\n/g' | sed '/^$/d')
+[[ $1 == *' ' ]] && COMP_WORDS+=("")
+[[ $1 == *: ]] && COMP_WORDS+=("")
+COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+_chasqui_completion chasqui
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+Complete = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def scene(any_server: Server, queue: str) -> Iterator[Scene]:
+    with Link.open(any_server.url) as link:
+        yield Scene(link, queue)
+
+
+@pytest.fixture
+def complete(shell: Shell, any_server: Server, tmp_path: Path) -> Complete:
+    """What bash would offer for a line, with the program of these sources."""
+    if not shutil.which("bash"):
+        pytest.skip("there is no bash here")
+    program = tmp_path / "bin" / "chasqui"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m chasqui_cli "$@"\n')
+    program.chmod(0o755)
+    surroundings = shell.environment() | {"CHASQUI_REDIS_URL": any_server.url}
+    surroundings["PATH"] = f"{program.parent}{os.pathsep}{surroundings['PATH']}"
+
+    def ask(line: str) -> list[str]:
+        done = subprocess.run(
+            ["bash", "-c", ASK, "bash", str(SCRIPT), line], env=surroundings, capture_output=True, timeout=30
+        )
+        assert not done.stderr, done.stderr.decode()
+        return [word for word in done.stdout.decode().splitlines() if word]
+
+    return ask
+
+
+def test_queues_of_every_kind_are_offered_where_they_are_taken(complete: Complete, scene: Scene) -> None:
+    seed_rsmq(scene)
+    scene.say("LPUSH", scene.jobs.pending, "x")
+    scene.say("LPUSH", f"queue:\x1b[31m{scene.name}:pending", "x")
+    with SyncQueue(scene.name, redis_url=str(scene.link.address)) as queue:
+        queue.add("job", {})
+    offered = complete("chasqui inspect ")
+    assert {scene.name, f"rsmq:{scene.name}:orders", f"list:{scene.name}"} <= set(offered)
+    assert not [name for name in offered if "\x1b" in name]
+    for verb in ("watch", "check", "metrics", "doctor"):
+        assert complete(f"chasqui {verb} rsmq:{scene.name}:or") == ["orders"], verb
+    assert complete(f"chasqui inspect list:{scene.name}") == [scene.name]
+    assert f"list:{scene.name}" not in complete("chasqui job show "), "what it does not take is not offered"
+
+
+def test_below_their_own_words_names_are_bare(complete: Complete, scene: Scene) -> None:
+    seed_rsmq(scene)
+    scene.say("LPUSH", scene.jobs.pending, "x")
+    assert complete(f"chasqui rsmq peek --ns {scene.name} o") == ["orders", "other"]
+    assert complete(f"chasqui rsmq doctor --ns {scene.name} ot") == ["other"]
+    assert complete(f"chasqui rsmq message send --ns {scene.name} -n or") == ["orders"]
+    assert complete("chasqui rsmq peek o") == [], "another namespace's are not offered"
+    assert complete(f"chasqui joblist list {scene.name[:5]}").count(scene.name) == 1
+    at = f"-u {scene.link.address}"
+    assert complete(f"chasqui joblist purge {at} {scene.name}") == [scene.name]
