@@ -54,7 +54,7 @@ soak: $(READY) servers ## 200,000 jobs, workers killed all the time, every id ac
 scale: $(READY) servers ## 100,000 dead letters: grouped, replayed under writers, killed midway, undone; what it costs.
 	$(BIN)/python -m pytest tests/scale -s
 
-migration: $(READY) servers ## Move 12,000 RSMQ messages and list jobs, in use, with the mover killed all the time.
+migration: $(READY) servers ## Move 12,000 RSMQ messages and list jobs, in use, with the mover (engine, command line) killed all the time.
 	CHASQUI_MIGRATION_MESSAGES=12000 $(BIN)/python -m pytest tests/foreign/test_migration_live.py -s
 
 lint: $(READY) ## Check style, types, and that imports point downwards.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from chasqui.foreign import joblist, rsmq
 from chasqui.server.link import Link
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.rsmq_keys import RsmqKeys
 from tests.links import say
+from tests.servers import Server
 
 READY, TRIED, DELAYED, HELD = (f"gqll7vywlc{letter * 22}" for letter in "abcd")
 PENDING, CLAIMED, FAILED, BROKEN, ORPHAN = "p1", "c1", "f1", "b1", "o1"
@@ -43,6 +47,12 @@ class Scene:
     def now_ms(self) -> int:
         seconds, micros = self.say("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
+
+
+@pytest.fixture
+def scene(server: Server, queue: str) -> Iterator[Scene]:
+    with Link.open(server.url) as link:
+        yield Scene(link, queue)
 
 
 def seed(scene: Scene) -> None:

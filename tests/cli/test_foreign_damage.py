@@ -6,27 +6,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from chasqui.foreign import joblist, rsmq
-from chasqui.server.link import Link
 from chasqui_cli.records import FINDING
 from tests.cli.inside import assert_shaped
 from tests.cli.seed_foreign import DELAYED, HELD, READY, TRIED, Scene, seed_rsmq
+from tests.cli.seed_foreign import scene as scene
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
-from tests.servers import Server
 
 GHOST = "gqll7vywlc" + "g" * 22
-
-
-@pytest.fixture
-def scene(server: Server, queue: str) -> Iterator[Scene]:
-    with Link.open(server.url) as link:
-        yield Scene(link, queue)
 
 
 def _set(*pairs: Any) -> Callable[[Scene], object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -24,38 +23,14 @@ from chasqui_cli.session import Session
 from tests.cli.inside import assert_shaped
 from tests.cli.running import running
 from tests.cli.seed_foreign import DELAYED, FAILED, HELD, PENDING, READY, TRIED, Scene, seed_list, seed_rsmq
+from tests.cli.seed_foreign import scene as scene
 from tests.cli.shell import Shell
+from tests.cli.test_looking import FIXED
 from tests.cli.test_read_only import overheard
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.engines import await_that
 from tests.servers import Server
-
-CONTRACT = [
-    "queue",
-    "kind",
-    "server_time_ms",
-    "stream_depth",
-    "waiting",
-    "pending",
-    "consumers",
-    "dlq_depth",
-    "delayed_depth",
-    "delayed_due",
-    "oldest_delayed_lag_ms",
-    "oldest_waiting_ms",
-    "repeatable_count",
-    "repeatable_overdue",
-    "events_depth",
-    "promoter_lock",
-    "scheduler_lock",
-]
-
-
-@pytest.fixture
-def scene(server: Server, queue: str) -> Iterator[Scene]:
-    with Link.open(server.url) as link:
-        yield Scene(link, queue)
 
 
 def names(scene: Scene) -> list[str]:
@@ -96,7 +71,7 @@ def test_inspect_shows_all_three_kinds(inside: Inside, scene: Scene, how: str) -
     told = json.loads(ended.out) if how == "json" else [json.loads(line) for line in ended.out.splitlines()]
     assert_shaped(told, [SNAPSHOT])
     ours, theirs, listed = told
-    assert list(ours)[: len(CONTRACT)] == CONTRACT
+    assert list(ours)[: len(FIXED)] == FIXED
     assert "stale" not in ours
     assert [one["kind"] for one in told] == ["chasquimq", "rsmq", "joblist"]
     assert [one["queue"] for one in told] == names(scene)

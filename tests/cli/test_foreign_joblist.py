@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from chasqui.foreign import joblist
-from chasqui.server.link import Link
 from chasqui_cli.commands.joblist.changing import CHANGED
 from chasqui_cli.commands.joblist.looking import OVERVIEW
 from chasqui_cli.commands.joblist.mending import FOUND
@@ -18,17 +16,12 @@ from tests.cli.hostile import STRINGS, is_harmless
 from tests.cli.inside import assert_shaped
 from tests.cli.running import running
 from tests.cli.seed_foreign import BROKEN, CLAIMED, FAILED, ORPHAN, PENDING, Scene, seed_list
+from tests.cli.seed_foreign import scene as scene
 from tests.cli.shell import Shell
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.engines import await_that
 from tests.servers import Server
-
-
-@pytest.fixture
-def scene(server: Server, queue: str) -> Iterator[Scene]:
-    with Link.open(server.url) as link:
-        yield Scene(link, queue)
 
 
 def lists(scene: Scene) -> dict[str, list[bytes]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from chasqui.foreign import rsmq
-from chasqui.server.link import Link
 from chasqui_cli.commands.rsmq.changing import CHANGED
 from chasqui_cli.commands.rsmq.classic import QUEUE, RECEIVED
 from chasqui_cli.commands.rsmq.looking import COUNTS
@@ -18,16 +16,11 @@ from chasqui_cli.commands.rsmq.naming import MESSAGE
 from tests.cli.hostile import STRINGS, is_harmless
 from tests.cli.inside import assert_shaped
 from tests.cli.seed_foreign import DELAYED, HELD, READY, TRIED, Scene, seed_rsmq
+from tests.cli.seed_foreign import scene as scene
 from tests.cli.test_read_only import overheard
 from tests.cli.yard import Inside
 from tests.cli.yard import inside as inside
 from tests.servers import Server
-
-
-@pytest.fixture
-def scene(server: Server, queue: str) -> Iterator[Scene]:
-    with Link.open(server.url) as link:
-        yield Scene(link, queue)
 
 
 def ids(scene: Scene, *, other: bool = False) -> list[str]:

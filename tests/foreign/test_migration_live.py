@@ -1,4 +1,5 @@
-"""A migration while producers produce and consumers consume, with the mover killed again and again.
+"""A migration while producers produce and consumers consume, with the mover killed again and again: the engine's in a
+process of its own, and the command line.
 
 Every message is accounted for: consumed where it was, or moved, and never both. How many there are is said by
 CHASQUI_MIGRATION_MESSAGES; `make migration` takes 12,000.
@@ -6,6 +7,7 @@ CHASQUI_MIGRATION_MESSAGES; `make migration` takes 12,000.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -107,25 +109,56 @@ class JobListTraffic:
         """A claim is its worker's for ever, as no visibility is told: what is held here is completed in the end."""
 
 
-@contextmanager
-def mover(traffic: Traffic, target: str, urls: tuple[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """What moves the messages, as a process to be killed. It says a line before it begins.
+
+    pace_s: how long producers rest between batches, so that many movers have something to do.
+    """
+
+    words: Callable[[Traffic, str, tuple[str, str]], list[str]]
+    pace_s: float
+    home: Path
+
+    @contextmanager
+    def running(self, traffic: Traffic, target: str, urls: tuple[str, str]) -> Iterator[None]:
+        process = self._start(self.words(traffic, target, urls), subprocess.STDOUT)
+        try:
+            assert process.stdout
+            assert process.stdout.readline()
+            yield
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+    def last(self, traffic: Traffic, target: str, urls: tuple[str, str]) -> dict[str, int]:
+        """Run the command line once more, to its end; answers what is left."""
+        words = [word for word in _by_hand(traffic, target, urls) if word != "--follow"]
+        process = self._start([*words, "-o", "json"], subprocess.DEVNULL)
+        told, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, told
+        left: dict[str, int] = json.loads(told)["after"]
+        return left
+
+    def _start(self, words: list[str], remarks: int) -> subprocess.Popen[bytes]:
+        surroundings = {**os.environ, "HOME": str(self.home), "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"}
+        return subprocess.Popen(
+            [sys.executable, "-m", *words], cwd=ROOT, env=surroundings, stdout=subprocess.PIPE, stderr=remarks
+        )
+
+
+def _by_engine(traffic: Traffic, target: str, urls: tuple[str, str]) -> list[str]:
     space = getattr(traffic.source, "namespace", "-")
-    words = [traffic.kind, traffic.source.queue, space, target, *urls]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.foreign.mover", *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"},
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert process.stdout
-        assert process.stdout.readline() == b"begun\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
+    return ["tests.foreign.mover", traffic.kind, traffic.source.queue, space, target, *urls]
+
+
+def _by_hand(traffic: Traffic, target: str, urls: tuple[str, str]) -> list[str]:
+    space = f"{traffic.source.namespace}/" if traffic.kind == "rsmq" else ""
+    far = ["--to-url", urls[1]] if urls[1] != urls[0] else []
+    source = f"{traffic.kind}://{space}{traffic.source.queue}"
+    return ["chasqui_cli", "migrate", source, f"chasqui://{target}", "--follow", "--yes", "-u", urls[0], *far]
 
 
 def _threads(server: Server, *jobs: Callable[[Link], None]) -> list[threading.Thread]:
@@ -139,12 +172,20 @@ def _threads(server: Server, *jobs: Callable[[Link], None]) -> list[threading.Th
     return threads
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["rsmq", "joblist"])
 @pytest.mark.parametrize("far", [False, True], ids=["same server", "another server"])
+@pytest.mark.parametrize("by", ["engine", "command line"])
 def test_nothing_is_lost_and_nothing_doubled(
-    servers: Any, queue: str, kind: str, far: bool, record_property: Callable[[str, object], None]
+    servers: Any,
+    queue: str,
+    kind: str,
+    far: bool,
+    by: str,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    mover = Mover(_by_engine, 0.02, tmp_path) if by == "engine" else Mover(_by_hand, 0.05, tmp_path)
     home: Kind = KINDS[0] if kind == "rsmq" else KINDS[-1]
     server = servers.get(home)
     with spawn("redis-7.0") as other, Link.open(server.url) as link, Link.open(other.url) as there:
@@ -153,36 +194,47 @@ def test_nothing_is_lost_and_nothing_doubled(
         )
         if kind == "rsmq":
             link.run(rsmq.create(traffic.source))
-        account, over = Account(), threading.Event()
+        account = Account()
         urls = (server.url, other.url if far else server.url)
-        kills = _storm(server, traffic, account, over, queue, urls)
+        kills, caught = _storm(link, server, traffic, account, mover, queue, urls)
         road = Road(Desk(link, queue), there if far else link, far=far)
+        alive = len(road.arrived())
         while True:
-            left = road.go(traffic.source).after
-            if not (left.ready or left.delayed or left.held or left.parked):
+            left = mover.last(traffic, queue, urls)
+            if not any(left[name] for name in ("ready", "delayed", "held", "parked")):
                 break
             CLOCK.pause(0.05)
         _settle(account, road)
-        record_property(f"migration {kind} {'far' if far else 'near'} kills", kills)
-        print(f"{kind}: {len(account.sent)} sent, {len(account.consumed)} consumed, {kills} kills")
+        where = "far" if far else "near"
+        record_property(f"migration {kind} {where} by {by} kills", kills)
+        moved = len(road.arrived())
+        print(
+            f"{kind} {where} by {by}: {len(account.sent)} sent, {len(account.consumed)} consumed, {moved} moved "
+            f"({alive} by those that were killed), {kills} kills, {caught} with messages set aside: 0 lost, 0 doubled"
+        )
         assert kills >= 3
+        assert alive, "whatever was killed had moved nothing, so this proves nothing"
         assert link.run(say("EXISTS", traffic.source.parked)) == 0
 
 
 def _storm(
+    link: Link,
     server: Server,
     traffic: Traffic,
     account: Account,
-    over: threading.Event,
+    mover: Mover,
     target: str,
     urls: tuple[str, str],
-) -> int:
-    """Producers, consumers and holders at work, and movers that die young; answers how many did."""
+) -> tuple[int, int]:
+    """Producers, consumers and holders at work, and movers that die young; answers how many did, and how many of
+    them while messages were on their way.
+    """
+    over = threading.Event()
 
     def produce(link: Link) -> None:
         for number in range(MESSAGES // PRODUCERS // BATCH):
             account.note(account.sent, traffic.produce(link, number))
-            CLOCK.pause(0.02)
+            CLOCK.pause(mover.pace_s)
 
     def consume(link: Link) -> None:
         while not over.is_set():
@@ -192,16 +244,17 @@ def _storm(
 
     producers = _threads(server, *[produce] * PRODUCERS)
     others = _threads(server, consume, lambda link: traffic.hold(link, account, over))
-    kills = 0
+    kills = caught = 0
     chance = random.Random(7)
     while any(thread.is_alive() for thread in producers) or kills < 3:
-        with mover(traffic, target, urls):
-            CLOCK.pause(chance.uniform(0.0, 0.4))
+        with mover.running(traffic, target, urls):
+            CLOCK.pause(chance.uniform(0.0, 0.3))
         kills += 1
+        caught += link.run(say("EXISTS", traffic.source.parked))
     over.set()
     for thread in (*producers, *others):
         thread.join()
-    return kills
+    return kills, caught
 
 
 def _settle(account: Account, road: Road) -> None:
