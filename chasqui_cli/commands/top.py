@@ -67,8 +67,9 @@ def dashboard_of(
 ) -> ChasquiApp:
     """The app, ready to run."""
     from chasqui import SystemClock
-    from chasqui_cli.tui.app import ChasquiApp, Setup
+    from chasqui_cli.tui.app import ChasquiApp
     from chasqui_cli.tui.feed import Feed
+    from chasqui_cli.tui.setup import Setup
     from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
 
     settings = desk.settings()

@@ -6,29 +6,26 @@ Handlers only touch widgets; what is read is the feed's business, and every chan
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment, Segments
 from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import Binding
-from textual.command import Hit, Hits, Provider
-from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher, Footer, Input, Static, Tab, Tabs
+from textual.widgets import ContentSwitcher, Footer, Static, Tab, Tabs
 
 from chasqui_cli.safe import safe
 from chasqui_cli.tui import crash
-from chasqui_cli.tui.dialogs import ChangeDialog, HelpDialog, OutputDialog
 from chasqui_cli.tui.lines import changes_something, objection, with_options, words_of
-from chasqui_cli.tui.messages import Arrived, FleetView, HealthView, Introduced, LinkLost, Target
-from chasqui_cli.tui.panes import PANES
+from chasqui_cli.tui.messages import Arrived, FleetView, Introduced, LinkLost, Target
+from chasqui_cli.tui.panes import TABS, pane_of
 from chasqui_cli.tui.panes.fleet import Fleet
 from chasqui_cli.tui.panes.pane import Change, Pane
 from chasqui_cli.tui.widgets.drawing import DARK, LIGHT, THEMES, joined
 from chasqui_cli.tui.widgets.frame import Frame
+from chasqui_cli.tui.widgets.prompt import Prompt
 from chasqui_cli.tui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
@@ -36,82 +33,15 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
-    from textual.message import Message
+    from textual.command import Provider
 
     from chasqui_cli.tui.lines import Ended, Runner
+    from chasqui_cli.tui.setup import Reading, Setup, Ticking
 
 ASLEEP = "asleep without focus"
 NARROW = 78
 """Below so many columns the tabs are numbers only, but for the one in front."""
 WIDTHS = [(0, "-narrow"), (64, "-medium"), (110, "-wide")]
-
-
-class Reading(Protocol):
-    """What the app wants of a feed."""
-
-    interval_s: float
-
-    def begin(self, tell: Callable[[Message], Any]) -> None:
-        """From now on messages go there."""
-
-    async def run(self) -> None:
-        """Read until cancelled."""
-
-    def look_at(self, target: Target) -> None:
-        """Read for this from now on, beginning at once."""
-
-    def again(self) -> None:
-        """Read now, and whatever is kept anew."""
-
-    def sleep(self) -> None:
-        """Read no more until woken."""
-
-    def wake(self) -> None:
-        """Read again."""
-
-    def describe(self, raw: Any) -> list[tuple[str, str]]:
-        """All there is to say about one job or letter."""
-        ...
-
-
-class Ticking(Protocol):
-    """Seconds that never run backwards."""
-
-    def mono(self) -> float:
-        """Now."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What the dashboard is told at its start. confined: it is served to a browser, perhaps far away."""
-
-    address: str = ""
-    context: str | None = None
-    colour: str | None = None
-    read_only: bool = False
-    protected: bool = False
-    confined: bool = False
-    keeps_awake: bool = False
-    theme: str = DARK
-    queue: str | None = None
-
-
-class Queues(Provider):
-    """`ctrl+p` finds queues by name, too."""
-
-    async def search(self, query: str) -> Hits:
-        """Names that match."""
-        app = cast("ChasquiApp", self.app)
-        matcher = self.matcher(query)
-        for name in app.known:
-            shown = safe(name)
-            if (score := matcher.match(shown)) > 0:
-                yield Hit(score, Content(shown), _opener(app, name), help="open this queue")
-
-
-def _opener(app: ChasquiApp, name: str) -> Callable[[], None]:
-    return lambda: app.open_queue(name)
 
 
 class Home(Screen[None]):
@@ -120,17 +50,23 @@ class Home(Screen[None]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
 
 
+def _queues() -> type[Provider]:
+    from chasqui_cli.tui.palette import Queues
+
+    return Queues
+
+
 class ChasquiApp(App[None]):
     """`chasqui top`."""
 
     TITLE = "chasqui"
     CSS_PATH = Path(__file__).with_name("chasqui.tcss")
-    COMMANDS = App.COMMANDS | {Queues}
+    COMMANDS = App.COMMANDS | {_queues}
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(str(number), f"open_tab('{pane.tab}')", pane.tab, show=False, id=f"tab.{pane.tab}")
-            for number, pane in enumerate(PANES, 1)
+            Binding(str(number), f"open_tab('{tab.name}')", tab.name, show=False, id=f"tab.{tab.name}")
+            for number, tab in enumerate(TABS, 1)
         ),
         Binding("slash", "filter", "filter", key_display="/", id="app.filter"),
         Binding("colon", "command", "command", key_display=":", id="app.command"),
@@ -165,7 +101,7 @@ class ChasquiApp(App[None]):
         self.last_op: str | None = None
         self._arrived_at: float | None = None
         self._tab, self._tab_before = "fleet", "fleet"
-        self._paused, self._asking = "", ""
+        self._paused = ""
         self._line_before_file: list[str] = []
         self._filtered_by: dict[str, str] = {}
         for theme in THEMES:
@@ -202,6 +138,11 @@ class ChasquiApp(App[None]):
         """The first line."""
         return self.home.query_one(Frame)
 
+    @property
+    def prompt(self) -> Prompt:
+        """The line where things are typed."""
+        return self.home.query_one(Prompt)
+
     def get_default_screen(self) -> Screen[None]:
         """The one below all dialogs."""
         return Home(id="_default")
@@ -210,13 +151,11 @@ class ChasquiApp(App[None]):
         """Frame, tabs, the first pane (the others are made when they are opened), the prompt, the keys."""
         yield Frame()
         yield Tabs(
-            *(Tab(f"{number} {pane.title}", id=f"tab-{pane.tab}") for number, pane in enumerate(PANES, 1))
+            *(Tab(f"{number} {tab.title}", id=f"tab-{tab.name}") for number, tab in enumerate(TABS, 1))
         )
         with ContentSwitcher(initial="pane-fleet"):
             yield Fleet()
-        prompt = Input(id="prompt", compact=True)
-        prompt.display = False
-        yield prompt
+        yield Prompt()
         yield Footer(compact=True, show_command_palette=True)
 
     def on_mount(self) -> None:
@@ -268,11 +207,10 @@ class ChasquiApp(App[None]):
                 critical=sum(row.level >= 3 for row in view.rows),
                 warning=sum(row.level == 2 for row in view.rows),
             )
-        elif isinstance(view, HealthView):
-            self.frame.change(about=self.queue or "server", critical=0, warning=0)
         else:
-            row = view.row
-            self.frame.change(about=f"{row.glyph} {safe(row.queue, 24)}", critical=0, warning=0)
+            row = getattr(view, "row", None)
+            about = f"{row.glyph} {safe(row.queue, 24)}" if row else self.queue or "server"
+            self.frame.change(about=about, critical=0, warning=0)
 
     @on(Introduced)
     def _know_server(self, message: Introduced) -> None:
@@ -302,9 +240,10 @@ class ChasquiApp(App[None]):
     def _choose(self, queue: str) -> None:
         if queue != self.queue:
             self.queue = queue
-            for pane in self.home.query(Pane):
-                if pane.needs_queue:
-                    pane.forget()
+            for tab in TABS:
+                for pane in self.home.query(f"#pane-{tab.name}").results(Pane):
+                    if tab.needs_queue:
+                        pane.forget()
 
     async def action_open_tab(self, tab: str) -> None:
         """Bring a tab to the front. From the fleet, it is about the queue under the cursor."""
@@ -314,13 +253,12 @@ class ChasquiApp(App[None]):
             chosen = self.home.query_one(Fleet).query_one(RecordTable).current
             if chosen is not None:
                 self._choose(chosen)
-        [kind] = [pane for pane in PANES if pane.tab == tab]
-        if kind.needs_queue and not self.queue:
+        if not self.queue and any(one.needs_queue for one in TABS if one.name == tab):
             self.notify("there is no queue to look at yet", severity="warning", markup=False)
             self._select(self._tab)
             return
         if not self.home.query(f"#pane-{tab}"):
-            await self.home.query_one(ContentSwitcher).add_content(kind())
+            await self.home.query_one(ContentSwitcher).add_content(pane_of(tab))
         pane = self.home.query_one(f"#pane-{tab}", Pane)
         if tab != self._tab:
             self._tab_before = self._tab
@@ -341,10 +279,10 @@ class ChasquiApp(App[None]):
 
     def _label_tabs(self) -> None:
         narrow = self.size.width < NARROW
-        for number, pane in enumerate(PANES, 1):
-            short = narrow and pane.tab != self._tab
-            self.home.query_one(f"#tab-{pane.tab}", Tab).label = (
-                str(number) if short else f"{number} {pane.title}"
+        for number, tab in enumerate(TABS, 1):
+            short = narrow and tab.name != self._tab
+            self.home.query_one(f"#tab-{tab.name}", Tab).label = (
+                str(number) if short else f"{number} {tab.title}"
             )
 
     def on_resize(self) -> None:
@@ -360,7 +298,7 @@ class ChasquiApp(App[None]):
 
     async def action_step(self, by: int) -> None:
         """The tab beside."""
-        names = [pane.tab for pane in PANES]
+        names = [tab.name for tab in TABS]
         await self.action_open_tab(names[(names.index(self._tab) + by) % len(names)])
 
     async def action_last_tab(self) -> None:
@@ -436,30 +374,23 @@ class ChasquiApp(App[None]):
         )
 
     def _prompt(self, asking: str, hint: str, value: str) -> None:
-        prompt = self.home.query_one("#prompt", Input)
-        self._asking = asking
-        prompt.placeholder, prompt.value = hint, value
-        # At once, not after the next refresh: what is typed meanwhile must not be taken for keys.
-        prompt.display = True
-        self.home.set_focus(prompt)
+        self.prompt.ask(asking, hint, value)
 
-    def _hide_prompt(self) -> None:
-        self._asking = ""
-        self.home.query_one("#prompt", Input).display = False
-        if self.focused is None or self.focused.id == "prompt":
+    def _hide_prompt(self) -> str:
+        asked = self.prompt.hide()
+        if asked or self.focused is None:
             self.pane.focus_first()
+        return asked
 
-    @on(Input.Changed, "#prompt")
-    def _typing(self, event: Input.Changed) -> None:
-        if self._asking == "filter":
+    @on(Prompt.Changed, "#prompt")
+    def _typing(self, event: Prompt.Changed) -> None:
+        if self.prompt.asking == "filter":
             self._filtered_by[self._tab] = event.value
             self.pane.apply(event.value)
 
-    @on(Input.Submitted, "#prompt")
-    def _typed(self, event: Input.Submitted) -> None:
-        asked, text = self._asking, event.value.strip()
-        self._hide_prompt()
-        self.pane.focus_first()
+    @on(Prompt.Submitted, "#prompt")
+    def _typed(self, event: Prompt.Submitted) -> None:
+        asked, text = self._hide_prompt(), event.value.strip()
         if asked == "command":
             self._run_line(text)
         elif asked == "why" and text:
@@ -467,16 +398,12 @@ class ChasquiApp(App[None]):
         elif asked == "file" and text:
             self.look_with("export", with_options(self._line_before_file, "--file", text))
 
-    def on_key(self, event: Any) -> None:
-        """Escape leaves the prompt; everything else there is typing."""
-        if event.key == "escape" and self._asking:
-            event.stop()
-            asked = self._asking
-            self._hide_prompt()
-            self.pane.focus_first()
-            if asked == "filter":
-                self._filtered_by.pop(self._tab, None)
-                self.pane.apply("")
+    @on(Prompt.Left)
+    def _left(self, event: Prompt.Left) -> None:
+        self._hide_prompt()
+        if event.asked == "filter":
+            self._filtered_by.pop(self._tab, None)
+            self.pane.apply("")
 
     def _run_line(self, text: str) -> None:
         try:
@@ -502,6 +429,8 @@ class ChasquiApp(App[None]):
 
     def ask_for(self, change: Change) -> None:
         """Preview a change, and carry it out with consent."""
+        from chasqui_cli.tui.dialogs import ChangeDialog
+
         if not self.read_only:
             self.push_screen(
                 ChangeDialog(change, self._runner, protected=self._setup.protected), self._after_change
@@ -534,6 +463,8 @@ class ChasquiApp(App[None]):
 
     def look_with(self, title: str, words: list[str]) -> None:
         """Show what a command says."""
+        from chasqui_cli.tui.dialogs import OutputDialog
+
         self.push_screen(OutputDialog(title, words, self._runner))
 
     def describe(self, raw: Any, widget: str, *, skip: Iterable[str] = (), error: str = "") -> None:
@@ -572,15 +503,10 @@ class ChasquiApp(App[None]):
 
     def action_help(self) -> None:
         """Every key that works here."""
-        groups: dict[str, list[tuple[str, str]]] = {"This tab": [], "Tables": [], "Everywhere": []}
-        places = ((self.pane, "This tab"), (RecordTable, "Tables"), (self, "Everywhere"))
-        for place, title in places:
-            for one in place.BINDINGS:
-                if isinstance(one, Binding) and one.description:
-                    keys = one.key_display or one.key.replace(",", " ")
-                    groups[title].append((keys, one.description))
-        about = [("lower case", "looks"), ("UPPER CASE", "changes, after a preview and your consent")]
-        self.push_screen(HelpDialog([("Keys", about), *groups.items()]))
+        from chasqui_cli.tui.dialogs import HelpDialog
+
+        places = (("This tab", self.pane), ("Tables", RecordTable), ("Everywhere", self))
+        self.push_screen(HelpDialog([(title, _keys(place.BINDINGS)) for title, place in places]))
 
     def action_theme(self) -> None:
         """Dark, light, dark."""
@@ -595,8 +521,8 @@ class ChasquiApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What `ctrl+p` offers besides queues."""
-        for pane in PANES:
-            yield SystemCommand(f"Tab: {pane.title}", "bring it to the front", _tab_opener(self, pane.tab))
+        for tab in TABS:
+            yield SystemCommand(f"Tab: {tab.title}", "bring it to the front", _tab_opener(self, tab.name))
         yield SystemCommand("Dark or light", "the other theme", self.action_theme)
         yield SystemCommand("Pause", "stop reading, or go on", self.action_pause)
         yield SystemCommand("Help", "every key", self.action_help)
@@ -612,3 +538,12 @@ class ChasquiApp(App[None]):
 
 def _tab_opener(app: ChasquiApp, tab: str) -> Callable[[], object]:
     return lambda: app.call_later(app.action_open_tab, tab)
+
+
+def _keys(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:
+    """Keys and what they do, for people."""
+    return [
+        (one.key_display or one.key.replace(",", " "), one.description)
+        for one in bindings
+        if isinstance(one, Binding) and one.description
+    ]

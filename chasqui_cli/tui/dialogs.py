@@ -31,6 +31,7 @@ MANY = 100
 PARTLY = 3
 """The exit code of a line that does part of what was asked."""
 SHOWN_WORDS = 9
+ABOUT = (("lower case", "looks"), ("UPPER CASE", "changes, after a preview and your consent"))
 SHOWN_LINES = 2000
 
 
@@ -254,7 +255,7 @@ class HelpDialog(Dialog):
     def on_mount(self) -> None:
         """Write them down."""
         parts: list[tuple[object, str]] = []
-        for title, keys in self._keys:
+        for title, keys in [("Keys", ABOUT), *self._keys]:
             parts += [(title, "strong"), ("\n", "")]
             for key, what in keys:
                 parts += [(f"  {key:<14}", "key"), (what, ""), ("\n", "")]

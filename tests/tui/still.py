@@ -10,36 +10,39 @@ from typing import TYPE_CHECKING, Any
 from chasqui.figures import Figures, NameRow, Spread
 from chasqui.server.commands.looks import Reach
 from chasqui.snapshot import GroupView, LockHolder, Snapshot
-from chasqui_cli.tui.app import ChasquiApp, Setup
+from chasqui_cli.tui.app import ChasquiApp
 from chasqui_cli.tui.lines import Runner
 from chasqui_cli.tui.messages import (
     Arrived,
     Cost,
+    FindingRow,
+    FleetView,
+    Introduced,
+    QueueRow,
+    ServerFace,
+    Target,
+)
+from chasqui_cli.tui.setup import Setup
+from chasqui_cli.tui.trends import Rates
+from chasqui_cli.tui.views import (
     CronView,
     DeadView,
     DelayedView,
     EventLine,
     EventsView,
-    FindingRow,
     FireRow,
-    FleetView,
     FlightRow,
     GroupRow,
     HealthView,
-    Introduced,
     JobRow,
     JobsView,
     LetterRow,
-    QueueRow,
     QueueView,
-    ServerFace,
     SpecRow,
-    Target,
     View,
     WorkerRow,
     WorkersView,
 )
-from chasqui_cli.tui.trends import Rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from chasqui import Keys, Undecodable, dlq, failures
 from chasqui.fingerprint import fingerprint
 from chasqui_cli.redaction import redacted
-from chasqui_cli.tui.feed.readers import QueueAsker
-from chasqui_cli.tui.messages import DeadView, GroupRow, LetterRow
+from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui_cli.tui.views import DeadView, GroupRow, LetterRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

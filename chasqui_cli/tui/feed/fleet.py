@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from chasqui.discovery import Discovered
     from chasqui.snapshot import Snapshot
-    from chasqui_cli.tui.feed.readers import Place
+    from chasqui_cli.tui.feed.asking import Place
     from chasqui_cli.tui.messages import Target
 
 CLUSTER_TICKS = 15

@@ -9,9 +9,10 @@ from chasqui.checkup import examine
 from chasqui.errors import ServerError
 from chasqui.together import together
 from chasqui_cli.times import span
-from chasqui_cli.tui.feed.readers import QueueAsker
+from chasqui_cli.tui.feed.asking import QueueAsker
 from chasqui_cli.tui.feed.rows import finding_row
-from chasqui_cli.tui.messages import FindingRow, HealthView
+from chasqui_cli.tui.messages import FindingRow
+from chasqui_cli.tui.views import HealthView
 
 if TYPE_CHECKING:
     from chasqui import Features, ServerReport

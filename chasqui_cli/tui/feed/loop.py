@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui import Commands, SystemClock, plain_features
 from chasqui.errors import ChasquiError, ServerError
-from chasqui_cli.tui.feed import readers
-from chasqui_cli.tui.feed.rows import Memory, describe
+from chasqui_cli.tui.feed.asking import Place
+from chasqui_cli.tui.feed.readers import reader_for
+from chasqui_cli.tui.feed.rows import Memory
 from chasqui_cli.tui.messages import Arrived, Cost, Introduced, LinkLost, ServerFace, Target
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from chasqui import AsyncLink
     from chasqui.clock import Clock
     from chasqui_cli.names import NameCache
+    from chasqui_cli.tui.feed.asking import Reader
 
 INTERVAL_S = 2.0
 RETRY_S = 1.0
@@ -49,9 +51,15 @@ class Feed:
         self._tell: Callable[[Message], Any] = lambda _: None
         self._nudged, self._awake = asyncio.Event(), asyncio.Event()
         self._awake.set()
-        self._readers: dict[str, readers.Reader] = {}
+        self._place: Place
+        self._readers: dict[str, Reader] = {}
 
-    describe = staticmethod(describe)
+    @staticmethod
+    def describe(raw: Any) -> list[tuple[str, str]]:
+        """All there is to say about one job or letter."""
+        from chasqui_cli.tui.feed.opening import describe
+
+        return describe(raw)
 
     def begin(self, tell: Callable[[Message], Any]) -> None:
         """From now on messages go there."""
@@ -81,8 +89,7 @@ class Feed:
         """Read until cancelled."""
         link = self._open_link()
         try:
-            place = readers.Place(link, Commands(plain_features()), Memory(), self._names, self._nudged.set)
-            self._readers = readers.all_readers(place)
+            self._place = Place(link, Commands(plain_features()), Memory(), self._names, self._nudged.set)
             introduced = False
             while True:
                 await self._awake.wait()
@@ -96,11 +103,17 @@ class Feed:
                 reader.close()
             await link.close()
 
+    def _reader(self, tab: str) -> Reader:
+        """The tab's reader, made when it is first needed."""
+        if tab not in self._readers:
+            self._readers[tab] = reader_for(tab, self._place)
+        return self._readers[tab]
+
     async def _tick(self, link: AsyncLink) -> tuple[float, bool]:
         """One read, and what came of it. Answers how long it took and whether the server had an answer."""
         target, began, before = self._target, self._clock.mono(), _spent(link)
         try:
-            view, now_ms = await self._readers[target.tab].read(target)
+            view, now_ms = await self._reader(target.tab).read(target)
         except ChasquiError as error:
             lasting = not (isinstance(error, ServerError) and error.transient)
             self._tell(LinkLost(target, str(error), lasting=lasting))
@@ -130,7 +143,7 @@ class Feed:
             self._slowed //= 2
 
     async def _rest(self, took_s: float, answered: bool) -> None:
-        least_s = self._readers[self._target.tab].least_s
+        least_s = self._reader(self._target.tab).least_s
         interval = max(least_s, self.interval_s * self._slowed) if answered else RETRY_S
         try:
             async with asyncio.timeout(max(0.02, interval - took_s)):

@@ -8,12 +8,12 @@ from chasqui import Keys, events
 from chasqui.events import Told
 from chasqui_cli.redaction import redacted
 from chasqui_cli.times import span
-from chasqui_cli.tui.feed.readers import QueueAsker
-from chasqui_cli.tui.messages import EventLine, EventsView
+from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui_cli.tui.views import EventLine, EventsView
 
 if TYPE_CHECKING:
     from chasqui.events import Gap, Position
-    from chasqui_cli.tui.feed.readers import Place
+    from chasqui_cli.tui.feed.asking import Place
     from chasqui_cli.tui.messages import QueueRow, Target
 
 FIRST = 200

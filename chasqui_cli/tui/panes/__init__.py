@@ -1,24 +1,71 @@
-"""The nine tabs, in their order."""
+"""The nine tabs, in their order. What a tab shows is imported and made when it is first opened."""
 
-from chasqui_cli.tui.panes.cron import CronTab
-from chasqui_cli.tui.panes.delayed import DelayedTab
-from chasqui_cli.tui.panes.dlq import DeadTab
-from chasqui_cli.tui.panes.events import EventsTab
-from chasqui_cli.tui.panes.fleet import Fleet
-from chasqui_cli.tui.panes.health import HealthTab
-from chasqui_cli.tui.panes.jobs import JobsTab
-from chasqui_cli.tui.panes.pane import Pane
-from chasqui_cli.tui.panes.queue import QueueTab
-from chasqui_cli.tui.panes.workers import WorkersTab
+from __future__ import annotations
 
-PANES: tuple[type[Pane], ...] = (
-    Fleet,
-    QueueTab,
-    JobsTab,
-    DeadTab,
-    DelayedTab,
-    CronTab,
-    WorkersTab,
-    EventsTab,
-    HealthTab,
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from chasqui_cli.tui.panes.pane import Pane
+
+
+class Tab(NamedTuple):
+    """A tab before anybody opened it. needs_queue: it is about one queue."""
+
+    name: str
+    title: str
+    needs_queue: bool = True
+
+
+TABS = (
+    Tab("fleet", "Fleet", needs_queue=False),
+    Tab("queue", "Queue"),
+    Tab("jobs", "Jobs"),
+    Tab("dlq", "DLQ"),
+    Tab("delayed", "Delayed"),
+    Tab("cron", "Cron"),
+    Tab("workers", "Workers"),
+    Tab("events", "Events"),
+    Tab("health", "Health", needs_queue=False),
 )
+
+
+def pane_of(tab: str) -> Pane:
+    """What a tab shows, new."""
+    match tab:
+        case "fleet":
+            from chasqui_cli.tui.panes.fleet import Fleet
+
+            return Fleet()
+        case "queue":
+            from chasqui_cli.tui.panes.queue import QueueTab
+
+            return QueueTab()
+        case "jobs":
+            from chasqui_cli.tui.panes.jobs import JobsTab
+
+            return JobsTab()
+        case "dlq":
+            from chasqui_cli.tui.panes.dlq import DeadTab
+
+            return DeadTab()
+        case "delayed":
+            from chasqui_cli.tui.panes.delayed import DelayedTab
+
+            return DelayedTab()
+        case "cron":
+            from chasqui_cli.tui.panes.cron import CronTab
+
+            return CronTab()
+        case "workers":
+            from chasqui_cli.tui.panes.workers import WorkersTab
+
+            return WorkersTab()
+        case "events":
+            from chasqui_cli.tui.panes.events import EventsTab
+
+            return EventsTab()
+        case "health":
+            from chasqui_cli.tui.panes.health import HealthTab
+
+            return HealthTab()
+    raise LookupError(tab)

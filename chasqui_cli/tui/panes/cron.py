@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widgets import DataTable
 
-    from chasqui_cli.tui.messages import CronView, SpecRow
+    from chasqui_cli.tui.views import CronView, SpecRow
 
 LATE_MS = 5_000
 COLUMNS = [
@@ -37,7 +37,7 @@ COLUMNS = [
 class CronTab(Pane):
     """What comes again."""
 
-    tab, title = "cron", "Cron"
+    tab = "cron"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "preview", "next fires", id="cron.preview"),
         change("N", "run", "run once"),

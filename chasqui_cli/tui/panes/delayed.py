@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widgets import DataTable
 
-    from chasqui_cli.tui.messages import DelayedView, JobRow
+    from chasqui_cli.tui.views import DelayedView, JobRow
 
 COLUMNS = [
     Col("due", "DUE", 11),
@@ -36,7 +36,7 @@ BAR = 24
 class DelayedTab(Pane):
     """What waits for its time."""
 
-    tab, title = "delayed", "Delayed"
+    tab = "delayed"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "more", "more", show=False, id="delayed.more"),
         change("N", "now", "run now"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widgets import DataTable
 
-    from chasqui_cli.tui.messages import DeadView, GroupRow, LetterRow
+    from chasqui_cli.tui.views import DeadView, GroupRow, LetterRow
 
 GROUPS = [
     Col("count", "COUNT", 5, "right"),
@@ -44,7 +44,7 @@ CANARY = 3
 class DeadTab(Pane):
     """Triage."""
 
-    tab, title = "dlq", "DLQ"
+    tab = "dlq"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "into", "into the group", show=False, id="dlq.into"),
         Binding("m", "more", "more", show=False, id="dlq.more"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from chasqui_cli.tui.messages import EventLine, EventsView
+    from chasqui_cli.tui.views import EventLine, EventsView
 
 KEPT = 2000
 SHOWN = 300
@@ -44,7 +44,7 @@ LOOK = {
 class EventsTab(Pane):
     """The tail."""
 
-    tab, title = "events", "Events"
+    tab = "events"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "freeze", "freeze", id="events.freeze"),
         Binding("m", "minute(-1)", "a minute back", show=False, id="events.minute-back"),

@@ -45,8 +45,7 @@ def columns(died: str = "+1h") -> list[Col]:
 class Fleet(Pane):
     """The opening screen."""
 
-    tab, title = "fleet", "Fleet"
-    needs_queue = False
+    tab = "fleet"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "open", id="fleet.open"),
         Binding("h,ctrl+z", "hide_healthy", "hide healthy", id="fleet.hide-healthy"),

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widgets import DataTable
 
-    from chasqui_cli.tui.messages import FindingRow, HealthView
+    from chasqui_cli.tui.messages import FindingRow
+    from chasqui_cli.tui.views import HealthView
 
 COLUMNS = [
     Col("level", "LEVEL", 10),
@@ -32,8 +33,7 @@ GLYPHS = "●·◆▲"
 class HealthTab(Pane):
     """The doctor."""
 
-    tab, title = "health", "Health"
-    needs_queue = False
+    tab = "health"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "doctor", "doctor", id="health.doctor")]
 
     def compose(self) -> ComposeResult:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widgets import DataTable
 
-    from chasqui_cli.tui.messages import FlightRow, JobRow, JobsView
+    from chasqui_cli.tui.views import FlightRow, JobRow, JobsView
 
 WAITING = [
     Col("entry", "ENTRY", 17, keep=30),
@@ -43,7 +43,7 @@ FLYING = [
 class JobsTab(Pane):
     """What is in the stream."""
 
-    tab, title = "jobs", "Jobs"
+    tab = "jobs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "detail", "detail", id="jobs.detail"),
         Binding("f", "find", "find by id", id="jobs.find"),

@@ -47,8 +47,6 @@ class Pane(Vertical):
     """A tab's contents. `view` is what it was shown last."""
 
     tab: ClassVar[str]
-    title: ClassVar[str]
-    needs_queue: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__(id=f"pane-{self.tab}")

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from chasqui.figures import Figures, Spread
     from chasqui.snapshot import LockHolder, Snapshot
-    from chasqui_cli.tui.messages import QueueRow, QueueView
+    from chasqui_cli.tui.messages import QueueRow
+    from chasqui_cli.tui.views import QueueView
 
 Parts = list[tuple[object, str]]
 COLUMNS = [
@@ -34,7 +35,7 @@ GLYPHS = "··◆▲"
 class QueueTab(Pane):
     """One queue."""
 
-    tab, title = "queue", "Queue"
+    tab = "queue"
 
     def compose(self) -> ComposeResult:
         """Three boxes, and the findings below."""

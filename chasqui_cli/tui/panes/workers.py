@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from chasqui_cli.tui.messages import WorkerRow, WorkersView
+    from chasqui_cli.tui.views import WorkerRow, WorkersView
 
 COLUMNS = [
     Col("verdict", "VERDICT", 13),
@@ -39,7 +39,7 @@ VERDICTS = {
 class WorkersTab(Pane):
     """The crew."""
 
-    tab, title = "workers", "Workers"
+    tab = "workers"
     BINDINGS: ClassVar[list[BindingType]] = [
         change("P", "prune", "prune gone"),
         change("C", "claim", "claim jobs"),

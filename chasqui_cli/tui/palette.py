@@ -1,0 +1,32 @@
+"""What `ctrl+p` finds besides the tabs: queues, by their names. Imported when somebody asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual.command import Hit, Hits, Provider
+from textual.content import Content
+
+from chasqui_cli.safe import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chasqui_cli.tui.app import ChasquiApp
+
+
+class Queues(Provider):
+    """Queues by name."""
+
+    async def search(self, query: str) -> Hits:
+        """Names that match."""
+        app = cast("ChasquiApp", self.app)
+        matcher = self.matcher(query)
+        for name in app.known:
+            shown = safe(name)
+            if (score := matcher.match(shown)) > 0:
+                yield Hit(score, Content(shown), _opener(app, name), help="open this queue")
+
+
+def _opener(app: ChasquiApp, name: str) -> Callable[[], None]:
+    return lambda: app.open_queue(name)
