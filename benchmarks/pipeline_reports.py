@@ -1,57 +1,95 @@
 """What a report costs from 1 M to 8 M events with a heap of 1 GB, and what others need for the same Parquet.
 
-    python -m benchmarks.pipeline_reports [--millions 1 2 4 8]
+    python -m benchmarks.pipeline_reports [--millions 1 2 4 8] [--at DIR] [--make]
 
-The question is the same for all: runs by queue and name with median, 95th and 99th percentile of their length. duckdb,
-polars and pandas take part where they are installed; each runs in a process of its own, start-up included.
+The question is the same for all, `report latency`: counts, and exact percentiles of run, queue and end-to-end time by
+queue and job name. Each engine runs in a process of its own, asks once cold and twice more, and must give the same
+numbers. duckdb, polars and pandas take part where they are installed. --make only writes the archives to DIR, so that
+measuring finds them there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
+BEGIN_MS = 1_794_700_800_000
+PART = 250_000
 
+# Each piece of code defines `ask()`: rows of queue, name, completed, failed and nine percentiles.
 SPARK = """
-from pathlib import Path; import time
+from pathlib import Path
 from chasqui.spark import session, reports
 from chasqui.spark.layout import Archive
 from chasqui.spark.session import Where
 top = Path({top!r})
-with session.opened(Where(top / 'cache', top / 'log', master='local[2,4]', heap='1g')) as spark:
-    for _ in range(2):
-        begun = time.monotonic()
-        rows = reports.report(spark, Archive({place!r}), 'latency', reports.Question())
-        took = time.monotonic() - begun
-    print(len(rows), round(took, 2))
-    pid = spark._jvm.java.lang.ProcessHandle.current().pid()
-    peak = [line for line in open(f'/proc/{{pid}}/status') if line.startswith('VmHWM')]
-    print(int(peak[0].split()[1]) // 1024)
+where = Where(top / 'cache', top / 'log', master='local[2,4]', heap='1g')
+spark = session.start(where)
+def ask():
+    return [tuple(row.values()) for row in reports.report(spark, Archive({place!r}), 'latency', reports.Question())]
 """
 DUCKDB = """
 import duckdb
-print(len(duckdb.sql("SELECT queue, name, count(*), quantile_cont(duration_us, [0.5, 0.95, 0.99]) FROM "
-  "read_parquet('{place}/events/**/*.parquet', hive_partitioning=true) WHERE event IN ('completed', 'failed') "
-  "GROUP BY ALL").fetchall()))
+def ask():
+    rows = duckdb.sql('''
+        SELECT queue, name, count_if(event = 'completed'), count_if(event = 'failed'),
+          quantile_cont(CASE WHEN event IN ('completed', 'failed') THEN duration_us END, [0.5, 0.95, 0.99]),
+          quantile_cont(CASE WHEN event = 'active' AND attempt = 1 THEN ts - created_ms END, [0.5, 0.95, 0.99]),
+          quantile_cont(CASE WHEN event = 'completed' THEN ts - created_ms END, [0.5, 0.95, 0.99])
+        FROM read_parquet('{place}/events/**/*.parquet', hive_partitioning=true) GROUP BY ALL ORDER BY ALL''')
+    return [(*row[:4], *row[4], *row[5], *row[6]) for row in rows.fetchall()]
 """
 POLARS = """
 import polars as pl
-rows = pl.scan_parquet('{place}/events/**/*.parquet').filter(pl.col('event').is_in(['completed', 'failed']))
-print(rows.group_by('queue', 'name').agg(pl.len(), *[pl.col('duration_us').quantile(q, 'linear').alias(str(q))
-  for q in (0.5, 0.95, 0.99)]).collect().height)
+def ask():
+    event, age = pl.col('event'), pl.col('ts') - pl.col('created_ms')
+    measures = [pl.col('duration_us').filter(event.is_in(['completed', 'failed'])),
+        age.filter((event == 'active') & (pl.col('attempt') == 1)), age.filter(event == 'completed')]
+    exact = [one.quantile(q, 'linear').alias(f'{{n}}{{q}}') for n, one in enumerate(measures) for q in (0.5, 0.95, 0.99)]
+    counts = [(event == kind).sum().alias(kind) for kind in ('completed', 'failed')]
+    rows = pl.scan_parquet('{place}/events/**/*.parquet').group_by('queue', 'name').agg(*counts, *exact)
+    return rows.sort('queue', 'name').collect().rows()
 """
 PANDAS = """
 import pandas as pd
-rows = pd.read_parquet('{place}/events', columns=['queue', 'name', 'event', 'duration_us'])
-rows = rows[rows.event.isin(['completed', 'failed'])]
-print(len(rows.groupby(['queue', 'name'], observed=True).duration_us.quantile([0.5, 0.95, 0.99])) // 3)
+def ask():
+    rows = pd.read_parquet('{place}/events', columns=['queue', 'name', 'event', 'attempt', 'duration_us', 'ts', 'created_ms'])
+    age, by = rows.ts - rows.created_ms, [rows.queue.astype(str), rows.name]
+    event = rows.event
+    found = pd.DataFrame({{'completed': (event == 'completed').groupby(by).sum(), 'failed': (event == 'failed').groupby(by).sum()}})
+    measures = [rows.duration_us.where(event.isin(['completed', 'failed'])),
+        age.where((event == 'active') & (rows.attempt == 1)), age.where(event == 'completed')]
+    for n, one in enumerate(measures):
+        for q in (0.5, 0.95, 0.99):
+            found[f'{{n}}{{q}}'] = one.groupby(by).quantile(q)
+    return [tuple(one) for one in found.reset_index().itertuples(index=False)]
 """
+METER = """
+import json, time
+def peak(pid):
+    return next(int(line.split()[1]) // 1024 for line in open(f'/proc/{{pid}}/status') if line.startswith('VmHWM'))
+rows, took = [], []
+for _ in range(3):
+    begun = time.monotonic()
+    rows = ask()
+    took.append(time.monotonic() - begun)
+total, used = peak('self'), None
+if 'spark' in globals():
+    java = spark._jvm.java.lang
+    total += peak(java.ProcessHandle.current().pid())
+    used = java.Runtime.getRuntime().maxMemory() // 2**20
+print(json.dumps({{'warm': min(took), 'peak': total, 'heap': used,
+    'rows': [[str(row[0]), row[1], *map(float, row[2:])] for row in rows]}}))
+"""
+ENGINES = {"spark": SPARK, "duckdb": DUCKDB, "polars": POLARS, "pandas": PANDAS}
 
 
 def make(place: Path, millions: int) -> None:
@@ -62,21 +100,18 @@ def make(place: Path, millions: int) -> None:
 
     chance = np.random.default_rng(7)
     names = pa.array([f"job-{n}" for n in range(20)])
-    for part in range(millions * 4):
-        size = 250_000
-        kind = pa.array(["active", "completed", "failed"]).take(
-            pa.array(chance.choice(3, size, p=[0.5, 0.48, 0.02]))
-        )
-        ms = 1_794_700_800_000 + np.sort(chance.integers(0, 86_400_000, size))
+    kinds = pa.array(["active", "completed", "failed"])
+    for part in range(millions * 1_000_000 // PART):
+        ms = BEGIN_MS + np.sort(chance.integers(0, 86_400_000, PART))
         table = pa.table(
             {
-                "stream_id": pa.array([f"{m}-{n}" for n, m in enumerate(ms.tolist())]), "ms": ms,
-                "seq": np.arange(size), "event": kind,
-                "job_id": pa.array([f"job-{part}-{n}" for n in range(size)]),
-                "name": names.take(pa.array(chance.integers(0, 20, size))),
-                "attempt": pa.array(np.ones(size, dtype=np.int32)),
-                "duration_us": chance.lognormal(9, 1, size).astype(np.int64), "ts": ms,
-                "created_ms": ms - chance.integers(1, 30_000, size),
+                "stream_id": pa.array([f"{m}-{n}" for n, m in enumerate(ms.tolist())]), "ms": ms, "seq": np.arange(PART),
+                "event": kinds.take(pa.array(chance.choice(3, PART, p=[0.5, 0.48, 0.02]))),
+                "job_id": pa.array([f"job-{part}-{n}" for n in range(PART)]),
+                "name": names.take(pa.array(chance.integers(0, 20, PART))),
+                "attempt": pa.array(np.ones(PART, dtype=np.int32)),
+                "duration_us": chance.lognormal(9, 1, PART).astype(np.int64), "ts": ms,
+                "created_ms": ms - chance.integers(1, 30_000, PART),
             }
         )  # fmt: skip
         directory = place / "events" / "queue=made" / "dt=2026-11-15" / f"batch={part}"
@@ -84,42 +119,59 @@ def make(place: Path, millions: int) -> None:
         pq.write_table(table, directory / "part.parquet", compression="zstd")
 
 
-def measured(code: str) -> tuple[str, float, int]:
-    """What a process of its own said, how long it took, and the memory it had at most, in MB."""
+def measured(engine: str, top: Path, place: Path) -> dict[str, Any]:
+    """What a process of its own answered, how long all of it took, and how long the best of its asks."""
+    code = (ENGINES[engine] + METER).format(top=str(top), place=str(place))
     begun = time.monotonic()
     paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"}
-    meter = "\nimport resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     done = subprocess.run(
-        [sys.executable, "-c", code + meter], capture_output=True, text=True, env=os.environ | paths
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | paths, check=False
     )
     if done.returncode:
-        return done.stderr.strip().splitlines()[-1][:60], 0.0, 0
-    *said, mine = done.stdout.split("\n")[:-1]
-    return " ".join(said), time.monotonic() - begun, int(mine)
+        return {"fault": done.stderr.strip().splitlines()[-1][:80]}
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told | {"all": time.monotonic() - begun}
+
+
+def same(one: list[list[Any]], other: list[list[Any]]) -> bool:
+    """Whether two engines say the same, but for the last digits of a float."""
+    return len(one) == len(other) and all(
+        a == b if isinstance(a, str) else abs(a - b) <= 1e-9 * max(1.0, abs(a))
+        for x, y in zip(one, other, strict=True)
+        for a, b in zip(x, y, strict=True)
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--millions", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--at", type=Path)
+    parser.add_argument("--make", action="store_true")
     asked = parser.parse_args()
-    print(
-        "| events | engine | seconds, start-up included | warm | peak MB |\n| --- | --- | --: | --: | --: |"
-    )
-    for millions in asked.millions:
-        with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top:
-            place = Path(top) / "archive"
-            make(place, millions)
-            for engine, code in (
-                ("spark", SPARK),
-                ("duckdb", DUCKDB),
-                ("polars", POLARS),
-                ("pandas", PANDAS),
-            ):
-                said, took, peak = measured(code.format(top=top, place=str(place)))
-                words = said.split()
-                warm = words[1] if engine == "spark" and len(words) > 2 else ""
-                most = words[2] if warm else peak
-                print(f"| {millions} M | {engine} | {took:.1f} | {warm} | {most} |", flush=True)
+    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name:
+        top = asked.at or Path(name)
+        for millions in asked.millions:
+            if not (top / str(millions)).exists():
+                make(top / str(millions), millions)
+        if asked.make:
+            return
+        print(
+            "| events | engine | seconds, three asks and start-up | s per M, warm | peak MB | same numbers |"
+        )
+        print("| --- | --- | --: | --: | --: | --- |")
+        for millions in asked.millions:
+            first: list[list[Any]] = []
+            for engine in ENGINES:
+                told = measured(engine, Path(name), top / str(millions))
+                if "fault" in told:
+                    print(f"| {millions} M | {engine} | {told['fault']} | | | |", flush=True)
+                    continue
+                first = first or told["rows"]
+                print(
+                    f"| {millions} M | {engine} | {told['all']:.1f} | {told['warm'] / millions:.2f} | {told['peak']} "
+                    f"| {'yes' if same(first, told['rows']) else 'NO'} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, Literal
 
 from chasqui.errors import ArgumentError, ServerError
@@ -56,10 +56,19 @@ class Run:
     chunk: str = ""
 
     @property
-    def words(self) -> list[bytes | str | int]:
-        """Id, due time or nothing, envelope and name of each job."""
-        dues = (("" if due is None else due) for due in self.dues)
-        return list(chain.from_iterable(zip(self.job_ids, dues, self.envelopes, self.names, strict=True)))
+    def is_plain(self) -> bool:
+        """Whether its jobs differ in nothing but their ids and envelopes, as most do: half the words to send."""
+        dues, names = self.dues, self.names
+        return dues.count(None) == len(dues) and names.count(names[0]) == len(names)
+
+    def columns(self, *, with_ids: bool) -> list[bytes | str | int]:
+        """What the server must be told of the jobs, one column after the other."""
+        told: list[bytes | str | int] = [*self.job_ids] if with_ids else []
+        told += self.envelopes
+        if not self.is_plain:
+            told += self.names
+            told += ["" if due is None else due for due in self.dues]
+        return told
 
     @property
     def digest(self) -> str:
@@ -140,7 +149,9 @@ def _call(commands: Commands, keys: Keys, load: Load, run: Run) -> Call:
     return commands.load(
         keys,
         load.run_id,
-        run.words,
+        run.columns(with_ids=kind == "rows"),
+        count=len(run.job_ids),
+        shared=run.names[0] if run.is_plain else b"",
         kind=kind,
         ttl_s=load.ttl_s,
         most=load.most,

@@ -18,7 +18,7 @@ from chasqui.errors import ArgumentError
 from chasqui.loading import Load, Run, Told
 from chasqui.wire import ids, packed
 from chasqui.wire.keys import Keys
-from pyspark_chasqui import plainly
+from pyspark_chasqui import plainly, slices, tables
 from pyspark_chasqui.options import insist, open_link
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 10
 """Runs in one round trip."""
-ULID_LETTERS = 26
 
 COLUMNS = {
     "job_id": "string", "payload": "binary", "data": "struct", "name": "string", "run_at_ms": "bigint",
@@ -109,10 +108,11 @@ class _Rows:
         part = context.partitionId() if context else 0
         desk = _Desk(link, _commands(link), Keys(options.queue), load, options)
         rows = 0
-        for number, run in enumerate(self._runs(batches, load)):
-            desk.take(replace(run, chunk=f"{part}:{number}"))
-            rows += len(run.job_ids)
-        desk.finish()
+        with slices.uncollected():
+            for number, run in enumerate(self._runs(batches, load)):
+                desk.take(replace(run, chunk=f"{part}:{number}"))
+                rows += len(run.job_ids)
+            desk.finish()
         return Written(rows, desk.added)
 
     def _runs(self, batches: Iterator[pa.RecordBatch], load: Load) -> Iterator[Run]:
@@ -120,15 +120,15 @@ class _Rows:
         size = self.options.pipeline
         left = Run((), (), (), ())
         for batch in batches:
-            ready = _joined(left, self._run(batch.to_pydict(), load)) if batch.num_rows else left
+            ready = _joined(left, self._run(batch, load)) if batch.num_rows else left
             whole = len(ready.job_ids) // size * size
             yield from (_part(ready, start, start + size) for start in range(0, whole, size))
             left = _part(ready, whole, None)
         if left.job_ids:
             yield left
 
-    def _run(self, columns: dict[str, list[Any]], load: Load) -> Run:
-        count = len(next(iter(columns.values())))
+    def _run(self, batch: pa.RecordBatch, load: Load) -> Run:
+        columns, count = batch.to_pydict(), batch.num_rows
         job_ids = columns.get("job_id") or ids.mint_many(count, load.since_ms)
         if None in job_ids:
             raise ArgumentError("a row has no job_id", hint="leave such rows out, or give them an id")
@@ -151,20 +151,19 @@ class _Rows:
             return given
         return loading.make_envelopes(job_ids, given, self._moments(columns, job_ids, load))
 
-    def _moments(self, columns: dict[str, list[Any]], job_ids: list[str], load: Load) -> list[int]:
+    def _moments(self, columns: dict[str, list[Any]], job_ids: list[str], load: Load) -> int | list[int]:
         """When each job was made: as its row says, or the options, or its id if that is a ULID; else now."""
         if self.options.created_at_ms is not None:
-            return [self.options.created_at_ms] * len(job_ids)
+            return self.options.created_at_ms
         given = columns.get("created_at_ms")
         if given is not None and None not in given:
             return given
-        stamps = (ids.time_ms(job_id) if len(job_id) == ULID_LETTERS else None for job_id in job_ids)
-        known = (
-            stamps
-            if given is None
-            else (a if a is not None else b for a, b in zip(given, stamps, strict=True))
-        )
-        return [load.since_ms if moment is None else moment for moment in known]
+        stamps = tables.made_ms(job_ids)
+        if given is not None:
+            stamps = [
+                known if known is not None else stamp for known, stamp in zip(given, stamps, strict=True)
+            ]
+        return [load.since_ms if stamp is None else stamp for stamp in stamps]
 
 
 class Writer(_Rows, DataSourceArrowWriter):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -96,17 +97,13 @@ class Source:
         """The slice as batches, with a row for every gap in it."""
         schema = tables.arrow_schema(self.schema)
         counts = self.options.table == "events"
-        # A million small lists: the collector would look at all of them again and again and find nothing.
-        gc.disable()
-        try:
+        with uncollected():
             for found in self._chunks(piece):
                 if isinstance(found, Chunk):
                     yield tables.batch(self.options.table, piece.queue, found.rows, schema)
                 elif counts:
                     after, lost, why = found
                     yield tables.gap(piece.queue, after, lost, why, schema)
-        finally:
-            gc.enable()
 
     def _chunks(self, piece: Slice) -> Iterator[Chunk | tuple[str, int | None, str]]:
         key, count = self.key(piece.queue), self.options.fetch_count
@@ -147,6 +144,16 @@ class Source:
         if self.options.fail_on_loss:
             raise data_loss(piece.queue, at, piece.end, lost)
         return at.id if at.id != ORIGIN else piece.end.id, lost, "trimmed"
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """A million small objects: the collector would look at all of them again and again and find nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def data_loss(queue: str, at: Mark, end: Mark, lost: int | None) -> DataLoss:

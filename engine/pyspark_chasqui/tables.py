@@ -270,3 +270,11 @@ def _ulid_ms(values: Any) -> Any:
         result[where] = stamps
         known[where] = (letters != 255).all(axis=1) & (letters[:, 0] < 8)
     return pa.array(result, mask=~known)
+
+
+def made_ms(job_ids: Sequence[str]) -> list[int | None]:
+    """The same for ids that are at hand."""
+    import pyarrow as pa
+
+    found: list[int | None] = _ulid_ms(pa.array(job_ids, pa.string()).cast(pa.binary())).to_pylist()
+    return found

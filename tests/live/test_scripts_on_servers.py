@@ -48,8 +48,8 @@ def add_unique(b: Bench) -> Call:
 
 
 def load_jobs(b: Bench) -> Call:
-    words: list[Word] = ["a", "", b"x", b"mail", "b", b.now_ms() + 60_000, b"y", b""]
-    return b.commands.load(b.keys, "run", words, kind="rows", ttl_s=60)
+    columns: list[Word] = ["a", "b", b"x", b"y", b"mail", b"", "", b.now_ms() + 60_000]
+    return b.commands.load(b.keys, "run", columns, count=2, kind="rows", ttl_s=60)
 
 
 def read_ready(b: Bench) -> Call:

@@ -30,8 +30,10 @@ class Loads:
         self,
         keys: Keys,
         run_id: str,
-        words: Sequence[Word],
+        columns: Sequence[Word],
         *,
+        count: int,
+        shared: bytes = b"",
         kind: LedgerKind,
         ttl_s: int,
         most: int | None = None,
@@ -39,7 +41,11 @@ class Loads:
         chunk: str = "",
         digest: str = "",
     ) -> Call:
-        """Add a run of jobs unless the load's ledger knows them. `words`: id, due time or "", envelope, name in turn."""
+        """Add a run of jobs unless the load's ledger knows them.
+
+        columns: `count` words each: ids for a ledger of rows, envelopes; then names and due times (or ""), unless there
+        are none of those and all jobs have the `shared` name.
+        """
         return script(
             "load_jobs",
             stream=keys.stream,
@@ -52,7 +58,9 @@ class Loads:
             rate=rate,
             chunk=chunk,
             digest=digest,
-            rest=words,
+            count=count,
+            shared=shared,
+            rest=columns,
         )
 
     def load_since(self, keys: Keys, run_id: str, now_ms: int, *, ttl_s: int) -> Call:

@@ -1,10 +1,18 @@
 -- Add a run of jobs of a bulk load, once: what its ledger knows already is passed over, also long after.
 -- It never fills the stream beyond `most` entries, nor faster than `rate` jobs a second: then it adds nothing yet.
 -- KEYS: stream delayed ledger pace
--- ARGV: kind ttl_s most rate chunk digest jobs...
+-- ARGV: kind ttl_s most rate chunk digest count shared columns...
 -- Returns: {word, jobs added, ms to wait}; added, full, early, or other for a chunk whose digest was not the first's.
 local stream, delayed, ledger, pace = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, ttl_s, most, rate, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local count, shared = tonumber(ARGV[7]), ARGV[8]
+
+-- Columns of `count` words: ids for a ledger of rows, envelopes; then names and due times in ms, unless no job has a
+-- due time and all have the `shared` name. The n-th word of a column stands n after its place.
+local id_at = 8
+local d_at = kind == 'rows' and id_at + count or id_at
+local name_at, due_at = d_at + count, d_at + 2 * count
+local plain = #ARGV == name_at
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -12,13 +20,9 @@ local depth = redis.call('XLEN', stream)
 local free = tonumber(redis.call('GET', pace) or 0)
 redis.call('ZCARD', delayed)
 
-local ids = {}
-for i = 7, #ARGV, 4 do
-  ids[#ids + 1] = ARGV[i]
-end
-local known = {}
+local known, seen, written = {}, {}, {}
 if kind == 'rows' then
-  known = redis.call('SMISMEMBER', ledger, unpack(ids))
+  known = redis.call('SMISMEMBER', ledger, unpack(ARGV, id_at + 1, id_at + count))
 elseif kind == 'chunks' then
   local before = redis.call('HGET', ledger, chunk)
   if before then
@@ -26,15 +30,19 @@ elseif kind == 'chunks' then
   end
 end
 
--- Each job is an id, a due time in ms or nothing, an envelope and a name.
-local fresh, seen, now_jobs = {}, {}, 0
-for n = 1, #ids do
-  local at, id = 3 + 4 * n, ids[n]
-  if known[n] ~= 1 and not (kind == 'rows' and seen[id]) then
-    seen[id] = true
-    fresh[#fresh + 1] = at
-    local due = tonumber(ARGV[at + 1])
-    if not due or due <= now then
+local fresh, delays, now_jobs = {}, {}, 0
+for n = 1, count do
+  local id = kind == 'rows' and ARGV[id_at + n]
+  if not id or known[n] == 0 and not seen[id] then
+    local at = #fresh + 1
+    fresh[at] = n
+    if id then
+      seen[id], written[at] = true, id
+    end
+    local due = not plain and tonumber(ARGV[due_at + n])
+    if due and due > now then
+      delays[n] = true
+    else
       now_jobs = now_jobs + 1
     end
   end
@@ -50,18 +58,15 @@ if tonumber(rate) > 0 and #fresh > 0 then
   redis.call('SET', pace, string.format('%.3f', free), 'PX', 60000 + math.ceil(free - now))
 end
 
-local written = {}
-for n = 1, #fresh do
-  local at = fresh[n]
-  local due, d, name = tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
-  if due and due > now then
-    redis.call('ZADD', delayed, ARGV[at + 1], string.char(#name % 256, math.floor(#name / 256), 0, 0) .. name .. d)
+for _, n in ipairs(fresh) do
+  local d, name = ARGV[d_at + n], plain and shared or ARGV[name_at + n]
+  if delays[n] then
+    redis.call('ZADD', delayed, ARGV[due_at + n], string.char(#name % 256, math.floor(#name / 256), 0, 0) .. name .. d)
   elseif name == '' then
     redis.call('XADD', stream, '*', 'd', d)
   else
     redis.call('XADD', stream, '*', 'd', d, 'n', name)
   end
-  written[n] = ARGV[at]
 end
 if kind == 'rows' and #written > 0 then
   redis.call('SADD', ledger, unpack(written))
