@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
-from chasqui_cli.tagged import json_text
+from chasqui_cli.tagged import json_text, untagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -195,6 +195,8 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
 def _line(text: str) -> dict[str, Any]:
     try:
         line = json.loads(text)
+        if '{"$' in text:  # a name that is no UTF-8 was written down as its bytes
+            line = untagged(line)
     except ValueError:
         return {}
     return line if isinstance(line, dict) else {}

@@ -101,7 +101,7 @@ def emit_one(record: Record, look: Look, columns: Sequence[Column] = ()) -> None
 class Running:
     """Records written one by one as they come, for as long as they come. A table grows wider where it must.
 
-    What has an end only, JSON and YAML, cannot be written so: `of` refuses it.
+    JSON and YAML are whole or nothing: they are held until `end`, and `of` refuses them where there will be none.
     """
 
     def __init__(self, columns: Sequence[Column], look: Look) -> None:
@@ -109,13 +109,14 @@ class Running:
         self._columns = [c for c in columns if look.format in (Format.WIDE, Format.CSV) or not c.wide]
         self._widths = [len(c.title) for c in self._columns]
         self._begun = False
+        self._held: list[Record] = []
 
     @classmethod
-    def of(cls, columns: Sequence[Column], look: Look) -> Running:
+    def of(cls, columns: Sequence[Column], look: Look, *, ends: bool = False) -> Running:
         """A writer, if the format allows for it."""
         from chasqui.errors import ArgumentError
 
-        if look.format in (Format.JSON, Format.YAML):
+        if look.format in (Format.JSON, Format.YAML) and not ends:
             raise ArgumentError(
                 f"-o {look.format} needs an end, and this has none", hint="use -o jsonl: one object per line"
             )
@@ -129,7 +130,9 @@ class Running:
     def write(self, record: Record, now_ms: int | None = None) -> None:
         """One more, at once. now_ms: the server's time by then, for ages."""
         look = replace(self._look, now_ms=now_ms or self._look.now_ms)
-        if look.format is Format.JSONL:
+        if look.format in (Format.JSON, Format.YAML):
+            self._held.append(record)
+        elif look.format is Format.JSONL:
             print_line(json_text(record))
         elif look.format is Format.NAME:
             print_line(cell(self._columns[0].value(record)))
@@ -139,6 +142,11 @@ class Running:
             self._row(record, look)
         self._begun = True
         sys.stdout.flush()
+
+    def end(self) -> None:
+        """No more will come."""
+        if self._look.format in (Format.JSON, Format.YAML):
+            emit(self._held, self._columns, self._look)
 
     def _row(self, record: Record, look: Look) -> None:
         texts = [drawn(c, record, look) for c in self._columns]
@@ -223,12 +231,18 @@ def _csv_rows(head: Sequence[str] | None, records: Iterable[Record], columns: Se
         writer.writerow([_csv_cell(c.value(record)) for c in columns])
 
 
+_BEGINS_A_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+
+
 def _csv_cell(value: Any) -> str:
-    """A spreadsheet runs what starts like a formula, so such text gets a quote in front; numbers do not."""
+    """A spreadsheet runs what starts like a formula, so such text gets a quote in front; numbers do not.
+
+    Some take the wide forms of East Asian keyboards for the same signs, and look past blanks.
+    """
     if value is None:
         return ""
     text = cell(value)
-    return "'" + text if isinstance(value, str) and text[:1] in tuple("=+-@") else text
+    return "'" + text if isinstance(value, str) and text.lstrip()[:1] in _BEGINS_A_FORMULA else text
 
 
 def _print_table(records: Sequence[Record], columns: Sequence[Column], look: Look) -> None:

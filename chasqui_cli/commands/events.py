@@ -128,14 +128,16 @@ class Press:
 
 def _with_time(record: Record, at_ms: int, how: Format) -> Record:
     """When the server heard of it, for tables; in JSON the entry's id says it."""
-    return record if how in (Format.JSONL, Format.NAME) else {"at_ms": at_ms, **record}
+    return (
+        record if how in (Format.JSON, Format.JSONL, Format.YAML, Format.NAME) else {"at_ms": at_ms, **record}
+    )
 
 
-def _press(desk: Desk, now_ms: int, kinds: list[str]) -> Press:
+def _press(desk: Desk, now_ms: int, kinds: list[str], *, ends: bool = False) -> Press:
     # Since and until are compared with the server's times, the entries' ids; an event's own time is its teller's.
     judge = desk.choice.judge(now_ms, "no field of an event")
     columns = [column("entry_id")] if desk.output is Format.NAME else COLUMNS
-    return Press(desk, Running.of(columns, desk.look(now_ms)), judge, kinds)
+    return Press(desk, Running.of(columns, desk.look(now_ms), ends=ends), judge, kinds)
 
 
 def _after(judge: Judge, start: str) -> str:
@@ -150,7 +152,7 @@ def _past(desk: Desk, names: list[str], start: str, kinds: list[str]) -> None:
 
     with desk.session() as session:
         now_ms = session.now_ms()
-        press = _press(desk, now_ms, kinds)
+        press = _press(desk, now_ms, kinds, ends=True)
         queues = names or found_queues(desk, session)
         _tell_reach(desk, session, queues, now_ms)
         streams = [_read(session, queue, _after(press.judge, start)) for queue in queues]
@@ -161,6 +163,7 @@ def _past(desk: Desk, names: list[str], start: str, kinds: list[str]) -> None:
                 desk.say(f"stopped after {press.looked:,} events; --scan looks at more")
                 break
             press.take(item, now_ms)
+        press.writer.end()
 
 
 def _read(session: Session, queue: str, start: str) -> Iterator[tuple[tuple[int, int], int, Told | Gap]]:

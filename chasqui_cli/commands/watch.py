@@ -98,7 +98,7 @@ def watch(
     if pause_ms < 100:
         raise typer.BadParameter("looking more often than every 100ms would be felt by the server")
     piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    writer = Running.of(COLUMNS, replace(desk, output=output or piped).look())
+    writer = Running.of(COLUMNS, replace(desk, output=output or piped).look(), ends=count > 0)
     clock, looks, before = SystemClock(), 0, dict[str, "Snapshot | ForeignSnapshot"]()
     with desk.link() as link:
         seen_at = clock.mono()
@@ -112,6 +112,7 @@ def watch(
             else:
                 desk.say(f"reconnecting, data {round(clock.mono() - seen_at)} s old")
             if count and looks >= count:
+                writer.end()
                 return
             clock.pause(pause_ms / 1000)
 

@@ -130,7 +130,7 @@ def _unless_error(found: Reply) -> Reply:
 
 def listed(key: str | bytes, found: Held) -> Listed:
     """What stands under a key, read if it can be."""
-    raw = key.encode() if isinstance(key, str) else key
+    raw = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
     return _listed(Spec(raw, found.next_ms or 0, found.data, found.fired))
 
 
@@ -140,7 +140,9 @@ def run_once(commands: Commands, keys: Keys, spec: RepeatSpec, job: Mark) -> Flo
     A lost reply is asked for once more: the server knows the job by its id, so it is added once.
     """
     made = envelope.Envelope(job.job_id, spec.payload, job.created_at_ms, retry=spec.retry)
-    fields = stream_entry.encode(envelope.encode(made, exact_payload=True), spec.job_name.encode())
+    fields = stream_entry.encode(
+        envelope.encode(made, exact_payload=True), spec.job_name.encode("utf-8", "surrogateescape")
+    )
     call = commands.add_entry(keys, f"run-{job.job_id}", job.job_id, fields)
     try:
         [entry_id] = yield [call]

@@ -117,7 +117,10 @@ class _Case:
         if not self.queue.events_depth:
             return
         since = "-" if self.minted_ms is None else str(max(0, self.minted_ms - self.options.after_ms))
-        needle, span = Needle("id", self.job_id.encode(), whole=True), Span(since, backwards=True)
+        needle, span = (
+            Needle("id", self.job_id.encode("utf-8", "surrogateescape"), whole=True),
+            Span(since, backwards=True),
+        )
         self.events = yield from self._entries("events", needle, span, self._told, most, MOST_EVENTS)
         self.events.reverse()
         completed = next((told for told in reversed(self.events) if told.event.kind == "completed"), None)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests import golden
-from tests.cli.hostile import STRINGS, is_harmless
+from tests.cli.hostile import STRINGS, is_harmless, raw
 from tests.cli.shell import Ended, Shell, assert_complains
 
 Record = Callable[[str, object], None]
@@ -179,8 +179,8 @@ def test_ten_thousand_random_and_mutated_inputs_never_break_the_stream(shell: Sh
 def test_hostile_text_in_name_id_and_data_is_shown_harmlessly(shell: Shell, how: str) -> None:
     from chasqui.wire.packed import pack
 
-    texts = [text.encode("utf-8", "surrogatepass") for text in STRINGS.values()]
-    broken_strings = b"".join(b"\xd9" + bytes([len(text)]) + text for text in texts)
+    texts = [raw(text) for text in STRINGS.values()]
+    broken_strings = b"".join(b"\xda" + len(text).to_bytes(2, "big") + text for text in texts)
     payload = b"\xdc" + len(texts).to_bytes(2, "big") + broken_strings
     name = b"".join(texts)
     job_id = name.decode(errors="replace")

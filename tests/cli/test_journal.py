@@ -66,6 +66,15 @@ def test_a_line_cut_off_by_a_power_failure_spoils_nothing(tmp_path: Path) -> Non
     assert (again.items, again.operation.note) == (1, "because\x1b[2J")
 
 
+def test_a_queue_whose_name_is_no_text_is_found_again_under_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    with begin(journal, queue="q\udcff", note="\udcff") as pen:
+        pen.keep([{"kind": "added", "id": "\udcfe"}])
+    [entry] = journal.entries()
+    assert (entry.operation.queue, entry.operation.note) == ("q\udcff", "\udcff")
+    assert list(journal.items(entry)) == [{"kind": "added", "id": "\udcfe"}]
+
+
 def test_what_was_undone_is_marked(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     with begin(journal):

@@ -16,16 +16,15 @@ from chasqui import Link, SyncQueue, delaying, repeatable
 from chasqui.wire import repeat_spec
 from chasqui.wire.payload import from_data
 from chasqui.wire.repeat_spec import Every, RepeatSpec
-from chasqui_cli.app import run
 from chasqui_cli.commands.delayed.records import BUCKET, CHANGED, DELAYED
 from chasqui_cli.commands.promote import PROMOTED
 from chasqui_cli.commands.repeatable.records import FIRE, SPEC
 from chasqui_cli.commands.schedule import FIRED
 from chasqui_cli.commands.workers import CLAIMED, CONSUMER, PRUNED
 from chasqui_cli.shapes import Sometimes
-from tests.cli.hostile import STRINGS, is_harmless
+from tests.cli.hostile import is_harmless
 from tests.cli.inside import Inside
-from tests.cli.seed_tend import Lab, terminal
+from tests.cli.seed_tend import Lab
 from tests.cli.shell import Shell, assert_complains
 from tests.servers import Server
 
@@ -462,49 +461,3 @@ def test_ghosts_are_removed_and_whoever_held_nothing_else(lab: Lab, inside: Insi
     assert inside("log", "-o", "json").json[0]["result"] | {"consumers": []} == {
         "ghosts": 1, "vanished": 0, "removed": 1, "kept": 0, "consumers": [], "ended": "done",
     }  # fmt: skip
-
-
-# Everywhere
-
-
-HOSTILE = "".join(
-    STRINGS[name] for name in ("clear screen", "clipboard", "markup", "right to left", "NUL", "formula")
-)
-
-
-@pytest.mark.parametrize("how", ["table", "wide", "json", "jsonl", "yaml", "csv", "name"])
-def test_nothing_hostile_reaches_a_terminal(
-    any_lab: Lab, monkeypatch: pytest.MonkeyPatch, inside: Inside, how: str
-) -> None:
-    any_lab.queue += HOSTILE
-    queue = SyncQueue(any_lab.queue, link=any_lab.link)
-    queue.add(HOSTILE, {HOSTILE: HOSTILE}, delay_ms=600_000, job_id=HOSTILE)
-    queue.add(HOSTILE, [HOSTILE], delay_ms=1)
-    any_lab.say("ZADD", any_lab.keys.delayed, any_lab.now_ms() + 600_000, HOSTILE.encode())
-    queue.upsert_repeatable_job(HOSTILE, HOSTILE, repeat={"kind": "every", "interval_ms": 60_000})
-    any_lab.say("ZADD", any_lab.keys.repeat, any_lab.now_ms() + 5, HOSTILE.encode() + b"\xff")
-    any_lab.say("XGROUP", "CREATE", any_lab.keys.stream, HOSTILE, "0", "MKSTREAM")
-    any_lab.say("XGROUP", "CREATECONSUMER", any_lab.keys.stream, HOSTILE, HOSTILE)
-    any_lab.say("SET", any_lab.keys.promoter_lock, HOSTILE)
-    verbs = [
-        ("delayed", "list"),
-        ("delayed", "histogram"),
-        ("delayed", "move", "--all", "--by", "1s", "-y", "-q"),
-        ("delayed", "cancel", "--all", "--dry-run"),
-        ("promote", "--force-unlock", "--dry-run"),
-        ("repeatable", "list"),
-        ("schedule", "--dry-run"),
-        ("workers", "list"),
-        ("workers", "prune", "--gone-after", "1ms", "--dry-run"),
-    ]
-    for verb in verbs:
-        word = verb[:2] if verb[1][0] != "-" else verb[:1]
-        words = [*word, any_lab.queue, *verb[len(word) :], "-o", how, "-u", inside.url]
-        with terminal(monkeypatch) as seen:
-            code = run(words)
-        # Colours and what a table is drawn with are ours; everything else a terminal acts upon is not.
-        text = b"".join(seen).decode().replace("\r\n", "\n")
-        for ours in ("\x1b[1m", "\x1b[0m"):
-            text = text.replace(ours, "")
-        assert code == 0, (words, text)
-        assert is_harmless(text), (words, text)

@@ -154,11 +154,12 @@ def events(
     from chasqui_cli.output import Format, Running
 
     piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    writer = Running.of(EVENT_COLUMNS, replace(desk, output=output or piped).look())
+    writer = Running.of(EVENT_COLUMNS, replace(desk, output=output or piped).look(), ends=count > 0)
     with desk.link() as link:
         desk.say(f"listening on {keys_of(queue).events}; what was told before is gone")
         for number, event in enumerate(joblist.tail(link, keys_of(queue)), 1):
             raw = event.raw.decode("utf-8", "surrogateescape")
             writer.write({"queue": queue, "id": event.id, "status": event.status, "raw": raw})
             if count and number >= count:
-                return
+                break
+    writer.end()

@@ -137,7 +137,7 @@ def upsert(
         plan = Plan(verb, queue, "schedule", [record], [column("key")], "", effects)
         if desk.agrees(plan, now_ms=now_ms):
             with desk.written_down("repeatable upsert", queue) as pen:
-                pen.keep([before.item(spec.key.encode(), raw)])
+                pen.keep([before.item(spec.key.encode("utf-8", "surrogateescape"), raw)])
                 stored = session.run(repeatable.upsert, Keys(queue), spec)
                 pen.tell(**{word: 1})
             record |= {"next_fire_ms": stored.next_ms, "outcome": "created" if stored.created else "replaced"}

@@ -124,7 +124,7 @@ def _unreachable(cause: BaseException, where: str, tls: Tls | None) -> tuple[str
                 f"may not open {where}: permission denied",
                 "run as a user who may, or change the socket's rights",
             )
-        case socket.gaierror():
+        case socket.gaierror() | UnicodeError():
             return (
                 f"cannot find the host of {where}",
                 "is the name spelled right, and does name resolution work here?",

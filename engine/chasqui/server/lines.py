@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
 TROUBLE = (redis.exceptions.RedisError, hiredis.HiredisError, OSError)
+NO_CONNECTION = (*TROUBLE, UnicodeError)
+"""A host's name that no name resolution can take is a `UnicodeError`."""
 
 
 class _Line:
@@ -83,7 +85,7 @@ class Line(_Line):
         try:
             self._connection = self._pool.get_connection()
             self._broken = None
-        except TROUBLE as problem:
+        except NO_CONNECTION as problem:
             return self._pause_after(problem)
         except INTERRUPTIONS as interruption:
             # the frames below hold the password in their local variables
@@ -140,7 +142,7 @@ class AsyncLine(_Line):
         try:
             self._connection = await self._pool.get_connection()
             self._broken = None
-        except TROUBLE as problem:
+        except NO_CONNECTION as problem:
             return self._pause_after(problem)
         except INTERRUPTIONS as interruption:
             # the frames below hold the password in their local variables

@@ -13,7 +13,7 @@ import hiredis
 from chasqui.errors import Unreachable
 from chasqui.server import faults
 from chasqui.server.faults import ErrorReply
-from chasqui.server.lines import CHUNK, INTERRUPTIONS, TROUBLE
+from chasqui.server.lines import CHUNK, INTERRUPTIONS, NO_CONNECTION
 from chasqui.server.parcel import pack
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def listen(setup: Setup, pool: Any, node: Node, channel: str, quiet_s: float = Q
                 wire.sendall(ear.quiet())
                 continue
             yield from ear.heard(data)
-    except TROUBLE as problem:
+    except NO_CONNECTION as problem:
         raise ear.meaning(problem) from None
     except INTERRUPTIONS as interruption:
         raise interruption.with_traceback(None) from None
@@ -105,7 +105,7 @@ async def listen_async(
                 continue
             for payload in ear.heard(data):
                 yield payload
-    except TROUBLE as problem:
+    except NO_CONNECTION as problem:
         raise ear.meaning(problem) from None
     finally:
         if connection:

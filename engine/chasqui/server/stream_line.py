@@ -15,7 +15,7 @@ import hiredis
 
 from chasqui.server import faults, scripts
 from chasqui.server.faults import ErrorReply
-from chasqui.server.lines import INTERRUPTIONS, TROUBLE
+from chasqui.server.lines import INTERRUPTIONS, NO_CONNECTION
 from chasqui.server.parcel import pack
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class StreamLine(asyncio.Protocol):
         """Connect and log in."""
         try:
             self._connection = await self._pool.get_connection()
-        except TROUBLE as problem:
+        except NO_CONNECTION as problem:
             raise self._meaning(problem) from None
         except INTERRUPTIONS as interruption:
             # the frames below hold the password in their local variables
