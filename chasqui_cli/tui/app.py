@@ -5,6 +5,7 @@ Handlers only touch widgets; what is read is the feed's business, and every chan
 
 from __future__ import annotations
 
+import gc
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +17,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Footer, Static, Tab, Tabs
 
+from chasqui_cli.places import is_ours
 from chasqui_cli.safe import safe
 from chasqui_cli.tui import crash
 from chasqui_cli.tui.lines import changes_something, objection, with_options, words_of
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
 ASLEEP = "asleep without focus"
 NARROW = 78
 """Below so many columns the tabs are numbers only, but for the one in front."""
+SETTLED_S = 3.0
+"""So long after the start all that stays is there, and the search for cycles begins without it."""
+EVERY_KIND = {"fleet", "queue", "health"}
+"""The tabs that have something to say of other systems' queues, too."""
 WIDTHS = [(0, "-narrow"), (64, "-medium"), (110, "-wide")]
 
 
@@ -173,9 +179,14 @@ class ChasquiApp(App[None]):
         self._feed.look_at(Target("fleet"))
         self.run_worker(self._feed.run(), group="feed", name="feed", exit_on_error=True)
         self.set_interval(1.0, self._grow_older)
+        self.set_timer(SETTLED_S, _collect_again)
         self.pane.focus_first()
         if self.queue:
             self.open_queue(self.queue)
+
+    def on_unmount(self) -> None:
+        """The end, perhaps an early one."""
+        _collect_again()
 
     # What the feed says.
 
@@ -257,6 +268,12 @@ class ChasquiApp(App[None]):
             self.notify("there is no queue to look at yet", severity="warning", markup=False)
             self._select(self._tab)
             return
+        if tab not in EVERY_KIND and not is_ours(self.queue or ""):
+            self.notify(
+                safe(f"{self.queue} is of another system: all there is to see is on this tab", 120),
+                markup=False,
+            )
+            tab = "queue"
         if not self.home.query(f"#pane-{tab}"):
             await self.home.query_one(ContentSwitcher).add_content(pane_of(tab))
         pane = self.home.query_one(f"#pane-{tab}", Pane)
@@ -534,6 +551,12 @@ class ChasquiApp(App[None]):
         self.bell()
         self._exit_renderables.append(Segments([Segment(crash.account(error) + "\n")]))
         self._close_messages_no_wait()
+
+
+def _collect_again() -> None:
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _tab_opener(app: ChasquiApp, tab: str) -> Callable[[], object]:

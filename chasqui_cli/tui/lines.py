@@ -36,11 +36,18 @@ CHANGING = {
     ("workers", "prune"),
     ("workers", "claim"),
     ("undo",),
+    *(("rsmq", verb) for verb in ("purge", "move", "sweep", "expire", "release", "hold")),
+    *(("joblist", verb) for verb in ("reclaim", "retry", "cancel", "move", "purge")),
 }
 LOOKING = {
-    "queues", "inspect", "why", "job", "dlq", "delayed", "repeatable", "events", "workers", "check", "doctor", "log",
-    "context", "decode",
-}  # fmt: skip
+    *(
+        (verb,)
+        for verb in ("queues", "inspect", "why", "job", "dlq", "delayed", "repeatable", "events", "workers")
+    ),
+    *((verb,) for verb in ("check", "doctor", "log", "context", "decode")),
+    *(("rsmq", verb) for verb in ("peek", "show", "counts", "doctor")),
+    *(("joblist", verb) for verb in ("overview", "show", "list", "doctor")),
+}
 _ENDLESS = {"--follow", "-f", "--port", "--metrics-port"}
 _ELSEWHERE = re.compile(
     r"(-u|--redis-url|--url-file|--context|--password-file|--file|--out|--handler|--tls-)(\b|=|$)"
@@ -155,8 +162,12 @@ def _escaped(byte: int) -> str:
 
 def changes_something(words: Sequence[str]) -> bool:
     """Whether this line is one that needs consent."""
+    return "--dry-run" not in words and (_is_among(words, CHANGING) or "--repair" in words)
+
+
+def _is_among(words: Sequence[str], verbs: set[tuple[str, ...]]) -> bool:
     plain = [word for word in words if not word.startswith("-")]
-    return "--dry-run" not in words and (tuple(plain[:1]) in CHANGING or tuple(plain[:2]) in CHANGING)
+    return tuple(plain[:1]) in verbs or tuple(plain[:2]) in verbs
 
 
 def objection(words: Sequence[str], *, confined: bool) -> str | None:
@@ -165,7 +176,7 @@ def objection(words: Sequence[str], *, confined: bool) -> str | None:
     """
     if not words:
         return "type a verb, such as: inspect"
-    if words[0] not in LOOKING and not changes_something(words):
+    if not _is_among(words, LOOKING) and not _is_among(words, CHANGING):
         return f"{words[0]} needs a terminal of its own"
     if _ENDLESS.intersection(words):
         return "what never ends needs a terminal of its own"

@@ -6,11 +6,12 @@ Engine values inside are only looked at; no screen imports the engine.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from chasqui.foreign import ForeignSnapshot
     from chasqui.snapshot import Snapshot
     from chasqui_cli.tui.trends import Rates
     from chasqui_cli.tui.views import View
@@ -63,7 +64,7 @@ class QueueRow:
     """
 
     queue: str
-    seen: Snapshot | None
+    seen: Snapshot | ForeignSnapshot | None
     error: str | None
     level: int
     glyph: str
@@ -76,10 +77,10 @@ class QueueRow:
 
     @property
     def sure(self) -> Snapshot:
-        """The snapshot of a queue that was seen: views of one queue have no other."""
+        """The snapshot of a queue of ours that was seen: most tabs have no other."""
         if self.seen is None:
             raise LookupError(self.error)
-        return self.seen
+        return cast("Snapshot", self.seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from chasqui_cli.times import span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chasqui.foreign import ForeignSnapshot
     from chasqui.snapshot import Snapshot
 
 RATE_WINDOW_MS = 20_000
@@ -31,12 +32,26 @@ BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Counters of one queue at one moment. What was added and does not wait was read."""
+    """Counters of one queue at one moment. counts: False for a system that counts nothing, of which nobody can tell
+    how fast it moves.
+    """
 
     at_ms: int
     added: int
+    read: int
     waiting: int
     dead_added: int
+    counts: bool = True
+
+    @classmethod
+    def of(cls, seen: Snapshot | ForeignSnapshot) -> Sample:
+        """Of ours, what was added and does not wait was read; RSMQ counts both; a list counts nothing."""
+        at_ms, waiting = seen.server_time_ms, seen.waiting
+        if seen.kind == "chasquimq":
+            ours = cast("Snapshot", seen)
+            return cls(at_ms, ours.stream.added, ours.stream.added - waiting, waiting, ours.dlq.added)
+        told = cast("ForeignSnapshot", seen).attributes
+        return cls(at_ms, told.sent if told else 0, told.received if told else 0, waiting, 0, bool(told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +69,9 @@ class Trend:
 
     samples: deque[Sample] = field(default_factory=deque)
 
-    def note(self, seen: Snapshot) -> None:
+    def note(self, seen: Snapshot | ForeignSnapshot) -> None:
         """One more look. A stream that was made anew, or a clock set back, begins a new story."""
-        sample = Sample(seen.server_time_ms, seen.stream.added, seen.waiting, seen.dlq.added)
+        sample = Sample.of(seen)
         last = self.samples[-1] if self.samples else None
         if last and (sample.at_ms <= last.at_ms or sample.added < last.added):
             if sample.at_ms == last.at_ms:
@@ -67,14 +82,13 @@ class Trend:
 
     def rates(self) -> Rates | None:
         """None before there are two looks to compare."""
-        if len(self.samples) < 2:
+        if len(self.samples) < 2 or not self.samples[-1].counts:
             return None
         last = self.samples[-1]
         recent = [one for one in self.samples if one.at_ms >= last.at_ms - RATE_WINDOW_MS]
         first = recent[0] if len(recent) > 1 else self.samples[-2]
         seconds = (last.at_ms - first.at_ms) / 1000
-        came = last.added - first.added
-        left = came - (last.waiting - first.waiting)
+        came, left = last.added - first.added, last.read - first.read
         return Rates(max(0.0, came / seconds), max(0.0, left / seconds), last.at_ms - first.at_ms)
 
     def died(self) -> tuple[int, int]:
@@ -108,9 +122,8 @@ class Trend:
             if one.at_ms <= begin:
                 continue
             place = min((one.at_ms - begin) * cells // reach_ms, cells - 1)
-            more = one.added - before.added
-            came[place] = (came[place] or 0) + more
-            left[place] = (left[place] or 0) + max(0, more - (one.waiting - before.waiting))
+            came[place] = (came[place] or 0) + one.added - before.added
+            left[place] = (left[place] or 0) + max(0, one.read - before.read)
         return came, left
 
     def _thin(self, now_ms: int) -> None:
@@ -135,12 +148,12 @@ def _pairs(samples: deque[Sample]) -> Iterator[tuple[Sample, Sample]]:
         before = one
 
 
-def forecast(waiting: int, rates: Rates | None) -> str:
-    """Three words only: it clears, it is stalled, it grows. Nothing for an empty queue, or before a second look."""
+def forecast(waiting: int, rates: Rates | None, *, unknown: str = "…") -> str:
+    """Three words only: it clears, it is stalled, it grows. Nothing for an empty queue; `unknown` before a second look."""
     if not waiting:
         return "–"
     if rates is None:
-        return "…"
+        return unknown
     if rates.leaving < 0.05:
         return "stalled"
     net = rates.leaving - rates.arriving

@@ -25,6 +25,15 @@ class QueueView:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherView:
+    """A queue of another system: what there is to say of it, and command lines, each with what it does."""
+
+    row: QueueRow
+    facts: tuple[tuple[str, str], ...]
+    lines: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JobRow:
     """A job as it stands in a stream or in the delayed set. job_id: what the command line knows it by.
 
@@ -208,6 +217,7 @@ class HealthView:
 View = (
     FleetView
     | QueueView
+    | OtherView
     | JobsView
     | DeadView
     | DelayedView

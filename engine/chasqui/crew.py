@@ -5,7 +5,7 @@ A consumer is a name in a group and nothing more; that somebody answers to it ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from chasqui.errors import NoGroup, ServerError
@@ -57,22 +57,48 @@ class Member:
 
 
 class Crew(NamedTuple):
-    """All consumers at one moment. looked: at how many pending entries; complete: whether those were all."""
+    """All consumers at one moment. looked: at how many pending entries; complete: whether those were all.
+
+    groups: by name, as stored.
+    """
 
     now_ms: int
     members: list[Member]
     looked: int
     complete: bool
+    groups: tuple[bytes, ...] = ()
 
 
-def muster(commands: Commands, keys: Keys, *, gone_ms: int = GONE_MS, scan: int = 10_000) -> Flow[Crew]:
-    """Everybody, in two round trips and one for each further thousand entries in flight."""
-    clock, reply = yield [commands.server_time(), commands.groups(keys)]
-    groups = [] if _is_missing(reply) else [group.name for group in Group.list_of(reply)]
+def muster(
+    commands: Commands,
+    keys: Keys,
+    *,
+    gone_ms: int = GONE_MS,
+    scan: int = 10_000,
+    groups: Sequence[bytes] | None = None,
+) -> Flow[Crew]:
+    """Everybody, in two round trips and one for each further thousand entries in flight.
+
+    groups: whoever knows them already, and looks again and again, saves a trip; one that is gone has nobody.
+    """
+    if groups is None:
+        [reply] = yield [commands.groups(keys)]
+        groups = [] if _is_missing(reply) else [group.name for group in Group.list_of(reply)]
+    clock, *replies = yield [
+        commands.server_time(),
+        *(
+            call
+            for group in groups
+            for call in (
+                commands.consumers(keys, group),
+                replace(commands.pending_page(keys, group, PAGE), tolerant=True),
+            )
+        ),
+    ]
     members: list[Member] = []
     looked, complete = 0, True
-    for group in groups:
-        rows, pending = yield [commands.consumers(keys, group), commands.pending_page(keys, group, PAGE)]
+    for group, rows, first in zip(groups, replies[::2], replies[1::2], strict=True):
+        pending = [] if _is_missing(first) else first
         entries = PendingEntry.list_of(pending)
         while len(pending) == PAGE and looked + len(entries) < scan:
             [pending] = yield [commands.pending_page(keys, group, PAGE, after=entries[-1].entry_id)]
@@ -80,7 +106,7 @@ def muster(commands: Commands, keys: Keys, *, gone_ms: int = GONE_MS, scan: int 
         looked, complete = looked + len(entries), complete and len(pending) < PAGE
         consumers = [] if _is_missing(rows) else Consumer.list_of(rows)
         members += [_member(one, group, entries, gone_ms) for one in consumers]
-    return Crew(time_ms(clock), members, looked, complete)
+    return Crew(time_ms(clock), members, looked, complete, tuple(groups))
 
 
 def _member(one: Consumer, group: bytes, entries: Iterable[PendingEntry], gone_ms: int) -> Member:

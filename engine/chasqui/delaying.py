@@ -65,12 +65,15 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """When delayed jobs fall due, at `now_ms`. `later`: how many are due after the last bucket."""
+    """When delayed jobs fall due, at `now_ms`. `later`: how many are due after the last bucket. latest_ms: when the last
+    of all is due, None when there is none.
+    """
 
     now_ms: int
     overdue: int
     buckets: tuple[Bucket, ...]
     later: int
+    latest_ms: int | None = None
 
 
 def scan(
@@ -134,17 +137,27 @@ def histogram(
     now_ms, rows = time_ms(clock), scored(latest)
     if not rows:
         return Histogram(now_ms, 0, (), 0)
-    end_ms = max(now_ms, min(rows[0][1], until_ms or FAR_MS))
+    end_ms = min(rows[0][1], until_ms or FAR_MS)
+    return (yield from histogram_at(commands, keys, now_ms, end_ms, buckets=buckets, step_ms=step_ms))
+
+
+def histogram_at(
+    commands: Commands, keys: Keys, now_ms: int, end_ms: int, *, buckets: int, step_ms: int | None = None
+) -> Flow[Histogram]:
+    """The same in one round trip, for whoever knows what time it is and when about the last one is due."""
+    end_ms = max(now_ms, end_ms)
     step = step_ms or _step(end_ms - now_ms, buckets)
     begin = now_ms // step * step
     edges = [begin + nth * step for nth in range(min(buckets, (end_ms - begin) // step + 1) + 1)]
-    overdue, *counts, later = yield [
+    latest, overdue, *counts, later = yield [
+        commands.latest_delayed(keys),
         commands.due_between(keys, "-inf", f"({now_ms}"),
         *(commands.due_between(keys, max(now_ms, a), f"({b}") for a, b in pairwise(edges)),
         commands.due_between(keys, edges[-1], "+inf"),
     ]
     counted = [Bucket(a, b, count) for (a, b), count in zip(pairwise(edges), counts, strict=True)]
-    return Histogram(now_ms, overdue, tuple(counted), later)
+    last = scored(latest)
+    return Histogram(now_ms, overdue, tuple(counted), later, last[0][1] if last else None)
 
 
 def _step(span_ms: int, buckets: int) -> int:

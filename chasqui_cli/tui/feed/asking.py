@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from chasqui import Keys, SystemClock, snapshot
 from chasqui.errors import ServerError
 from chasqui.together import together
+from chasqui_cli.places import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,11 @@ class Reader(Protocol):
         """The end."""
 
 
+def keys_of(queue: str) -> Keys:
+    """The keys of a queue of ours, by the name it has on the screen."""
+    return Keys(own_name(queue))
+
+
 class QueueAsker:
     """A reader of one queue: its snapshot, and what rides along with it."""
 
@@ -67,9 +73,9 @@ class QueueAsker:
     async def ask(self, queue: str, *flows: Flow[Any]) -> tuple[QueueRow, int, list[Any]]:
         """The queue, the server's time, and what else was asked; what was refused is raised."""
         seen, *others = await self.place.link.run(
-            together(snapshot.one(self.place.commands, Keys(queue)), *flows)
+            together(snapshot.one(self.place.commands, keys_of(queue)), *flows)
         )
         for answer in (seen, *others):
             if isinstance(answer, ServerError):
                 raise answer
-        return self.place.memory.row(seen), seen.server_time_ms, others
+        return self.place.memory.row(queue, seen), seen.server_time_ms, others

@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from chasqui import Keys, Undecodable, cron, fires, repeatable
+from chasqui import Undecodable, cron, fires, repeatable
 from chasqui.cron import notes, words
 from chasqui.errors import ChasquiError
 from chasqui_cli.times import span
-from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
 from chasqui_cli.tui.views import CronView, FireRow, SpecRow
 
 if TYPE_CHECKING:
     from chasqui import RepeatSpec
     from chasqui.repeatable import Listed
+    from chasqui_cli.tui.feed.asking import Place
     from chasqui_cli.tui.messages import Target
 
 PAGE = 200
@@ -24,11 +25,26 @@ NEXT_FIRES = 5
 class CronReader(QueueAsker):
     """Repeatable jobs."""
 
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._known: tuple[str, list[bytes]] = ("", [])
+
+    def forget(self) -> None:
+        """Somebody changed something."""
+        self._known = ("", [])
+
     async def read(self, target: Target) -> tuple[CronView, int]:
-        """In two round trips: the schedule, then the specs it names."""
-        queue = target.queue or ""
-        listing = repeatable.listing(self.place.commands, Keys(queue), PAGE * (target.page + 1))
-        row, now_ms, [found] = await self.ask(queue, listing)
+        """In one round trip while the schedules are those of the tick before; in two more when they are not."""
+        queue, keys = target.queue or "", keys_of(target.queue or "")
+        known = self._known[1] if self._known[0] == queue else []
+        row, now_ms, [held] = await self.ask(queue, repeatable.held(self.place.commands, keys, known))
+        if len(held) == row.sure.repeatable_count and all(one.next_ms is not None for one in held):
+            found = [repeatable.listed(key, one) for key, one in zip(known, held, strict=True)]
+            found.sort(key=lambda one: (one.next_ms, one.raw_key))
+        else:
+            listing = repeatable.listing(self.place.commands, keys, PAGE * (target.page + 1))
+            row, now_ms, [found] = await self.ask(queue, listing)
+            self._known = (queue, [one.raw_key for one in found])
         return CronView(row, tuple(_spec_row(one) for one in found)), now_ms
 
 

@@ -9,10 +9,10 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from chasqui import Keys, Undecodable, dlq, failures
+from chasqui import Undecodable, dlq, failures
 from chasqui.fingerprint import fingerprint
 from chasqui_cli.redaction import redacted
-from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
 from chasqui_cli.tui.views import DeadView, GroupRow, LetterRow
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class DeadReader(QueueAsker):
             shelf = await self._read_all(queue, target.page, row)
         else:
             last = shelf.letters[0].dead_id if shelf.letters else "0-0"
-            page = dlq.page(self.place.commands, Keys(queue), AT_ONCE, first=f"({last}")
+            page = dlq.page(self.place.commands, keys_of(queue), AT_ONCE, first=f"({last}")
             row, now_ms, [new] = await self.ask(queue, page)
             shelf = await self._brought_up(shelf, row, new)
         self._shelf = shelf
@@ -76,7 +76,7 @@ class DeadReader(QueueAsker):
         return replace(shelf, letters=(*rows, *shelf.letters), depth=seen.dlq_depth, added=seen.dlq.added)
 
     async def _read_all(self, queue: str, page: int, row: QueueRow) -> _Shelf:
-        keys, most = Keys(queue), MOST * (page + 1)
+        keys, most = keys_of(queue), MOST * (page + 1)
         found: list[DeadLetter] = []
         weight, last, ended = 0, "+", False
         while len(found) < most and weight < MOST_BYTES * (page + 1) and not ended:
@@ -98,7 +98,7 @@ class DeadReader(QueueAsker):
         }
         texts: Mapping[str, str] = {}
         if silent:
-            commands, keys = self.place.commands, Keys(queue)
+            commands, keys = self.place.commands, keys_of(queue)
             asked = (
                 failures.of(commands, keys, silent)
                 if len(silent) <= failures.FEW

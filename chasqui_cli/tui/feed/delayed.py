@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from chasqui import Keys, Undecodable, delaying, jobs
-from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui import SystemClock, Undecodable, delaying, jobs
+from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
 from chasqui_cli.tui.feed.opening import job_row
 from chasqui_cli.tui.views import DelayedView
 
 if TYPE_CHECKING:
-    from chasqui import Envelope
+    from chasqui import Envelope, Flow
+    from chasqui.delaying import Histogram
+    from chasqui_cli.tui.feed.asking import Place
     from chasqui_cli.tui.messages import Target
 
 PAGE = 100
@@ -19,16 +21,21 @@ BUCKETS = 12
 
 
 class DelayedReader(QueueAsker):
-    """Jobs that wait for their time."""
+    """Jobs that wait for their time. Of each queue it keeps how far the server's clock is from ours, and when the last
+    job was due.
+    """
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._reach: dict[str, tuple[int, int]] = {}
 
     async def read(self, target: Target) -> tuple[DelayedView, int]:
-        """In two round trips: how far the histogram reaches has to be known before it is counted."""
+        """In one round trip, but for the first time: how far the histogram reaches the tick before has told."""
         queue, commands = target.queue or "", self.place.commands
-        row, now_ms, [page, told] = await self.ask(
-            queue,
-            jobs.delayed(commands, Keys(queue), PAGE * (target.page + 1)),
-            delaying.histogram(commands, Keys(queue), buckets=BUCKETS),
-        )
+        page_of = jobs.delayed(commands, keys_of(queue), PAGE * (target.page + 1))
+        row, now_ms, [page, told] = await self.ask(queue, page_of, self._histogram(queue))
+        if told.latest_ms is not None:
+            self._reach[queue] = (now_ms - self._mono_ms(), told.latest_ms)
         buckets: list[tuple[int | None, int | None, int]] = [
             (None, told.now_ms, told.overdue),
             *((one.from_ms, one.to_ms, one.jobs) for one in told.buckets),
@@ -42,6 +49,17 @@ class DelayedReader(QueueAsker):
             for nth, one in enumerate(page)
         ]
         return DelayedView(row, tuple(rows), tuple(buckets)), now_ms
+
+    def _histogram(self, queue: str) -> Flow[Histogram]:
+        commands, keys = self.place.commands, keys_of(queue)
+        if queue not in self._reach:
+            return delaying.histogram(commands, keys, buckets=BUCKETS)
+        apart_ms, latest_ms = self._reach.pop(queue)
+        return delaying.histogram_at(commands, keys, self._mono_ms() + apart_ms, latest_ms, buckets=BUCKETS)
+
+    @staticmethod
+    def _mono_ms() -> int:
+        return int(SystemClock().mono() * 1000)
 
 
 def _ref(job: Envelope | Undecodable) -> str:

@@ -1,7 +1,8 @@
-"""The reader for the fleet: which queues there are, and how each stands, in one round trip per tick.
+"""The reader for the fleet: which queues there are, ours and other systems', and how each stands, in one round trip per
+tick.
 
-At the start the keys are looked through in full, while what is known already is shown; afterwards one page of them
-rides along with each tick, so that new queues appear and nothing is asked twice.
+At the start the keys are looked through in full, for ours first, while what is known already is shown; afterwards a page
+of them rides along with each tick, so that new queues appear and nothing is asked twice.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from chasqui import Keys, discovery, snapshot
 from chasqui.errors import ServerError
 from chasqui.snapshot import Unseen
 from chasqui.together import ride, together
+from chasqui_cli.places import LIST, OURS, RSMQ, name_of, named, place_of
 from chasqui_cli.tui.feed.rows import rank
 from chasqui_cli.tui.messages import FleetView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chasqui import Flow
     from chasqui.discovery import Discovered
-    from chasqui.snapshot import Snapshot
+    from chasqui.foreign import ForeignQueues
+    from chasqui_cli.places import Place as Where
+    from chasqui_cli.places import Seen
     from chasqui_cli.tui.feed.asking import Place
     from chasqui_cli.tui.messages import Target
 
@@ -36,9 +41,11 @@ class FleetReader:
     def __init__(self, place: Place) -> None:
         self._place = place
         kept = place.names.read() if place.names else None
-        self._names: tuple[str, ...] = kept.queues if kept else ()
+        self._ours: tuple[str, ...] = kept.queues if kept else ()
+        self._others: tuple[str, ...] = (kept.others if kept else None) or ()
         self._told = discovery.Discovered(complete=False)
-        self._searching: asyncio.Task[Discovered] | None = None
+        self._knows_others = False
+        self._searching: asyncio.Task[Any] | None = None
         self._walk: _Walk | None = None
         self._ticks = 0
 
@@ -54,48 +61,72 @@ class FleetReader:
     async def read(self, target: Target) -> tuple[FleetView, int]:
         """The fleet, as far as it is known."""
         await self._find()
-        keys = [Keys(name) for name in self._names]
-        link, commands = self._place.link, self._place.commands
-        riding = self._riding()
-        seen, now_ms, replies = await link.run(
-            together(snapshot.many(commands, keys), snapshot.now(commands), ride(riding))
+        places: list[Where] = [*map(Keys, self._ours), *map(place_of, self._others)]
+        commands = self._place.commands
+        seen, now_ms, replies = await self._place.link.run(
+            together(self._look(places), snapshot.now(commands), ride(self._riding()))
         )
         for answer in (seen, now_ms):
             if isinstance(answer, ServerError):
                 raise answer
         self._walked(replies)
-        rows = sorted((self._place.memory.row(one) for one in self._there(seen)), key=rank)
+        memory = self._place.memory
+        there = [(one, where) for one, where in zip(seen, places, strict=True) if _is_there(one)]
+        rows = sorted((memory.row(_shown(where), named(one, where)) for one, where in there), key=rank)
         told = self._told
         return FleetView(tuple(rows), told.looked, told.total, told.complete), now_ms
 
+    def _look(self, places: Sequence[Where]) -> Flow[Any]:
+        """Where there are only queues of ours, nothing is imported for the others."""
+        if not self._others:
+            return snapshot.many(self._place.commands, [one for one in places if isinstance(one, Keys)])
+        from chasqui import foreign
+
+        return foreign.snapshots(self._place.commands, places)
+
     async def _find(self) -> None:
-        """Search when it is time; wait for the search only while nothing at all is known."""
+        """Search when it is time, for ours first; wait for the search only while nothing at all is known."""
         self._ticks += 1
-        is_cluster = self._place.link.address.kind == "cluster"
-        again = is_cluster and self._told.complete and not self._ticks % CLUSTER_TICKS
-        if self._searching is None and (not self._told.complete or again):
-            self._searching = asyncio.create_task(
-                discovery.discover_async(self._place.link, progress=self._progress)
-            )
-        if self._searching and not self._names:
+        if self._is_cluster and self._told.complete and not self._ticks % CLUSTER_TICKS:
+            self._told, self._knows_others = discovery.Discovered(complete=False), False
+        if self._searching is None and not self._told.complete:
+            search = discovery.discover_async(self._place.link, progress=self._progress)
+            self._searching = asyncio.create_task(search)
+        elif self._searching is None and not self._knows_others:
+            self._searching = asyncio.create_task(self._find_others())
+        if self._searching and not self._ours and not self._others:
             await asyncio.wait({self._searching}, timeout=1.0)
         if self._searching and self._searching.done():
             done, self._searching = self._searching, None
-            self._found(done.result())
+            found = done.result()
+            if found is not None:
+                self._told, self._ours = found, found.queues
+
+    async def _find_others(self) -> None:
+        """After ours are on the screen: it takes another walk through the keys, and code that not everybody needs."""
+        from chasqui import foreign
+
+        self._know_others(await foreign.discover_async(self._place.link))
+        self._place.nudge()
+
+    def _know_others(self, found: ForeignQueues) -> None:
+        self._others = (*map(name_of, found.rsmq), *map(name_of, found.joblists))
+        self._knows_others = True
 
     def _progress(self, told: Discovered) -> None:
         """A page was looked through; what is new on it is shown at once."""
         self._told = told
-        if not set(told.queues) <= set(self._names):
-            self._names = tuple(sorted({*self._names, *told.queues}))
+        if not set(told.queues) <= set(self._ours):
+            self._ours = tuple(sorted({*self._ours, *told.queues}))
             self._place.nudge()
 
-    def _found(self, told: Discovered) -> None:
-        self._told, self._names = told, told.queues
+    @property
+    def _is_cluster(self) -> bool:
+        return bool(self._place.link.address.kind == "cluster")
 
     def _riding(self) -> Sequence[Any]:
         """A page of keys, once the first search is over."""
-        if not self._told.complete or self._place.link.address.kind == "cluster":
+        if not self._told.complete or not self._knows_others or self._is_cluster:
             return []
         if self._walk is None:
             self._walk = _Walk()
@@ -105,29 +136,46 @@ class FleetReader:
         if self._walk is None or not isinstance(replies, list) or not replies:
             return
         found = self._walk.on(replies)
-        if found is not None:
-            self._walk = None
-            self._found(found)
+        if found is None:
+            return
+        self._walk = None
+        ours, others = found
+        if not isinstance(others, ServerError):
+            self._know_others(others)
+        if not isinstance(ours, ServerError):
+            self._told, self._ours = ours, ours.queues
             if self._place.names:
-                self._place.names.write(self._place.clock_ms(), found.total, found.queues)
+                self._place.names.write(self._place.clock_ms(), ours.total, ours.queues, self._others)
 
-    def _there(self, seen: Sequence[Snapshot | Unseen]) -> list[Snapshot | Unseen]:
-        """A queue that was deleted, key by key, is no more; one that could not be looked at may be."""
-        return [one for one in seen if isinstance(one, Unseen) or one.exists]
+
+def _is_there(seen: Seen) -> bool:
+    """A queue that was deleted, key by key, is no more; one that could not be looked at may be."""
+    return isinstance(seen, Unseen) or seen.exists
+
+
+def _shown(where: Where) -> str:
+    """The name on the screen: one of ours that looks like another system's is told from it."""
+    if not isinstance(where, Keys):
+        return name_of(where)
+    return f"{OURS}{where.queue}" if where.queue.startswith((OURS, RSMQ, LIST)) else where.queue
 
 
 class _Walk:
-    """A search through one node's keys that somebody else carries on, a batch at a time."""
+    """Searches through one node's keys, for ours and the others side by side, that somebody else carries on."""
 
     def __init__(self) -> None:
-        self._flow = discovery.on_node()
+        from chasqui.foreign import discovery as foreign_discovery
+
+        self._flow = together(discovery.on_node(), foreign_discovery.on_node())
         self.calls = next(self._flow)
 
-    def on(self, replies: list[object]) -> Discovered | None:
-        """Hand over replies; the result when that was the end."""
+    def on(self, replies: list[object]) -> tuple[Any, ...] | None:
+        """Hand over replies; the results when that was the end."""
         try:
             self.calls = self._flow.send(replies)
+            while not self.calls:
+                self.calls = self._flow.send([])
         except StopIteration as end:
-            found: Discovered = end.value
+            found: tuple[Any, ...] = end.value
             return found
         return None

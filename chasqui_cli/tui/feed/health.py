@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui import Keys, health, server_report, snapshot
+from chasqui import health, server_report, snapshot
 from chasqui.checkup import examine
 from chasqui.errors import ServerError
 from chasqui.together import together
+from chasqui_cli.places import is_ours
 from chasqui_cli.times import span
-from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
 from chasqui_cli.tui.feed.rows import finding_row
 from chasqui_cli.tui.messages import FindingRow
 from chasqui_cli.tui.views import HealthView
@@ -28,7 +29,8 @@ class HealthReader(QueueAsker):
         """Server and queue side by side, in as many round trips as a close look takes."""
         commands, link = self.place.commands, self.place.link
         before_ms = self.place.clock_ms()
-        look = examine(commands, Keys(target.queue)) if target.queue else snapshot.now(commands)
+        ours = bool(target.queue) and is_ours(target.queue or "")
+        look = examine(commands, keys_of(target.queue or "")) if ours else snapshot.now(commands)
         report, seen = await link.run(together(server_report(), look))
         if isinstance(report, ServerError):
             raise report
@@ -37,8 +39,12 @@ class HealthReader(QueueAsker):
         found = [finding_row(one) for one in health.of_server(health.ServerFacts(report, features, skew_ms))]
         if isinstance(seen, ServerError):
             found.append(FindingRow(3, "refused", f"this queue cannot be looked at: {seen}", None))
+        elif target.queue and not ours:
+            from chasqui_cli.tui.feed.others import read_other
+
+            found += (await read_other(self.place, target.queue))[0].row.findings
         elif target.queue:
-            self.place.memory.row(seen.queue)
+            self.place.memory.row(target.queue, seen.queue)
             found += [finding_row(one) for one in health.of_queue(seen.queue)]
             found += [finding_row(one) for one in health.of_examination(seen)]
         found.sort(key=lambda one: -one.level)

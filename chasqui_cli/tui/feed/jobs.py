@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui import Keys, jobs
-from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui import jobs
+from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
 from chasqui_cli.tui.feed.opening import job_row
 from chasqui_cli.tui.views import FlightRow, JobsView
 
@@ -32,8 +32,8 @@ class JobsReader(QueueAsker):
         after = min((last for _, last in groups), key=_order, default=None)
         row, now_ms, [waiting, flying] = await self.ask(
             queue,
-            jobs.waiting(commands, Keys(queue), count, after=after),
-            jobs.in_flight(commands, Keys(queue), [name for name, _ in groups], count),
+            jobs.waiting(commands, keys_of(queue), count, after=after),
+            jobs.in_flight(commands, keys_of(queue), [name for name, _ in groups], count),
         )
         self._remember(queue, row)
         flights = [
@@ -43,7 +43,7 @@ class JobsReader(QueueAsker):
         return JobsView(row, tuple(rows), tuple(flights)), now_ms
 
     def _remember(self, queue: str, row: QueueRow) -> None:
-        groups = row.seen.groups if row.seen else ()
+        groups = row.sure.groups if row.seen else ()
         self._groups[queue] = [(group.name, group.last_id) for group in groups]
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from chasqui import health
 from chasqui.health import Level
 from chasqui.snapshot import Unseen
+from chasqui_cli.judging import findings_of
 from chasqui_cli.tui.messages import FindingRow, QueueRow
 from chasqui_cli.tui.trends import Trend
 
 if TYPE_CHECKING:
+    from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
     from chasqui.snapshot import Snapshot
     from chasqui_cli.tui.trends import Rates
@@ -29,21 +31,21 @@ class Memory:
         """What one queue did."""
         return self._trends.setdefault(queue, Trend())
 
-    def row(self, seen: Snapshot | Unseen) -> QueueRow:
-        """A queue that was just looked at."""
-        trend = self.trend(seen.queue)
+    def row(self, name: str, seen: Snapshot | ForeignSnapshot | Unseen) -> QueueRow:
+        """A queue that was just looked at, by the name it has on the screen."""
+        trend = self.trend(name)
         if isinstance(seen, Unseen):
             return QueueRow(
-                seen.queue, None, str(seen.error), 3, "▲", "unseen", None, 0, 0, tuple(trend.line()), ()
+                name, None, str(seen.error), 3, "▲", "unseen", None, 0, 0, tuple(trend.line()), ()
             )
         trend.note(seen)
         rates = trend.rates()
-        found = health.of_queue(seen)
+        found = findings_of(seen)
         moving = _moving(seen, rates)
         state = health.state(seen, [*found, *moving])
         died, watched_ms = trend.died()
         return QueueRow(
-            queue=seen.queue,
+            queue=name,
             seen=seen,
             error=None,
             level=state.level,
@@ -61,11 +63,11 @@ def rank(row: QueueRow) -> tuple[int, int, int, int, str]:
     """Worst first: by level, then by how long and how many wait or are dead."""
     if row.seen is None:
         return (-row.level, 0, 0, 0, row.queue)
-    late = max(row.seen.oldest_waiting_ms, row.seen.oldest_delayed_lag_ms) // 1000
-    return (-row.level, -late, -row.seen.waiting, -row.seen.dlq_depth, row.queue)
+    late = max(row.seen.oldest_waiting_ms, row.seen.oldest_delayed_lag_ms or 0) // 1000
+    return (-row.level, -late, -row.seen.waiting, -(row.seen.dlq_depth or 0), row.queue)
 
 
-def _moving(seen: Snapshot, rates: Rates | None) -> list[Finding]:
+def _moving(seen: Snapshot | ForeignSnapshot, rates: Rates | None) -> list[Finding]:
     """What only shows over time: a backlog that nobody works off, or that grows."""
     if rates is None or rates.window_ms < SURE_MS or not seen.waiting or not seen.consumers:
         return []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui import Keys, events
+from chasqui import events
 from chasqui.events import Told
 from chasqui_cli.redaction import redacted
 from chasqui_cli.times import span
-from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
 from chasqui_cli.tui.views import EventLine, EventsView
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class EventsReader(QueueAsker):
     async def read(self, target: Target) -> tuple[EventsView, int]:
         """In one round trip once it runs. What comes faster than it can be read is passed over, and that is said."""
         queue, commands = target.queue or "", self.place.commands
-        if self._at is None or self._at.keys.queue != queue:
+        if self._at is None or self._at.keys != keys_of(queue):
             return await self._begin(queue)
         row, now_ms, [[haul]] = await self.ask(queue, events.read_after(commands, [self._at], count=AT_ONCE))
         if haul.error:
@@ -46,14 +46,14 @@ class EventsReader(QueueAsker):
         lines = [self._line(item, now_ms) for item in haul.items]
         self._at = haul.position
         if haul.more and len(haul.items) >= AT_ONCE:
-            [self._at] = await self.place.link.run(events.begin(commands, [Keys(queue)]))
+            [self._at] = await self.place.link.run(events.begin(commands, [keys_of(queue)]))
             self._gaps += 1
             note = "more events than can be shown: the rest was passed over"
             lines.append(EventLine(f"gap-{self._gaps}", now_ms, "gap", "", "", None, note))
         return EventsView(row, tuple(lines), False, _horizon(row, now_ms), haul.more), now_ms
 
     async def _begin(self, queue: str) -> tuple[EventsView, int]:
-        commands, keys = self.place.commands, Keys(queue)
+        commands, keys = self.place.commands, keys_of(queue)
         row, now_ms, [told] = await self.ask(queue, events.latest(commands, keys, FIRST))
         last = told[-1].entry_id if told else "0-0"
         [self._at] = await self.place.link.run(events.begin(commands, [keys], last))
@@ -93,5 +93,5 @@ def _note(told: Told) -> str:
 
 
 def _horizon(row: QueueRow, now_ms: int) -> int | None:
-    first = row.seen.events.first_id if row.seen else None
+    first = row.sure.events.first_id if row.seen else None
     return None if first is None else now_ms - int(first.partition("-")[0])

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui import Keys, crew
-from chasqui_cli.tui.feed.asking import QueueAsker
+from chasqui import crew
+from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
 from chasqui_cli.tui.views import WorkerRow, WorkersView
 
 if TYPE_CHECKING:
+    from chasqui_cli.tui.feed.asking import Place
     from chasqui_cli.tui.messages import Target
 
 
 class WorkersReader(QueueAsker):
     """Who reads the queue."""
 
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._groups: dict[str, tuple[bytes, ...]] = {}
+
     async def read(self, target: Target) -> tuple[WorkersView, int]:
-        """In two round trips: the groups, then their consumers."""
+        """In one round trip, but for the first time and when groups come or go: the tick before has told them."""
         queue = target.queue or ""
-        row, now_ms, [found] = await self.ask(queue, crew.muster(self.place.commands, Keys(queue), scan=1000))
+        known = self._groups.pop(queue, None)
+        muster = crew.muster(self.place.commands, keys_of(queue), scan=crew.PAGE, groups=known)
+        row, now_ms, [found] = await self.ask(queue, muster)
+        if len(found.groups) == len(row.sure.groups):
+            self._groups[queue] = found.groups
         workers = [
             WorkerRow(
                 one.group,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from chasqui_cli.tui.messages import FleetView, QueueRow
 
+KINDS = {"chasquimq": "cmq", "joblist": "list"}
+
 
 def columns(died: str = "+1h") -> list[Col]:
     """The columns; `died` is the title of the one that tells what died while we watched, and says since when."""
@@ -111,30 +113,41 @@ def cells(row: QueueRow) -> dict[str, Cell]:
     if row.seen is None:
         return {"state": state, "queue": Cell(row.queue, "crit"), "forecast": Cell(row.error or "", "crit")}
     seen, rates = row.seen, row.rates
-    told = forecast(seen.waiting, rates)
+    later = "–" if seen.kind == "joblist" else "…"
+    told = forecast(seen.waiting, rates, unknown=later)
     bad = told == "stalled" or told.startswith("grows")
     late = seen.repeatable_overdue
     return {
         "state": state,
         "queue": Cell(row.queue, "strong" if row.level >= 2 else ""),
-        "kind": Cell({"chasquimq": "cmq"}.get(seen.kind, seen.kind), "dim"),
+        "kind": Cell(KINDS.get(seen.kind, seen.kind), "dim"),
         "waiting": _count(seen.waiting),
         "age": Cell(span(seen.oldest_waiting_ms) if seen.waiting else "–", "", seen.oldest_waiting_ms),
         "flight": _count(seen.pending),
-        "in": Cell(per_second(rates.arriving) if rates else "…", "", rates.arriving if rates else -1),
-        "out": Cell(per_second(rates.leaving) if rates else "…", "", rates.leaving if rates else -1),
+        "in": Cell(per_second(rates.arriving) if rates else later, "", rates.arriving if rates else -1),
+        "out": Cell(per_second(rates.leaving) if rates else later, "", rates.leaving if rates else -1),
         "forecast": Cell(
             told, look if bad and row.level >= 2 else "warn" if bad else "dim" if told == "–" else ""
         ),
         "dlq": _count(seen.dlq_depth, "warn"),
-        "died": Cell(f"+{short(row.died)}" if row.died else "0", "warn" if row.died else "dim", row.died),
+        "died": _died(row),
         "delayed": _count(seen.delayed_depth),
         "due": _count(seen.delayed_due, "warn"),
-        "cron": Cell(f"{late}!" if late else str(seen.repeatable_count), "warn" if late else "dim", late),
+        "cron": Cell(f"{late}!", "warn", late) if late else _count(seen.repeatable_count, "dim"),
         "workers": _count(seen.consumers),
         "line": Cell(spark(list(row.line)), "accent"),
     }
 
 
-def _count(number: int, style: str = "") -> Cell:
+def _died(row: QueueRow) -> Cell:
+    """Only our dead letters are counted as they come."""
+    if row.seen is None or row.seen.kind != "chasquimq":
+        return Cell("–", "dim", -1)
+    return Cell(f"+{short(row.died)}" if row.died else "0", "warn" if row.died else "dim", row.died)
+
+
+def _count(number: int | None, style: str = "") -> Cell:
+    """A dash where a system has no such idea."""
+    if number is None:
+        return Cell("–", "dim", -1)
     return Cell(short(number), style if number else "dim", number)

@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import Static
 
+from chasqui_cli.places import own_name
 from chasqui_cli.safe import safe
 from chasqui_cli.tui.filtering import Filter
 from chasqui_cli.tui.widgets.drawing import Cell, joined
@@ -62,8 +63,8 @@ class Pane(Vertical):
 
     @property
     def queue(self) -> str:
-        """The queue this tab is about."""
-        return self.dashboard.queue or ""
+        """The queue this tab is about, as the command line's verbs know it."""
+        return own_name(self.dashboard.queue or "")
 
     def show(self, view: Any, now_ms: int) -> None:
         """Show what arrived."""

@@ -10,6 +10,7 @@ from textual.widgets import Static
 from chasqui_cli.times import span
 from chasqui_cli.tui.panes.pane import LOOKS, Pane
 from chasqui_cli.tui.trends import bar, forecast, per_second, spark
+from chasqui_cli.tui.views import OtherView
 from chasqui_cli.tui.widgets.drawing import Cell
 from chasqui_cli.tui.widgets.records import Col, RecordTable
 
@@ -29,6 +30,7 @@ COLUMNS = [
     Col("failed", "FAIL%", 5, "right"),
     Col("p95", "P95", 8, "right"),
 ]
+NOW_FACTS = 10
 GLYPHS = "··◆▲"
 
 
@@ -57,18 +59,40 @@ class QueueTab(Pane):
 
     def draw(self) -> None:
         """All of it."""
-        view: QueueView = self.view
+        view: QueueView | OtherView = self.view
         row = view.row
+        is_other = isinstance(view, OtherView)
+        self.query_one("#queue-pace").border_title = "system" if is_other else "pace"
+        self.query_one("#queue-names").display = not is_other
+        if isinstance(view, OtherView):
+            self._draw_other(view)
+            return
         told = forecast(row.seen.waiting, row.rates) if row.seen else ""
         self.say("#queue-head", *self.headline(row, (f"   {told}" if told != "–" else "", "accent")))
         if row.seen is None:
             self.say("#findings", (row.error or "", "crit"))
             return
-        self.say("#queue-depths", *depths(row.seen))
+        self.say("#queue-depths", *depths(row.sure))
         self.say("#queue-figures", *pace(row, view))
-        self.say("#queue-leaders", *leaders(row.seen))
+        self.say("#queue-leaders", *leaders(row.sure))
         self.query_one(RecordTable).show(self.kept(names(view.figures)))
         self.say("#findings", *findings(row))
+
+    def _draw_other(self, view: OtherView) -> None:
+        """A queue of another system: what there is, and the lines that act on it."""
+        half = (len(view.facts) + 1) // 2 if len(view.facts) > NOW_FACTS else len(view.facts)
+        self.say("#queue-head", *self.headline(view.row))
+        for widget, facts in (("#queue-depths", view.facts[:half]), ("#queue-figures", view.facts[half:])):
+            self.say(widget, *(part for name, value in facts for part in _fact(name, value)))
+        lines: Parts = [("it is looked after by command lines:", "dim"), ("\n", "")]
+        width = max((len(line) for line, _ in view.lines), default=0)
+        for line, what in view.lines:
+            lines += [("  → ", "dim"), (line.ljust(width), "accent"), (f"  {what}", "dim"), ("\n", "")]
+        self.say("#findings", *findings(view.row), ("\n", ""), *lines)
+
+
+def _fact(name: str, value: str) -> Parts:
+    return [(f"{name:<12}", "dim"), (value, ""), ("\n", "")]
 
 
 def depths(seen: Snapshot) -> Parts:

@@ -1,0 +1,86 @@
+"""A queue of another system: what its snapshot tells, and the command lines that look closer or act on it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from chasqui import foreign
+from chasqui.errors import ServerError
+from chasqui.snapshot import Unseen
+from chasqui_cli.places import named, place_of
+from chasqui_cli.times import iso, span
+from chasqui_cli.tui.views import OtherView
+
+if TYPE_CHECKING:
+    from chasqui.foreign import ForeignSnapshot
+    from chasqui_cli.tui.feed.asking import Place
+
+_RSMQ = (
+    ("peek", "the next messages, without receiving them"),
+    ("counts", "messages by state"),
+    ("release", "make hidden messages visible now"),
+    ("sweep", "move messages that were received too often"),
+    ("purge", "delete messages"),
+    ("doctor", "what is wrong, and --repair"),
+)
+_LISTS = (
+    ("list", "the jobs of a list; --list failed"),
+    ("overview", "depths, ages, attempts"),
+    ("reclaim", "put jobs back whose workers are gone"),
+    ("retry", "put failed jobs back to work"),
+    ("purge", "delete the jobs of one list"),
+    ("doctor", "what is wrong, and --repair"),
+)
+
+
+async def seen_other(place: Place, queue: str) -> ForeignSnapshot:
+    """The queue, in one round trip; a refusal is raised."""
+    where = place_of(queue)
+    [seen] = await place.link.run(foreign.snapshots(place.commands, [where]))
+    if isinstance(seen, Unseen):
+        raise seen.error if isinstance(seen.error, ServerError) else ServerError(str(seen.error))
+    other: ForeignSnapshot = named(seen, where)  # type: ignore[assignment]  # only queues of ours have the other kind
+    return other
+
+
+async def read_other(place: Place, queue: str) -> tuple[OtherView, int]:
+    """What there is to say."""
+    seen = await seen_other(place, queue)
+    row = place.memory.row(queue, seen)
+    return OtherView(row, _facts(seen), _lines(seen)), seen.server_time_ms
+
+
+def _facts(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
+    told: list[tuple[str, object]] = [
+        ("system", "RSMQ" if seen.kind == "rsmq" else "list job queue"),
+        ("waiting", f"{seen.waiting:,}"),
+        ("oldest", span(seen.oldest_waiting_ms) if seen.waiting else None),
+        ("in flight", seen.pending),
+        ("delayed", seen.delayed_depth),
+        ("hidden", seen.hidden),
+        ("failed", seen.dlq_depth),
+        ("completed", seen.completed),
+        ("longest run", span(seen.longest_idle_ms) if seen.longest_idle_ms else None),
+        ("on the way", seen.parked or None),
+        ("namespace", seen.namespace),
+    ]
+    if has := seen.attributes:
+        told += [
+            ("visible", None if has.vt_s is None else f"again after {has.vt_s:g} s"),
+            ("delay", None if has.delay_s is None else f"{has.delay_s:g} s"),
+            ("max size", has.maxsize),
+            ("sent", f"{has.sent:,}"),
+            ("received", f"{has.received:,}"),
+            ("created", None if has.created_s is None else iso(has.created_s * 1000)[:19]),
+        ]
+    return tuple((name, str(value)) for name, value in told if value is not None)
+
+
+def _lines(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
+    name = seen.queue.rpartition(":")[2] if seen.kind == "rsmq" else seen.queue.removeprefix("list:")
+    space = ["--ns", seen.namespace] if seen.namespace not in (None, "rsmq") and seen.namespace else []
+    return tuple(
+        (shlex.join(["chasqui", seen.kind, verb, *space, *(["--"] * name.startswith("-")), name]), what)
+        for verb, what in (_RSMQ if seen.kind == "rsmq" else _LISTS)
+    )
