@@ -12,8 +12,10 @@ import pty
 import random
 import resource
 import select
+import signal
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -80,6 +82,7 @@ class Terminal:
     """The program on a terminal of its own, and somebody who reads all of it."""
 
     def __init__(self, url: str, home: str) -> None:
+        self._has_left = False
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             variables = os.environ | {
@@ -103,8 +106,18 @@ class Terminal:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * resource.getpagesize() / 1e6
 
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        """Whatever happened, nothing is left behind."""
+        if not self._has_left:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
     def leave(self) -> int:
         """Quit; the exit code."""
+        self._has_left = True
         self.press("1")
         self.press("q")
         try:
@@ -122,9 +135,10 @@ def run(minutes: int, queues: int) -> list[float]:
         spawn("valkey-9.1", tcp=True) as server,
         Link.open(server.url) as link,
         tempfile.TemporaryDirectory() as home,
+        ExitStack() as ending,
     ):
         load = Load(link, queues)
-        terminal = Terminal(server.url, home)
+        terminal = ending.enter_context(Terminal(server.url, home))
         terminal.read(clock, 5)
         began, seconds = clock.mono(), 0
         while len(found) < minutes:
@@ -144,6 +158,7 @@ def run(minutes: int, queues: int) -> list[float]:
 
 def main() -> None:
     """Run, judge, and say so."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     given = [int(word) for word in sys.argv[1:3]]
     minutes, queues = [*given, *(30, 200)[len(given) :]]
     found = run(minutes, queues)

@@ -5,8 +5,10 @@ Handlers only touch widgets; what is read is the feed's business, and every chan
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import shlex
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -167,6 +169,9 @@ class ChasquiApp(App[None]):
     def on_mount(self) -> None:
         """Begin to read."""
         setup = self._setup
+        if not self.is_headless:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         self.frame.change(
             context=setup.context,
             colour=setup.colour,

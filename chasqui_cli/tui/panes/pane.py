@@ -5,6 +5,7 @@ A change is a command line; which one, the tab says. Asking for consent and runn
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -44,7 +45,11 @@ def change(key: str, name: str, title: str) -> BindingType:
     return Binding(key, f"change('{name}')", title, id=f"change.{name}")
 
 
-class Pane(Vertical):
+class _PaneMeta(ABCMeta, type(Vertical)):  # type: ignore[misc]  # Textual's widgets have a metaclass of their own
+    """For widgets that leave something to those who inherit."""
+
+
+class Pane(Vertical, metaclass=_PaneMeta):
     """A tab's contents. `view` is what it was shown last."""
 
     tab: ClassVar[str]
@@ -71,9 +76,9 @@ class Pane(Vertical):
         self.view, self.now_ms = view, now_ms
         self.draw()
 
+    @abstractmethod
     def draw(self) -> None:
         """Let the widgets say what the view says."""
-        raise NotImplementedError
 
     def forget(self) -> None:
         """Another queue: what was shown is not about it."""
