@@ -156,7 +156,7 @@ class Loop:
             told = f"{type(error).__name__}: {error}"
             log.error("%s: a bug, going on: %s", self.name, told, exc_info=error)
         elif self._failures == 1 or told != self._last_error:
-            log.warning("%s: %s", self.name, told)
+            log.warning("%s: %s%s", self.name, told, f" ({error.hint})" if error.hint else "")
         self._last_error, self._last_error_ms = told, self._clock.now_ms()
 
     def _note(self, notes: tuple[str, ...]) -> None:

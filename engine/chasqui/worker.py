@@ -26,6 +26,7 @@ from chasqui.scheduler import Scheduler
 from chasqui.server.address import secured
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
+from chasqui.server.report import eviction
 from chasqui.wire.keys import Keys
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ SHORTEST_LEASE_MS = 50
 
 PASSING_BY = 10_000
 """Every entry is four lists while it passes, and with prefetch there are a thousand entries."""
+
+EVICTS = "when memory is full this server deletes keys (%s), jobs among them: set maxmemory-policy noeviction"
 
 _DEFAULTS = Options()
 _RETRY = Retry()
@@ -229,6 +232,9 @@ class Worker:
         if features.missing:
             words = ", ".join(features.missing)
             log.info("%s %s has no %s: scripts stand in", features.kind, features.version, words)
+        policy = await link.run(eviction())
+        if policy not in (None, "noeviction"):
+            log.warning(EVICTS, policy)
         commands = Commands(features)
         keys = Keys(self._queue_name)
         self._consumer = Consumer(

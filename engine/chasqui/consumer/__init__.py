@@ -24,7 +24,7 @@ from chasqui.consumer.suspects import Suspects
 from chasqui.consumer.telling import Teller
 from chasqui.consumer.threads import Threads
 from chasqui.consumer.verdicts import HandBack, Office, Verdicts, waited
-from chasqui.errors import ServerError
+from chasqui.errors import AuthRefused, ServerError
 from chasqui.wire import event_entry
 from chasqui.wire.event_entry import Event
 
@@ -141,7 +141,7 @@ class Consumer:
 
         Cancelled, it calls the handlers off at once.
         """
-        await self._link.run(self._group())
+        await self._begin()
         quiet, silent = asyncio.Event(), asyncio.Event()
         loops = [
             asyncio.create_task(part.run(event), name=f"chasqui {part.state.name}")
@@ -168,6 +168,15 @@ class Consumer:
             self._heartbeat.stop()
             await asyncio.to_thread(self._heartbeat.join)
             await self._leave()
+
+    async def _begin(self) -> None:
+        """See that there is a group. Who may not make one can read one that is there; else the reader will tell."""
+        try:
+            await self._link.run(self._group())
+        except AuthRefused as error:
+            if error.code != "NOPERM":
+                raise
+            log.warning("the group cannot be made here: %s (%s)", error, error.hint)
 
     async def _until(self, stop: asyncio.Event) -> None:
         if not self._options.burst:

@@ -131,7 +131,8 @@ class Heartbeat:
         if self._failing_since_ms is None:
             self._failing_since_ms = self._error_ms
             trace = None if isinstance(error, ChasquiError) else error
-            log.warning("heartbeat: %s", self._error, exc_info=trace)
+            hint = f" ({error.hint})" if isinstance(error, ChasquiError) and error.hint else ""
+            log.warning("heartbeat: %s%s", self._error, hint, exc_info=trace)
 
 
 def _renewed(office: Office, entry_ids: Sequence[bytes]) -> Flow[list[bytes]]:

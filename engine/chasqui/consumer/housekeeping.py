@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from chasqui.errors import ServerError
+from chasqui.errors import AuthRefused, ServerError
 from chasqui.loops import Loop, Turn
 from chasqui.server.commands import Consumer as Row
 
@@ -54,6 +54,8 @@ class Housekeeping:
 def tidied(office: Office, dead_after_ms: int) -> Flow[int]:
     """Remove consumers that own nothing and have not been heard of for so long; answers how many."""
     [reply] = yield [office.commands.consumers(office.keys, office.group)]
+    if isinstance(reply, AuthRefused):
+        raise reply
     if isinstance(reply, ServerError):
         return 0
     me = office.consumer.encode()

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from chasqui.consumer.verdicts import Settle, waited
+from chasqui.errors import AuthRefused
 from chasqui.loops import Loop, Turn
 from chasqui.server import scripts
 from chasqui.server.faults import ErrorReply
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from chasqui.consumer.verdicts import Office, Verdicts
     from chasqui.errors import ServerError
     from chasqui.loops import LoopState
-    from chasqui.server.call import Reply
+    from chasqui.server.call import Call, Reply
     from chasqui.server.link import AsyncLink
     from chasqui.server.stream_line import StreamLine
 
@@ -59,6 +60,7 @@ class Outbox:
         self._replies = 0
         self._settled: list[bytes] = []
         self._flights: list[list[bytes]] = []
+        self._told: set[str] = set()
         self._rung = False
         self._trouble = asyncio.Event()
         self._problem: ServerError | None = None
@@ -163,7 +165,9 @@ class Outbox:
         if settled:
             self._acknowledged(settled, replies[-1])
         if ErrorReply in map(type, replies):
-            self._refused([reply for reply in replies if isinstance(reply, ErrorReply)])
+            events = replies[:-1] if settled else replies
+            self._refused(self._event_call(), events)
+            self._refused(self._settle_call(), replies[len(events) :])
         self.flush()
         self._flushed()
 
@@ -178,19 +182,29 @@ class Outbox:
 
     def _load_script(self) -> None:
         """Where settling is a script it must be known before it is called by its digest."""
-        office = self._office
-        name = office.commands.settle(office.keys, office.group, []).script
+        name = self._settle_call().script
         if name and self._line:
             self._line.send(pack([("SCRIPT", "LOAD", scripts.text(name))]), 1, lambda _: None)
 
-    def _refused(self, errors: Sequence[ErrorReply]) -> None:
-        """Events are not worth a stop, but a node that is no longer the one is."""
-        office = self._office
-        call = office.commands.settle(office.keys, office.group, [b"0-0"])
+    def _settle_call(self) -> Call:
+        return self._office.commands.settle(self._office.keys, self._office.group, [b"0-0"])
+
+    def _event_call(self) -> Call:
+        return self._office.commands.emit_event(self._office.keys, (), cap=0)
+
+    def _refused(self, call: Call, replies: Sequence[Reply]) -> None:
+        """Events are not worth a stop, but a node that is no longer the one is. A missing right is told once."""
+        errors = [reply for reply in replies if isinstance(reply, ErrorReply)]
         self._loop.count("refused", len(errors))
         for error in {str(error): error for error in errors}.values():
             if self._line:
-                log.debug("outbox: %s", self._line.meaning(error, call))
+                self._tell(self._line.meaning(error, call))
+
+    def _tell(self, error: ServerError) -> None:
+        is_news = isinstance(error, AuthRefused) and str(error) not in self._told
+        log.log(logging.WARNING if is_news else logging.DEBUG, "outbox: %s (%s)", error, error.hint)
+        if is_news:
+            self._told.add(str(error))
 
     def _lost(self, error: ServerError) -> None:
         self._problem, line, self._line = error, self._line, None

@@ -6,10 +6,11 @@ What an entry holds is not looked at here, and nothing is settled.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from chasqui.consumer.verdicts import waited
-from chasqui.errors import ServerError
+from chasqui.errors import AuthRefused, ServerError
 from chasqui.loops import Loop, Turn
 from chasqui.server.commands import PendingEntry
 
@@ -41,6 +42,9 @@ SAMPLE = 4
 PAGE = 1000
 CLAIM_EVERY_MS = 250
 """How often to look for entries that others left: a read that waits for new ones waits no longer than this."""
+
+REFUSED_S = 5.0
+"""Who may not look for what others left looks again after so long, and reads what is new meanwhile."""
 
 
 class Reader:
@@ -144,6 +148,8 @@ class Reader:
 
     def _answered(self, read: Read, reply: Reply, asked: float, count: int) -> None:
         if isinstance(reply, ServerError):
+            if isinstance(reply, AuthRefused) and read is self._ready:
+                self._claim_due = self._clock.mono() + REFUSED_S
             self._fail(reply)
         elif rows := read.rows(reply):
             self._take(rows, asked)
@@ -189,7 +195,8 @@ class Reader:
     async def _open(self) -> None:
         again = self._problem is not None
         if again:  # before there is a line: when the server refuses, the next turn must begin here again
-            await self.give_back_strays()
+            with suppress(AuthRefused):  # who may not look leaves them to their lease; it is told elsewhere
+                await self.give_back_strays()
         line = await self._link.line_to(self._office.keys.stream, asked_anew=again)
         line.lost = self._fail
         self._line, self._problem = line, None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import redis.exceptions
 
 from chasqui.errors import AuthRefused, NoGroup, ServerError, Unreachable, WrongType
+from chasqui.server import scripts
 from chasqui.server.secret import redact
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ CHANGED_SERVER = "another server may have taken over since this link asked what 
 
 _OWN_WORDS = (OSError, redis.exceptions.AuthenticationError, redis.exceptions.ResponseError)
 _WITH_ARGUMENTS = re.compile(r",? with args beginning with:.*", re.DOTALL)
-_FORBIDDEN_COMMAND = re.compile(r"run the '([^']+)' command")
+_FORBIDDEN_COMMAND = re.compile(r"no permissions to run the '([^']+)' command")
+_FORBIDDEN_INSIDE = ("ACL failure in script", "The user executing the script can't")
+_LINE = re.compile(r"@user_script:(\d+)")
+_COMMAND = re.compile(r"redis\.p?call\('((?:XGROUP|XINFO)', '\w+|\w+)'")
 
 
 class ErrorReply(Exception):
@@ -83,8 +87,9 @@ def from_reply(reply: ErrorReply, call: Call, where: str) -> ServerError:
     """The error a reply means, told with the command it answers."""
     text, code = _quote(str(reply)), reply.code
     command = _text(call.words[0]).upper()
-    if code == "NOPERM":
-        return AuthRefused(f"{where}: {command}: {text}", hint=_missing_right(text, command, call), code=code)
+    if _lacks_a_right(code, text):
+        hint = _missing_right(text, command, call)
+        return AuthRefused(f"{where}: {command}: {text}", hint=hint, code="NOPERM")
     if text.lower().startswith("err unknown command"):
         return ServerError(f"{where} does not know {command}", hint=CHANGED_SERVER, code=code)
     if "max number of clients" in text:
@@ -168,13 +173,28 @@ def _cause(problem: BaseException) -> BaseException:
     return behind or problem
 
 
+def _lacks_a_right(code: str, text: str) -> bool:
+    """A script that stumbles over a missing right is told as a plain ERR."""
+    inside = _FORBIDDEN_COMMAND.search(text) or any(words in text for words in _FORBIDDEN_INSIDE)
+    return code == "NOPERM" or (code == "ERR" and bool(inside))
+
+
 def _missing_right(text: str, command: str, call: Call) -> str:
     """Which ACL rule would have let the call through."""
-    if forbidden := _FORBIDDEN_COMMAND.search(text):
-        return f"the user needs +{forbidden[1]}"
+    if forbidden := _FORBIDDEN_COMMAND.search(text) or _stumbled_over(text, call):
+        return "the user needs +" + forbidden[1].lower().replace("', '", "|")
     if "key" in text and call.keys:
-        return f"the user needs {command} on the keys ~{_text(call.keys[0])}"
+        keys = " ".join(f"~{_text(key)}" for key in call.keys)
+        return f"the user needs {command} on the keys {keys}"
     return f"the user may not do what {command} does; ACL LOG tells which right was missing"
+
+
+def _stumbled_over(text: str, call: Call) -> re.Match[str] | None:
+    """Servers before 7.2 do not say which command of a script was refused, but in which line it stands."""
+    line = _LINE.search(text)
+    if not line or not call.script:
+        return None
+    return _COMMAND.search(scripts.text(call.script).splitlines()[int(line[1]) - 1])
 
 
 def _newer_words(call: Call) -> str | None:

@@ -60,6 +60,12 @@ def report() -> Flow[ServerReport]:
     )
 
 
+def eviction() -> Flow[str | None]:
+    """What goes when memory is full, and nothing else: for those who start and only want to know whether to warn."""
+    [info] = yield [Call(("INFO", "memory"), tolerant=True)]
+    return told_by(info).get("maxmemory_policy")
+
+
 def told_by(info: Reply) -> dict[str, str]:
     """The lines of an INFO reply by name; empty when it was refused."""
     if not isinstance(info, bytes):

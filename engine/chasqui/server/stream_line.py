@@ -101,7 +101,9 @@ class StreamLine(asyncio.Protocol):
                     load = ("SCRIPT", "LOAD", scripts.text(call.script))
                     self.send(pack([load, call.words]), 2, judge, block_s=block_s)
                     return
-                reply = self.meaning(reply, call)
+                # why a script could not be loaded says more than that it is missing
+                refusal = next(reply for reply in replies if isinstance(reply, ErrorReply))
+                reply = self.meaning(refusal, call)
             told(reply)
 
         block_s = (call.block_ms or 0) / 1000

@@ -6,6 +6,8 @@
 local stream = KEYS[1]
 local group = ARGV[1]
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('XDEL', stream, '0-1'), "no permissions to run the 'xdel' command")
 local settled = {}
 for i = 2, #ARGV do
   settled[#settled + 1] = -1

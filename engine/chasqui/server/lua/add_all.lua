@@ -10,6 +10,8 @@ local first = redis.call('GET', marker)
 if first then
   return first
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('SET', marker, ''), "no permissions to run the 'set' command")
 local at = '*'
 for i = 4, #ARGV, tonumber(words) do
   local d, name, entry_id = ARGV[i], shared, nil

@@ -10,6 +10,8 @@ local seen = redis.call('GET', marker)
 if seen and redis.call('EXISTS', stream) == 1 then
   return seen
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('SET', marker, ''), "no permissions to run the 'set' command")
 local entry_id = redis.call('XADD', stream, 'MAXLEN', '~', cap, '*', unpack(ARGV, 3))
 redis.call('SET', marker, entry_id, 'EX', ttl_s)
 return entry_id

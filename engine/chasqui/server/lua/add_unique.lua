@@ -9,6 +9,8 @@ local ttl_s, cap = ARGV[1], ARGV[2]
 if redis.call('EXISTS', marker) == 1 then
   return false
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('SET', marker, ''), "no permissions to run the 'set' command")
 local entry_id = redis.call('XADD', stream, 'MAXLEN', '~', cap, '*', unpack(ARGV, 3))
 redis.call('SET', marker, '1', 'EX', ttl_s)
 return entry_id

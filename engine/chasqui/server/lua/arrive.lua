@@ -9,6 +9,8 @@ local keep_s, where, due_ms, ttl_s, envelope, name = ARGV[1], ARGV[2], ARGV[3], 
 if redis.call('EXISTS', arrived) == 1 then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('SET', arrived, '1'), "no permissions to run the 'set' command")
 if where == 'dlq' then
   redis.call('XADD', dlq, '*', unpack(ARGV, 7))
 elseif where == 'delayed' then

@@ -5,6 +5,8 @@
 local delayed, index, marker = KEYS[1], KEYS[2], KEYS[3]
 local member = ARGV[1]
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('DEL', index, marker), "no permissions to run the 'del' command")
 local indexed = redis.call('GET', index)
 if redis.call('ZREM', delayed, member) == 0 then
   return 0

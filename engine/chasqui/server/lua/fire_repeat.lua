@@ -24,6 +24,11 @@ for i = 7, #ARGV, 3 do
   end
 end
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HINCRBY', spec, 'fired', 1), "no permissions to run the 'hincrby' command")
+assert(redis.acl_check_cmd('ZADD', repeats, 0, key), "no permissions to run the 'zadd' command")
+assert(redis.acl_check_cmd('ZREM', repeats, key), "no permissions to run the 'zrem' command")
+assert(redis.acl_check_cmd('DEL', spec), "no permissions to run the 'del' command")
 limit, next_ms, end_before_ms = tonumber(limit), tonumber(next_ms), tonumber(end_before_ms)
 local fires = 0
 for i = 7, #ARGV, 3 do

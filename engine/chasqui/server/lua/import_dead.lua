@@ -27,6 +27,9 @@ local before = redis.call('HGET', imported, digest)
 if before and (again ~= '1' or #redis.call('XRANGE', dlq, before, before) > 0) then
   return 'before'
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HSET', imported, digest, ''), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('EXPIRE', imported, ttl_s), "no permissions to run the 'expire' command")
 local new_id = redis.call('XADD', dlq, '*', unpack(ARGV, 5))
 redis.call('HSET', imported, digest, new_id)
 redis.call('EXPIRE', imported, ttl_s)

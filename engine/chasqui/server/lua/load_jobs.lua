@@ -58,6 +58,13 @@ if tonumber(rate) > 0 and #fresh > 0 then
   redis.call('SET', pace, string.format('%.3f', free), 'PX', 60000 + math.ceil(free - now))
 end
 
+-- What comes last must be allowed before any job is written.
+if kind == 'rows' then
+  assert(redis.acl_check_cmd('SADD', ledger, ''), "no permissions to run the 'sadd' command")
+elseif kind == 'chunks' then
+  assert(redis.acl_check_cmd('HSET', ledger, chunk, digest), "no permissions to run the 'hset' command")
+end
+assert(redis.acl_check_cmd('EXPIRE', ledger, ttl_s), "no permissions to run the 'expire' command")
 for _, n in ipairs(fresh) do
   local d, name = ARGV[d_at + n], plain and shared or ARGV[name_at + n]
   if delays[n] then

@@ -10,6 +10,9 @@ local group, consumer, entry_id, delay_ms, member = ARGV[1], ARGV[2], ARGV[3], A
 if #redis.call('XPENDING', stream, group, entry_id, entry_id, 1, consumer) == 0 then
   return false
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('XACK', stream, group, entry_id), "no permissions to run the 'xack' command")
+assert(redis.acl_check_cmd('XDEL', stream, entry_id), "no permissions to run the 'xdel' command")
 local clock = redis.call('TIME')
 local run_at_ms = clock[1] * 1000 + math.floor(clock[2] / 1000) + delay_ms
 redis.call('ZADD', delayed, string.format('%.0f', run_at_ms), member)

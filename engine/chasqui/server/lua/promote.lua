@@ -102,6 +102,8 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', string.format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, batch)
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('ZREM', delayed, ''), "no permissions to run the 'zrem' command")
 local envelopes, quarantined = {}, 0
 for i = 1, #due, 2 do
   local member, name, d = due[i], split(due[i])

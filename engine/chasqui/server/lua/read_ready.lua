@@ -7,6 +7,8 @@
 local stream = KEYS[1]
 local group, consumer, count, idle_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
+-- Each claim counts as a delivery until that is taken back, so nothing is claimed without the right to take it back.
+assert(redis.acl_check_cmd('XCLAIM', stream, group, consumer, 0, '0-1'), "no permissions to run the 'xclaim' command")
 local streams = redis.call(
   'XREADGROUP', 'GROUP', group, consumer, 'COUNT', count, 'CLAIM', idle_ms, 'STREAMS', stream, '>'
 )

@@ -5,6 +5,8 @@
 local repeats, spec = KEYS[1], KEYS[2]
 local key = ARGV[1]
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('DEL', spec), "no permissions to run the 'del' command")
 local removed = redis.call('ZREM', repeats, key)
 redis.call('DEL', spec)
 return removed

@@ -6,6 +6,8 @@
 local dlq, stream = KEYS[1], KEYS[2]
 local cap = ARGV[1]
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('XDEL', dlq, '0-1'), "no permissions to run the 'xdel' command")
 local told = {}
 for i = 2, #ARGV, 3 do
   local dead_id, d, name = ARGV[i], ARGV[i + 1], ARGV[i + 2]

@@ -12,6 +12,10 @@ end
 if instead ~= '' and #redis.call('XRANGE', dlq, instead, instead) == 0 then
   return 'gone'
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HSET', undone, dead_id, ''), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('EXPIRE', undone, ttl_s), "no permissions to run the 'expire' command")
+assert(redis.acl_check_cmd('XDEL', dlq, dead_id), "no permissions to run the 'xdel' command")
 local new_id = redis.call('XADD', dlq, '*', unpack(ARGV, 4))
 redis.call('HSET', undone, dead_id, new_id)
 redis.call('EXPIRE', undone, ttl_s)

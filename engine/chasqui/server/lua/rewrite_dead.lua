@@ -9,6 +9,8 @@ local dead_id = ARGV[1]
 if #redis.call('XRANGE', dlq, dead_id, dead_id) == 0 then
   return false
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('XDEL', dlq, dead_id), "no permissions to run the 'xdel' command")
 local new_id = redis.call('XADD', dlq, '*', unpack(ARGV, 2))
 redis.call('XDEL', dlq, dead_id)
 return new_id

@@ -9,6 +9,9 @@ local indexed = redis.call('GET', index)
 if not redis.call('ZSCORE', delayed, member) then
   return false
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('ZREM', delayed, member), "no permissions to run the 'zrem' command")
+assert(redis.acl_check_cmd('DEL', index), "no permissions to run the 'del' command")
 local entry_id = redis.call('XADD', stream, '*', 'd', d, unpack(job_name ~= '' and {'n', job_name} or {}))
 redis.call('ZREM', delayed, member)
 if indexed == member then

@@ -10,6 +10,8 @@ local seen = redis.call('GET', marker)
 if seen then
   return tonumber(seen)
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('SET', marker, ''), "no permissions to run the 'set' command")
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 for i = 2, #ARGV, 2 do

@@ -9,6 +9,8 @@ local ttl_s, due, member = ARGV[1], ARGV[2], ARGV[3]
 if redis.call('EXISTS', marker) == 1 then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('SET', marker, ''), "no permissions to run the 'set' command")
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local run_at_ms = due:sub(1, 1) == '+' and string.format('%.0f', now + due:sub(2)) or due

@@ -10,6 +10,9 @@ local group, consumer, entry_id, data, ttl_s = ARGV[1], ARGV[2], ARGV[3], ARGV[4
 if #redis.call('XPENDING', stream, group, entry_id, entry_id, 1, consumer) == 0 then
   return -1
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('XACK', stream, group, entry_id), "no permissions to run the 'xack' command")
+assert(redis.acl_check_cmd('XDEL', stream, entry_id), "no permissions to run the 'xdel' command")
 if #data > 0 then
   redis.call('SET', result, data, 'EX', ttl_s)
 end

@@ -9,6 +9,8 @@ local indexed = redis.call('GET', index)
 if not redis.call('ZSCORE', delayed, member) then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('EXPIRE', index, 1), "no permissions to run the 'expire' command")
 redis.call('ZADD', delayed, 'XX', run_at_ms, member)
 if indexed == member then
   local clock = redis.call('TIME')

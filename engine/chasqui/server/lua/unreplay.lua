@@ -29,6 +29,10 @@ end
 if was_read() then
   return 'started'
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HSET', undone, dead_id, ''), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('EXPIRE', undone, ttl_s), "no permissions to run the 'expire' command")
+assert(redis.acl_check_cmd('XDEL', stream, entry_id), "no permissions to run the 'xdel' command")
 local new_id = redis.call('XADD', dlq, '*', unpack(ARGV, 4))
 redis.call('HSET', undone, dead_id, new_id)
 redis.call('EXPIRE', undone, ttl_s)
