@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 J = TypeVar("J", Job, SyncJob)
 OnFull = Literal["refuse", "grow"]
+Durability = Literal["written", "replicated"]
 Prefix = Literal["u32le", "u8"]
 
 DEFAULT_URL = "redis://127.0.0.1:6379"
@@ -65,13 +66,14 @@ class Doors(ABC):
         max_stream_len: int | None,
         max_delay_secs: int | None,
         on_full: OnFull,
+        durability: Durability,
         strict_unique: bool,
         delayed_prefix: Prefix,
         clock: Clock | None,
     ) -> None:
         self._name = name
         self._keys = Keys(name)
-        self._options = _options(max_stream_len, max_delay_secs, on_full, delayed_prefix)
+        self._options = _options(max_stream_len, max_delay_secs, on_full, delayed_prefix, durability)
         self._strict_unique = strict_unique
         self._clock = clock or SystemClock()
         self._ledger = Ledger()
@@ -201,7 +203,9 @@ class Doors(ABC):
         return done.moved
 
 
-def _options(cap: int | None, max_delay_s: int | None, on_full: OnFull, prefix: Prefix) -> Producer:
+def _options(
+    cap: int | None, max_delay_s: int | None, on_full: OnFull, prefix: Prefix, durability: Durability
+) -> Producer:
     for name, value in (("max_stream_len", cap), ("max_delay_secs", max_delay_s)):
         if value is not None and value < 0:
             raise ArgumentError(f"{name} must be non-negative; got {value}")
@@ -209,7 +213,10 @@ def _options(cap: int | None, max_delay_s: int | None, on_full: OnFull, prefix: 
         raise ArgumentError(f"on_full is 'refuse' or 'grow', not {on_full!r}")
     if prefix not in ("u32le", "u8"):
         raise ArgumentError(f"delayed_prefix is 'u32le' or 'u8', not {prefix!r}")
+    if durability not in ("written", "replicated"):
+        raise ArgumentError(f"durability is 'written' or 'replicated', not {durability!r}")
     return Producer(
+        replicas=int(durability == "replicated"),
         max_delay_s=_DEFAULTS.max_delay_s if max_delay_s is None else max_delay_s,
         delayed_prefix=prefix,
         cap=None if on_full == "grow" or cap == 0 else cap or _DEFAULTS.cap,

@@ -30,7 +30,8 @@ class Producer(NamedTuple):
     `cap` is the reference's number for another rule: it trims the oldest entries beyond it, also those nobody has
     read; here nothing more is added, or, with None, the stream grows. `delayed_prefix` is how a delayed job's name
     is written in front of it. "u8" is the form of the public wire page, for fleets that follow it; a released
-    engine's promoter destroys such members. `unique_s` is ours: how long an id is taken once it was added as unique.
+    engine's promoter destroys such members. Ours: `unique_s` (how long an id is taken once it was added as unique),
+    `replicas` (how many replicas must have a job before it counts as added) and `replica_wait_ms` (how long they may take).
     """
 
     max_delay_s: int = 2_592_000
@@ -38,6 +39,8 @@ class Producer(NamedTuple):
     delayed_prefix: Literal["u32le", "u8"] = "u32le"
     cap: int | None = 1_000_000
     unique_s: int = 3_600
+    replicas: int = 0
+    replica_wait_ms: int = 2_000
 
 
 class Worker(NamedTuple):

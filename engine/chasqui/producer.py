@@ -80,7 +80,9 @@ def add(
     server_ms = yield from _admitted(commands, keys, batch, ledger, goods.options.cap)
     clerk = _Clerk(commands, keys, goods, ledger, server_ms)
     look = None if goods.options.cap is None else commands.length(keys.stream)
-    return (yield from send(Shipment(list(clerk.pieces()), ledger, look)))
+    wanted, wait_ms = goods.options.replicas, goods.options.replica_wait_ms
+    copied = (commands.replicated(wanted, wait_ms), wanted) if wanted else None
+    return (yield from send(Shipment(list(clerk.pieces()), ledger, look, copied)))
 
 
 def _admitted(commands: Commands, keys: Keys, batch: Batch, ledger: Ledger, cap: int | None) -> Flow[int]:

@@ -105,12 +105,14 @@ class Piece:
 class Shipment:
     """The jobs of one call, by their places in it.
 
-    look: what asks for the depth along the way. problem: why not all of it was written.
+    look: what asks for the depth along the way. copied: what waits for replicas, and how many of them there must be.
+    problem: why not all of it was written.
     """
 
     pieces: list[Piece]
     ledger: Ledger
     look: Call | None = None
+    copied: tuple[Call, int] | None = None
     problem: ServerError | None = None
 
     @property
@@ -165,17 +167,35 @@ def _loads(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 def _deliver(load: Sequence[Piece], shipment: Shipment) -> Flow[ServerError | None]:
     look = () if shipment.look is None else (shipment.look,)
-    calls = (replace(call, tolerant=True) for call in chain((piece.make() for piece in load), look))
+    besides = look if shipment.copied is None else (*look, shipment.copied[0])
+    calls = (replace(call, tolerant=True) for call in chain((piece.make() for piece in load), besides))
     # One piece is made before anything can leave, so it may as well leave in one write with what goes along.
-    batch = list(calls) if len(load) == 1 else Train(calls, len(load) + len(look), ordered=True)
+    batch = list(calls) if len(load) == 1 else Train(calls, len(load) + len(besides), ordered=True)
     answer = yield from _insist(batch, load)
     if isinstance(answer, ServerError):
         return answer
     refusals = [piece.take(reply) for piece, reply in zip(load, answer, strict=False)]
     problem = next((refusal for refusal in refusals if refusal), None)
     if look and problem is None:
-        shipment.ledger.glimpse(answer[-1])
+        shipment.ledger.glimpse(answer[len(load)])
+    if shipment.copied and problem is None:
+        problem = _not_copied(answer[-1], shipment.copied[1])
+        for piece in load if problem else ():
+            piece.written = None
     return problem
+
+
+def _not_copied(reply: Reply, wanted: int) -> ServerError | None:
+    """The jobs are on the master; until replicas have them too, nobody can tell whether they will stay."""
+    if isinstance(reply, ServerError):
+        return reply
+    if reply >= wanted:
+        return None
+    return ServerError(
+        f"{reply} of {wanted} replicas have the jobs: a failover now would lose them",
+        hint="is a replica connected? INFO replication tells",
+        code="NOREPLICAS",
+    )
 
 
 def _insist(batch: Sequence[Call], load: Sequence[Piece]) -> Flow[list[Reply] | ServerError]:

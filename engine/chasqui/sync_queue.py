@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from chasqui.arguments import BackoffLike, DelayMs, MissedFiresLike, RepeatLike, Wanted
     from chasqui.clock import Clock
-    from chasqui.doors import OnFull, Order, Prefix
+    from chasqui.doors import Durability, OnFull, Order, Prefix
     from chasqui.records import RepeatableMeta
     from chasqui.server.call import Flow
     from chasqui.server.pools import Credentials
@@ -36,7 +36,8 @@ class SyncQueue(Doors):
     """A queue to add jobs to, and to ask about them. Opening one connects to nothing yet.
 
     max_stream_len: how many jobs may wait (0: any number); at that many, `on_full` refuses more with `QueueFull` or
-    lets the queue grow. Nothing is ever trimmed. max_delay_secs: the longest delay (0: any). credential_provider:
+    lets the queue grow. Nothing is ever trimmed. durability: "replicated" waits until a replica has the jobs too, or raises
+    `Unconfirmed`. max_delay_secs: the longest delay (0: any). credential_provider:
     asked for user and password before each login. data_dir: where `embedded://` servers live. strict_unique: whether
     `add_unique` heeds ids used by anyone, or only by this object. delayed_prefix: "u8" for fleets that follow the
     public wire page. link: an open link to use instead of a new one; it is not closed with the queue.
@@ -55,6 +56,7 @@ class SyncQueue(Doors):
         credential_provider: Credentials | None = None,
         data_dir: Path | None = None,
         on_full: OnFull = "refuse",
+        durability: Durability = "written",
         strict_unique: bool = True,
         delayed_prefix: Prefix = "u32le",
         link: Link | None = None,
@@ -65,6 +67,7 @@ class SyncQueue(Doors):
             max_stream_len=max_stream_len,
             max_delay_secs=max_delay_secs,
             on_full=on_full,
+            durability=durability,
             strict_unique=strict_unique,
             delayed_prefix=delayed_prefix,
             clock=clock,

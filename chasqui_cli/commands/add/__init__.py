@@ -59,6 +59,13 @@ class OnFull(StrEnum):
     GROW = "grow"
 
 
+class Durability(StrEnum):
+    """What `--durability` takes."""
+
+    WRITTEN = "written"
+    REPLICATED = "replicated"
+
+
 @app.command()
 @at_desk(shape=ADDED, changes=True)
 def add(
@@ -113,6 +120,10 @@ def add(
     on_full: Annotated[
         OnFull, typer.Option("--on-full", help="At --cap jobs: add no more, or let it grow.")
     ] = OnFull.REFUSE,
+    durability: Annotated[
+        Durability,
+        typer.Option("--durability", help="When a job counts: on the server, or on a replica too."),
+    ] = Durability.WRITTEN,
     cap: Annotated[
         int | None, typer.Option("--cap", min=1, metavar="N", help="How many jobs may wait; 1,000,000.")
     ] = None,
@@ -133,7 +144,7 @@ def add(
     if file is not None and (data is not None or job_id is not None):
         raise ArgumentError("--file brings its own data and ids", hint="give DATA and --id, or --file")
     usual = Usual(name, job_id, unique, delay, at, attempts, backoff)
-    errand = _Errand(desk, queue, usual, _options(on_full, cap, max_delay), rps, not no_journal)
+    errand = _Errand(desk, queue, usual, _options(on_full, cap, max_delay, durability), rps, not no_journal)
     if file is None:
         errand.add_one(None if data is None else json_value(data, "DATA"))
     else:
@@ -152,10 +163,13 @@ def _check_name(queue: str) -> None:
         )
 
 
-def _options(on_full: OnFull, cap: int | None, max_delay: str) -> ProducerOptions:
+def _options(on_full: OnFull, cap: int | None, max_delay: str, durability: Durability) -> ProducerOptions:
     from chasqui import ProducerOptions
 
-    options = ProducerOptions(max_delay_s=max(1, duration_ms(max_delay) // 1000))
+    options = ProducerOptions(
+        max_delay_s=max(1, duration_ms(max_delay) // 1000),
+        replicas=int(durability is Durability.REPLICATED),
+    )
     if on_full is OnFull.GROW:
         return options._replace(cap=None)
     return options if cap is None else options._replace(cap=cap)

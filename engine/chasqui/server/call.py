@@ -28,6 +28,7 @@ class Call:
     script: the name of the Lua file behind an EVALSHA, so that the link can reload it on NOSCRIPT.
     block_ms: how long the server may hold the reply back; the link waits that long and a margin.
     tolerant: an error reply is handed to the flow as a `ServerError` value instead of being raised.
+    about_before: it asks about the calls before it in its batch, so it is sent again with those that are.
     """
 
     words: tuple[Word, ...]
@@ -35,6 +36,7 @@ class Call:
     script: str | None = None
     block_ms: int | None = None
     tolerant: bool = False
+    about_before: bool = False
 
 
 class Train(Sequence[Call]):

@@ -206,6 +206,12 @@ class Pilot:
             before = [next(rest) for _ in errand.before]
             errand.reply, errand.answered_by = next(rest), node
             errand.done = not isinstance(errand.reply, ErrorReply) or not self._retried(errand, before)
+        again = next((errand for errand in errands if not errand.done), None)
+        if again:
+            for errand in errands:
+                if errand.call.about_before:
+                    errand.done = False
+                    errand.again(at=again.node)
 
     def _retried(self, errand: Errand, before: Sequence[Reply]) -> bool:
         """Whether the error means that the call was not carried out and should be sent again."""

@@ -118,6 +118,10 @@ class Reads:
         key = keys.result(job_id)
         return Call(("SET", key, data, "EX", ttl_s), keys=(key,))
 
+    def replicated(self, replicas: int, timeout_ms: int) -> Call:
+        """How many replicas have everything this connection wrote; answers when there are so many, or after a while."""
+        return Call(("WAIT", replicas, timeout_ms), block_ms=timeout_ms, tolerant=True, about_before=True)
+
     def emit_event(self, keys: Keys, fields: Sequence[Word], *, cap: int | None = None) -> Call:
         """Note down what happened; answers the event's id."""
         return Call(("XADD", keys.events, *trimming(cap), "*", *fields), keys=(keys.events,))
