@@ -86,7 +86,13 @@ class Judge:
         at_ms = record.get(self.moment_key)
         if isinstance(at_ms, int) and not self._is_within(at_ms):
             return False
-        return self.where is None or _is_true(self.where(tagged(record)))
+        return self.where is None or _is_true(self.where(self._asked(record)))
+
+    def _asked(self, record: Record) -> Any:
+        """The record as JSON shows it, or as much of it as the expression can see: most of one is never asked for."""
+        if "@" in self.asks_for:
+            return tagged(record)
+        return {name: tagged(record[name], 1) for name in self.asks_for if name in record}
 
     def _is_within(self, at_ms: int) -> bool:
         return (self.since_ms is None or at_ms >= self.since_ms) and (
@@ -105,6 +111,7 @@ def _expression(text: str) -> _Expression:
     """A JMESPath expression. A record it cannot be applied to (a number compared with a text) is not wanted."""
     import jmespath
     from jmespath.exceptions import JMESPathError
+    from jmespath.visitor import TreeInterpreter
 
     from chasqui.errors import ArgumentError
 
@@ -117,9 +124,11 @@ def _expression(text: str) -> _Expression:
             hint="JMESPath: data.to == 'x' && attempt > `2`; texts in '…', numbers in `…`",
         ) from None
 
+    visit, parsed = TreeInterpreter().visit, compiled.parsed
+
     def found(record: Any) -> Any:
         try:
-            return compiled.search(record)
+            return visit(parsed, record)
         except JMESPathError:
             return None
 
@@ -153,8 +162,8 @@ def _path(node: Any) -> list[str]:
 
 
 def _fields(node: Any) -> Iterator[str]:
-    """Every name an expression mentions; `@`, the whole record, is one."""
-    if node["type"] == "current":
+    """Every name an expression mentions; `@`, the whole record, is one, also where it is meant and not said, as in `*`."""
+    if node["type"] in ("current", "identity"):
         yield "@"
     elif node["type"] == "field":
         yield node["value"]

@@ -50,6 +50,11 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 def tagged(value: Any, depth: int = 0) -> Any:
     """The value in JSON's own types, tagged where these do not suffice."""
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _text(value)
+    if kind is dict and depth < DEPTH_SHOWN:
+        return _plain_mapping(value, depth)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
@@ -80,6 +85,16 @@ def _odd(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple):
         return [tagged(item, depth + 1) for item in value]
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def _plain_mapping(value: dict[Any, Any], depth: int) -> Any:
+    """A mapping with text keys, as nearly all are; any other is for `_mapping`."""
+    found = {}
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii() or key[:1] == "$":
+            return _mapping(list(value.items()), depth)
+        found[key] = tagged(item, depth + 1)
+    return found
 
 
 def _mapping(pairs: Sequence[tuple[Any, Any]], depth: int) -> Any:

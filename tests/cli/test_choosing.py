@@ -55,6 +55,47 @@ def test_what_does_not_match_is_left_out_also_where_the_expression_does_not_appl
     assert not keeps(**asked)
 
 
+@pytest.mark.parametrize(
+    ("where", "is_kept"),
+    [
+        ("big == `18446744073709551615`", True),
+        ("big == `18446744073709551614`", False),
+        ("big > `18446744073709551614`", True),
+        ("whole == `2`", True),
+        ("whole == `2.0`", True),
+        ("half > `0.49` && half < `0.51`", True),
+        ("yes == `1`", False),
+        ("yes", True),
+        ("zero", True),
+        ("nothing", False),
+        ("odd.\"$float\" == 'nan'", True),
+        ("raw == '01'", False),
+        ("raw.\"$bin\" == '01'", True),
+        ("deep[0].a[?b > `1`].b | [0] == `2`", True),
+        ("length(keys(@)) == `10`", True),
+        ("length(*) == `9`", True),
+        ("[big, whole][1] == `2`", True),
+        ("{a: whole}.a == `2`", True),
+        ("broken.\"$str\" == 'ff'", True),
+        ("not_null(missing, whole) == `2`", True),
+    ],
+)
+def test_values_are_compared_as_they_are(where: str, is_kept: bool) -> None:
+    record = {
+        "big": 2**64 - 1,
+        "whole": 2,
+        "half": 0.5,
+        "yes": True,
+        "zero": 0,
+        "nothing": None,
+        "odd": float("nan"),
+        "raw": b"\x01",
+        "deep": [{"a": [{"b": 1}, {"b": 2}]}],
+        "broken": "\udcff",
+    }
+    assert Choice(where=where).judge(NOW, "at_ms")(record) is is_kept
+
+
 def test_an_expression_that_is_none_is_refused_before_anything_is_read() -> None:
     with pytest.raises(ArgumentError, match="--where") as refused:
         Choice(where="data.to = 'x'").judge(NOW, "at_ms")

@@ -145,3 +145,21 @@ def test_groups_put_failures_of_one_cause_together(inside: Inside, yard: Yard) -
     assert sum(group["count"] for group in groups) == len(ids)
     assert "card <n> declined" in {group["error"] for group in groups}
     assert inside("dlq", "groups", yard.queue).err == "6 dead letters in 5 groups\n"
+
+
+def test_an_expression_about_the_job_and_rules_about_the_letter_hold_together(
+    inside: Inside, yard: Yard
+) -> None:
+    found = seed(yard)
+    where = ("--where", "data.n == `1`")
+    for rules in (
+        (),
+        ("--name", "ma*"),
+        ("--reason", "retries_exhausted"),
+        ("--where", "attempt == `24` && data.n"),
+    ):
+        told = inside("dlq", "peek", yard.queue, *where, *rules, "-o", "name")
+        assert told.out.split() == [found["told"]], rules
+    assert inside("dlq", "peek", yard.queue, *where, "--name", "charge", "-o", "name").out == ""
+    unreadable = inside("dlq", "peek", yard.queue, "--where", 'data."$bin" && undecodable', "-o", "name")
+    assert set(unreadable.out.split()) == {found["garbage"], found["inner"]}

@@ -41,11 +41,14 @@ class Search:
     looked: int = 0
     cut_off: bool = False
     _failures: Failures = field(init=False)
+    _asks_for: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Events are read for an expression that asks for errors, and for no other."""
         asks = not self.judge.asks_for.isdisjoint({"error", "@"})
         self._failures = Failures(self.session, self.keys, None if asks else {})
+        by_letter = self.judge.name is not None or self.judge.reason is not None
+        self._asks_for = self.judge.asks_for | ({"name", "reason"} if by_letter else set())
 
     def __iter__(self) -> Iterator[Match]:
         may_be = _cheaply(self.judge)
@@ -59,7 +62,7 @@ class Search:
     def _is_wanted(self, match: Match) -> bool:
         if self.ids and getattr(match.job, "id", None) not in self.ids:
             return False
-        return self.judge.where is None or self.judge(match.record(self._failures))
+        return self.judge.where is None or self.judge(match.judged(self._failures, self._asks_for))
 
     def _letters(self) -> Iterator[DeadLetter]:
         from chasqui import dlq

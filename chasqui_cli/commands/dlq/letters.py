@@ -46,6 +46,7 @@ LETTER = {
     "payload_bytes": "int",
     "undecodable": "str?",
 }
+_AROUND_THE_JOB = {*LETTER, "@"} - {"data", "id", "attempt", "created_at_ms"}
 OUTCOME = {"dlq_id": "str", "id": "str?", "name": "str", "reason": "str", "outcome": "str"}
 OUTCOME_COLUMNS = [column(name) for name in OUTCOME]
 ENTRY_ID = re.compile(r"\d{1,20}-\d{1,20}", re.ASCII)
@@ -80,6 +81,21 @@ class Match:
     def weight(self) -> int:
         """How many bytes it is."""
         return sum(map(len, self.letter.fields))
+
+    def judged(self, failures: Failures, asks_for: frozenset[str]) -> Record:
+        """As much of the record as an expression asks for: what a letter says around its job is most of the work."""
+        from chasqui import Undecodable
+
+        if not asks_for.isdisjoint(_AROUND_THE_JOB) or isinstance(self.job, Undecodable):
+            return self.record(failures)
+        payload = self.job.payload
+        data = payload.data_or_bytes(len(payload.raw)) if "data" in asks_for else None
+        return {
+            "id": self.job.id,
+            "attempt": self.job.attempt,
+            "created_at_ms": self.job.created_at_ms,
+            "data": payload.raw if isinstance(data, Undecodable) else data,
+        }
 
     def record(self, failures: Failures) -> Record:
         """All of it, as `dlq peek` shows it, secrets included. Bytes that cannot be read are there, with the reason."""
