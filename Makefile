@@ -51,7 +51,7 @@ faults: $(READY) servers ## Inject every fault, the slow ones too, and print wha
 soak: $(READY) servers ## 200,000 jobs, workers killed all the time, every id accounted for.
 	$(BIN)/python -m benchmarks.soak
 
-scale: $(READY) servers ## 100,000 dead letters: grouped, replayed under writers, killed midway, undone; what it costs.
+scale: $(READY) servers ## 100,000 dead letters and a million keys: grouped, replayed, killed midway, undone, found; what it costs.
 	$(BIN)/python -m pytest tests/scale -s
 
 migration: $(READY) servers ## Move 12,000 RSMQ messages and list jobs, in use, with the mover (engine, command line) killed all the time.
