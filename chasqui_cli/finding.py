@@ -100,6 +100,4 @@ def _snapshots(session: Session, places: list[Place], visibility_ms: int | None)
     ours = [place for place in places if isinstance(place, Keys)]
     if len(ours) == len(places):
         return [*session.look(snapshot.many, ours)]
-    from chasqui import foreign
-
-    return [*session.look(foreign.snapshots, places, visibility_ms=visibility_ms)]
+    return session.fleet(places, visibility_ms)

@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from chasqui import Commands, Flow, Link
+    from chasqui_cli.places import Place, Seen
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -36,6 +37,13 @@ class Session:
         from chasqui import Commands, plain_features
 
         return self.link.run(ask(Commands(plain_features()), *args, **named))
+
+    def fleet(self, places: Sequence[Place], visibility_ms: int | None = None) -> list[Seen]:
+        """Snapshots of queues of any kinds, in one round trip per node."""
+        from chasqui import foreign
+
+        cluster = self.link.address.kind == "cluster"
+        return self.look(foreign.snapshots, places, visibility_ms=visibility_ms, cluster=cluster)
 
     def now_ms(self) -> int:
         """The server's time."""

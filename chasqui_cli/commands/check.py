@@ -121,13 +121,12 @@ def check(
 
 
 def _seen(desk: Desk, queue: str, visibility_ms: int | None) -> Snapshot | ForeignSnapshot:
-    from chasqui import foreign
     from chasqui.errors import NotFound
     from chasqui_cli.places import named, place_of
 
     place = place_of(queue)
     with desk.session() as session:
-        [told] = session.look(foreign.snapshots, [place], visibility_ms=visibility_ms)
+        [told] = session.fleet([place], visibility_ms)
     seen = named(told, place).or_raise()
     if not seen.exists:
         raise NotFound(f"there is nothing of a queue named {queue!r} on this server")

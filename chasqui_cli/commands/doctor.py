@@ -111,13 +111,13 @@ def _of_queue(desk: Desk, session: Session, queue: str, sample: int) -> list[Fin
 def _of_another(desk: Desk, session: Session, place: RsmqKeys | JobListKeys, sample: int) -> list[Finding]:
     """The same of another system's queue: what its own doctor finds, and what its depths and ages tell."""
     from chasqui import ServerError
-    from chasqui.foreign import check_up, snapshots
+    from chasqui.foreign import check_up
     from chasqui_cli.judging import findings_of
     from chasqui_cli.places import name_of, named
 
     name = name_of(place)
     try:
-        seen = named(session.look(snapshots, [place])[0], place).or_raise()
+        seen = named(session.fleet([place])[0], place).or_raise()
         if not seen.exists:
             raise _nothing_of(name)
         checked = session.link.run(check_up(place, name, most=sample))

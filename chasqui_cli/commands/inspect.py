@@ -50,14 +50,20 @@ def inspect(
     """How queues stand right now: depths, ages, dead letters, delays, schedules, leaders. One round trip.
 
     RSMQ queues are named rsmq:NAME (rsmq:NS:NAME in another namespace), list job queues list:NAME. A dash stands where
-    a system has no such idea.
+    a system has no such idea. Of all queues, one that cannot be looked at is told and left out: exit code 3.
     """
+    from chasqui.snapshot import Unseen
     from chasqui_cli.finding import seen_queues
 
     with desk.session() as session:
-        seen = [
-            one.or_raise()
-            for one in seen_queues(desk, session, queues, anew=rescan, visibility_ms=stale_after(visibility))
-        ]
+        told = seen_queues(desk, session, queues, anew=rescan, visibility_ms=stale_after(visibility))
+    refused = [] if queues else [one for one in told if isinstance(one, Unseen)]
+    if refused and len(refused) == len(told):
+        refused[0].or_raise()
+    seen = [one.or_raise() for one in told if one not in refused]
     now_ms = seen[0].server_time_ms if seen else None
     desk.emit([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)
+    for one in refused:
+        desk.say(f"{one.queue} cannot be looked at: {one.error}")
+    if refused:
+        raise typer.Exit(3)

@@ -112,8 +112,9 @@ def _migrated(
     *,
     follow: bool,
 ) -> Report:
-    from chasqui.foreign import Migration
+    from chasqui.foreign import Migration, check_together
 
+    check_together(link, source)
     visibility_ms = duration_ms(visibility) if visibility else None
     way = Migration(link, source, target, target_link=far, terms=terms, visibility_ms=visibility_ms)
     seen = way.run(dry_run=True)

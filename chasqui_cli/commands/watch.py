@@ -119,13 +119,13 @@ def watch(
 
 def _seen(link: Link, queues: list[str], *, first: bool) -> list[Snapshot | ForeignSnapshot]:
     """The queues, or nothing while the server is away. One that was never there is an error."""
-    from chasqui import ServerError, foreign
+    from chasqui import ServerError
     from chasqui_cli.places import named, place_of
     from chasqui_cli.session import Session
 
     places = [place_of(name) for name in queues]
     try:
-        seen = Session(link).look(foreign.snapshots, places)
+        seen = Session(link).fleet(places)
         return [named(one, place).or_raise() for one, place in zip(seen, places, strict=True)]
     except ServerError as error:
         if first or not error.transient:

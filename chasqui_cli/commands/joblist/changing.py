@@ -50,6 +50,7 @@ class Way:
     effect: str
     act: Callable[[Session, Sequence[str]], Tended]
     deletes: bool = False
+    target: JobListKeys | None = None
 
 
 ENQUEUED = {"queue": "str", "id": "str?", "outcome": Sometimes("str")}
@@ -67,7 +68,7 @@ def enqueue(
     ] = None,
 ) -> None:
     """Enqueue a job; prints its id. `joblist cancel` takes it back while nobody has claimed it."""
-    from chasqui.foreign import joblist
+    from chasqui.foreign import check_together, joblist
     from chasqui_cli.leading import check_may_write
     from chasqui_cli.output import Format, print_line
     from chasqui_cli.taking import json_value
@@ -80,6 +81,7 @@ def enqueue(
         return
     check_may_write(desk, "enqueue")
     with desk.session() as session:
+        check_together(session.link, keys_of(queue))
         added = session.link.run(
             joblist.enqueue(keys_of(queue), payload, now_ms=session.now_ms(), job_id=job_id)
         )
@@ -157,7 +159,7 @@ def move(
         return session.link.run(joblist.move(keys, target, some, source=which))
 
     effect = f"they go to {to}; to undo it, move them back"
-    _change(desk, keys, ids, Way("move", "moved", which, effect, act), every=every)
+    _change(desk, keys, ids, Way("move", "moved", which, effect, act, target=target), every=every)
 
 
 @at_desk(shape=CHANGED, changes=True)
@@ -188,11 +190,12 @@ def purge(
 def _change(desk: Desk, keys: JobListKeys, ids: Sequence[str] | None, way: Way, *, every: bool) -> None:
     """Find what is meant, show it, change it if that is agreed to, and tell what came of each."""
     from chasqui.errors import ArgumentError
-    from chasqui.foreign import joblist
+    from chasqui.foreign import check_together, joblist
 
     if not ids and not every:
         raise ArgumentError(f"that would be every {way.which} job", hint="name ids, or say --all")
     with desk.session() as session:
+        check_together(session.link, keys, *([way.target] if way.target else []))
         check_queue(session, keys)
         found = ids or session.link.run(joblist.ids(keys, way.which, limit=MOST))
         if not ids and len(found) == MOST:
@@ -252,10 +255,11 @@ def reclaim(
     A claim must still be the one that was shown; what became stale since is left for the next time. It cannot be
     undone: the next worker claims the job.
     """
-    from chasqui.foreign import joblist
+    from chasqui.foreign import check_together, joblist
 
     keys, options = keys_of(queue), options_of(visibility, ttl, history)
     with desk.session() as session:
+        check_together(session.link, keys)
         check_queue(session, keys)
         planned = session.link.run(
             joblist.reclaim(

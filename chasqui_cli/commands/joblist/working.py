@@ -83,6 +83,7 @@ async def _work(
     import asyncio
 
     from chasqui import SystemClock
+    from chasqui.foreign import check_together
     from chasqui.foreign.joblist import JobListWorker
     from chasqui_cli.status import Status, logged
 
@@ -92,6 +93,7 @@ async def _work(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
+        check_together(link, keys_of(queue))
         await link.features()
         worker = JobListWorker(
             link,

@@ -83,11 +83,14 @@ def import_(
     What has an id that is there already is skipped, so an import may be run again. `chasqui undo` takes out what nobody
     has received.
     """
+    from chasqui.foreign import check_together
+
     keys = keys_of(queue, ns)
     with _source(file) as source:
         rows = [_read(number, text) for number, text in enumerate(source, 1) if text.strip()]
     good = [(record, found) for record, found in rows if found is not None]
     with desk.session() as session:
+        check_together(session.link, keys)
         check_queue(session, keys)
         plan = Plan(
             "import",

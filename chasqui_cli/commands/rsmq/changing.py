@@ -200,14 +200,17 @@ def _change(
 ) -> None:
     """Find what is meant, show it, change it if that is agreed to, and tell what came of each."""
     from chasqui.errors import ArgumentError
+    from chasqui.foreign import check_together
 
     if not wanted.every and wanted.is_everything and desk.choice.is_everything:
         raise ArgumentError("that would be every message", hint="name ids, give a filter, or say --all")
     with desk.session() as session:
+        check_together(session.link, keys)
         check_queue(session, keys)
         found = found_messages(desk, session, keys, wanted)
         how = way if isinstance(way, Way) else way(found.now_ms)
         if how.target:
+            check_together(session.link, keys, how.target)
             check_queue(session, how.target)
         chosen = " ".join(filter(None, [str(wanted), str(desk.choice)]))
         effects = [

@@ -64,6 +64,16 @@ def _failure(text: str) -> Exception:
 
 
 @contextmanager
+def _whole(desk: Desk, keys: RsmqKeys, *, listed: bool = False) -> Iterator[Session]:
+    """A session for what needs all keys of a queue in one step."""
+    from chasqui.foreign import check_together
+
+    with desk.session() as session:
+        check_together(session.link, keys, listed=listed)
+        yield session
+
+
+@contextmanager
 def _named(queue: str) -> Iterator[None]:
     """What is not there, or there already, in the words of rsmqctl."""
     from chasqui.foreign.rsmq import QueueExists, QueueNotFound
@@ -122,7 +132,7 @@ def create(
     """Create a queue."""
     from chasqui.foreign import rsmq
 
-    with desk.session() as session, _named(name):
+    with _whole(desk, keys_of(name, ns), listed=True) as session, _named(name):
         session.link.run(rsmq.create(keys_of(name, ns), vt_s=vt, delay_s=delay, maxsize=maxsize))
 
 
@@ -169,7 +179,7 @@ def delete(desk: Desk, name: Name, ns: Namespace = RSMQ) -> None:
 
     check_may_write(desk, "delete a queue")
     keys = keys_of(name, ns)
-    with desk.session() as session, _named(name):
+    with _whole(desk, keys, listed=True) as session, _named(name):
         _, stored = session.link.run(rsmq.attributes(keys))
         if not any(stored) and not session.link.run(rsmq.page(keys, count=1, preview=0)).messages:
             # a name without a queue is taken off the list all the same
@@ -213,7 +223,7 @@ def send(
 
     body = sys.stdin.buffer.read() if message == "-" else message.encode("utf-8", "surrogateescape")
     delay_ms = None if delay is None else _seconds(delay)
-    with desk.session() as session, _named(name):
+    with _whole(desk, keys_of(name, ns)) as session, _named(name):
         print_line(session.link.run(rsmq.send(keys_of(name, ns), body, delay_ms=delay_ms, realtime=realtime)))
 
 
@@ -235,7 +245,7 @@ def receive(
     from chasqui.foreign import rsmq
 
     vt_ms = None if vt is None else _seconds(vt)
-    with desk.session() as session, _named(name):
+    with _whole(desk, keys_of(name, ns)) as session, _named(name):
         _hand_out(desk, output, name, session.link.run(rsmq.receive(keys_of(name, ns), vt_ms=vt_ms)))
 
 
@@ -245,7 +255,7 @@ def pop(desk: Desk, name: Name, ns: Namespace = RSMQ, output: Output = None) -> 
     """Receive a message and delete it in the same step."""
     from chasqui.foreign import rsmq
 
-    with desk.session() as session, _named(name):
+    with _whole(desk, keys_of(name, ns)) as session, _named(name):
         _hand_out(desk, output, name, session.link.run(rsmq.pop(keys_of(name, ns))))
 
 
@@ -255,7 +265,7 @@ def delete_message(desk: Desk, name: Name, message_id: MessageId, ns: Namespace 
     """Delete a message, whoever holds it; `rsmq purge` can be undone, this cannot."""
     from chasqui.foreign import rsmq
 
-    with desk.session() as session:
+    with _whole(desk, keys_of(name, ns)) as session:
         if not session.link.run(rsmq.delete(keys_of(name, ns), message_id)):
             raise _failure(f"Failed to delete message ID: {message_id}")
 

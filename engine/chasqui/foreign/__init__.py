@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chasqui.foreign.migration import give_back as give_back
     from chasqui.foreign.migration import migrate as migrate
     from chasqui.foreign.parcels import Terms as Terms
+    from chasqui.foreign.slots import check_together as check_together
     from chasqui.foreign.views import ForeignSnapshot as ForeignSnapshot
     from chasqui.foreign.views import snapshots as snapshots
     from chasqui.wire.joblist_keys import JobListKeys as JobListKeys
@@ -35,6 +36,7 @@ _HOMES = {
     "Report": "chasqui.foreign.migration",
     "RsmqKeys": "chasqui.wire.rsmq_keys",
     "Terms": "chasqui.foreign.parcels",
+    "check_together": "chasqui.foreign.slots",
     "check_up": "chasqui.foreign.checkup",
     "discover": "chasqui.foreign.discovery",
     "discover_async": "chasqui.foreign.discovery",

@@ -77,6 +77,13 @@ def _mend(keys: RsmqKeys | JobListKeys, one: Any) -> str | None:
             return shlex.join(["redis-cli", "RENAME", key, f"{key}.aside"])
         case "parked":
             return line("migrate", source, "chasqui://QUEUE")
+        case "split" if isinstance(keys, RsmqKeys):
+            tagged = ("--ns", f"{{{keys.namespace}}}")
+            create = line("rsmq", "queue", "create", "-n", keys.queue, *tagged)
+            export = line("rsmq", "export", keys.queue, *space, "--show-secrets")
+            return f"{create} && {export} | {line('rsmq', 'import', keys.queue, '-', *tagged, '--yes')}"
+        case "split":
+            return line("joblist", "list", keys.queue)
         case "unsigned":
             return line("joblist", "reclaim", keys.queue, "--dry-run")
         case "counters":

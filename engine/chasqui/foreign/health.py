@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui import pace
+from chasqui.foreign.slots import SPLIT
 from chasqui.health.finding import Finding, Level, amount, lasted, line, over
 from chasqui.options import Health
 
@@ -51,6 +52,9 @@ def _keys(seen: ForeignSnapshot, _: Health) -> Iterator[Finding]:
         )
         evidence = {"key": wrong.key, "found": wrong.found, "expected": wrong.expected}
         yield Finding(Level.CRITICAL, "wrong-type", text, seen.queue, evidence, _mend(seen, "doctor"))
+    if seen.split:
+        look = "peek" if seen.kind == "rsmq" else "list"
+        yield Finding(Level.WARNING, "split", SPLIT, seen.queue, {}, _mend(seen, look))
     if seen.parked:
         text = f"{amount(seen.parked, 'message is', 'messages are')} on the way to another server"
         yield Finding(Level.NOTE, "parked", text, seen.queue, {"parked": seen.parked}, _mend(seen, "doctor"))

@@ -6,7 +6,7 @@ has no such idea; what only it has comes after them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from chasqui import snapshot
@@ -14,6 +14,7 @@ from chasqui.errors import ServerError
 from chasqui.foreign.joblist import stale
 from chasqui.foreign.joblist.values import Held
 from chasqui.foreign.rsmq.values import Attributes
+from chasqui.foreign.slots import lie_apart
 from chasqui.foreign.stored import integer, text
 from chasqui.server.commands import joblist_calls, rsmq_calls
 from chasqui.server.commands.values import whole_ms
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from chasqui.server.call import Call, Flow, Reply
     from chasqui.server.commands import Commands
 
+_RSMQ_TYPES = ("zset", "hash", "set", "zset")
 Place: TypeAlias = Keys | RsmqKeys | JobListKeys
 """A queue of any kind, by its keys."""
 
@@ -38,7 +40,8 @@ class ForeignSnapshot:
 
     stream_depth: everything that is not over: RSMQ's messages, a list's pending and processing jobs. dlq_depth: a
     list's failed jobs. pending and delayed_depth: None when RSMQ hides more messages than a look goes through; hidden
-    is both. stale: claims older than the visibility that was given.
+    is both. stale: claims older than the visibility that was given. split: its keys lie apart on a cluster, where it
+    can be looked at and nothing else.
     """
 
     queue: str
@@ -69,6 +72,7 @@ class ForeignSnapshot:
     listed: bool | None = None
     attributes: Attributes | None = None
     wrong: tuple[WrongKey, ...] = ()
+    split: bool = False
 
     @property
     def exists(self) -> bool:
@@ -85,36 +89,57 @@ Seen: TypeAlias = Snapshot | ForeignSnapshot | Unseen
 
 
 def snapshots(
-    commands: Commands, places: Sequence[Place], *, visibility_ms: int | None = None
+    commands: Commands,
+    places: Sequence[Place],
+    *,
+    visibility_ms: int | None = None,
+    cluster: bool = False,
 ) -> Flow[list[Seen]]:
     """Any number of queues of any kinds, in one round trip per node, in the order asked.
 
     visibility_ms: how old a list queue's claim may become; only its workers know, so without it nothing is stale.
+    cluster: whether the server is one. Other systems' keys may lie apart there, and are looked at each by itself.
     """
     if not places:
         return []
-    replies = yield [_look(commands, place) for place in places]
-    return [_seen(place, reply, visibility_ms) for place, reply in zip(places, replies, strict=True)]
+    calls = [_looks(commands, place, cluster=cluster) for place in places]
+    replies = iter((yield [call for some in calls for call in some]))
+    told = [[next(replies) for _ in some] for some in calls]
+    return [
+        _seen(place, some[0] if len(some) == 1 else _joined(some), visibility_ms, split=len(some) > 1)
+        for place, some in zip(places, told, strict=True)
+    ]
 
 
-def _look(commands: Commands, place: Place) -> Call:
-    match place:
-        case Keys():
-            return commands.look(place)
-        case RsmqKeys():
-            return rsmq_calls.look(place)
-        case JobListKeys():
-            return joblist_calls.look(place)
+def _looks(commands: Commands, place: Place, *, cluster: bool) -> list[Call]:
+    if isinstance(place, Keys):
+        return [commands.look(place)]
+    calls = rsmq_calls if isinstance(place, RsmqKeys) else joblist_calls
+    whole: Call = calls.look(place)
+    return calls.looks_apart(place) if cluster and lie_apart(whole.keys) else [whole]
 
 
-def _seen(place: Place, reply: Reply, visibility_ms: int | None) -> Seen:
+def _joined(looks: Sequence[Reply]) -> Reply:
+    """Looks at single keys as one at all of them; what only several keys together tell is not known."""
+    if refused := next((look for look in looks if isinstance(look, Exception)), None):
+        return refused
+    now_ms = max(look[0] for look in looks)
+    types = [look[1][at] for at, look in enumerate(looks)]
+    if len(looks) == len(_RSMQ_TYPES):
+        (messages, hidden, _, _, first), fields = looks[0][2], looks[1][3]
+        return [now_ms, types, [messages, hidden, 0, 0, first], fields, looks[2][4], looks[3][5]]
+    return [now_ms, types, [look[2][at] for at, look in enumerate(looks)], None, []]
+
+
+def _seen(place: Place, reply: Reply, visibility_ms: int | None, *, split: bool) -> Seen:
     if isinstance(place, Keys):
         return snapshot.seen(place, reply)
     if isinstance(reply, ServerError):
         return Unseen(place.queue, reply)
     if isinstance(place, RsmqKeys):
-        return _rsmq(place, reply)
-    return _joblist(place, reply, visibility_ms)
+        return replace(_rsmq(place, reply), split=split)
+    seen = _joblist(place, reply, visibility_ms)
+    return replace(seen, longest_idle_ms=None, stale=None, split=True) if split else seen
 
 
 def _rsmq(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
@@ -137,9 +162,7 @@ def _rsmq(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
         parked=parked,
         listed=bool(listed),
         attributes=Attributes.of(fields) if known else None,
-        wrong=_wrong(
-            (keys.messages, keys.hash, keys.queues, keys.parked), types, ("zset", "hash", "set", "zset")
-        ),
+        wrong=_wrong((keys.messages, keys.hash, keys.queues, keys.parked), types, _RSMQ_TYPES),
     )
 
 

@@ -76,7 +76,9 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "BUSYGROUP": Meaning("the group exists already"),
     "EXECABORT": Meaning("one command of the transaction was refused, so none was run"),
-    "CROSSSLOT": Meaning("one call may only touch keys of one hash slot"),
+    "CROSSSLOT": Meaning(
+        "one step may only touch keys of one hash slot: a tag, as in {jobs}, holds the keys of a queue together"
+    ),
     "MOVED": Meaning("this server is part of a cluster: use redis+cluster://"),
     "ASK": Meaning("this server is part of a cluster: use redis+cluster://"),
     "NOSCRIPT": Meaning("the server forgot the script even as it was loaded; try again", transient=True),

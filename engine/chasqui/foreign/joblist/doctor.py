@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from chasqui.foreign.examined import Examined
 from chasqui.foreign.joblist.standing import again, survey
 from chasqui.foreign.joblist.values import LIVE
+from chasqui.foreign.slots import SPLIT, is_split
 from chasqui.foreign.stored import number
 from chasqui.server.commands import joblist_calls as calls
 from chasqui.server.commands import time_ms
@@ -41,6 +42,7 @@ class Ailment(StrEnum):
     BAD_TIME = "bad-time"
     COUNTERS = "counters"
     PARKED = "parked"
+    SPLIT = "split"
 
 
 REPAIRABLE = frozenset(Ailment) - {
@@ -48,6 +50,7 @@ REPAIRABLE = frozenset(Ailment) - {
     Ailment.UNSIGNED,
     Ailment.COUNTERS,
     Ailment.PARKED,
+    Ailment.SPLIT,
 }
 """The others are for a human, a reclaimer or a migration to decide about."""
 _WORTH_KEEPING = ("pending", "processing", "failed", "completed")
@@ -73,6 +76,8 @@ def examine(keys: JobListKeys) -> Flow[list[Finding]]:
 def look_over(keys: JobListKeys, *, most: int | None = None) -> Flow[Examined[Finding]]:
     """The same of up to `most` ids of each list and as many keys, and how far that was."""
     [told] = yield [calls.look(keys, sample=1)]
+    if is_split(told):
+        return Examined([Finding(Ailment.SPLIT, keys.queue, advice=SPLIT)])
     if isinstance(told, Exception):
         raise told
     wrong = [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from chasqui.foreign.examined import Examined, Looked
 from chasqui.foreign.rsmq import rules, survey
+from chasqui.foreign.slots import SPLIT, is_split
 from chasqui.foreign.stored import number, text
 from chasqui.server.commands import rsmq_calls as calls
 from chasqui.server.commands import time_ms
@@ -47,9 +48,10 @@ class Ailment(StrEnum):
     FRACTION = "fraction"
     NOT_A_NUMBER = "not-a-number"
     PARKED = "parked"
+    SPLIT = "split"
 
 
-REPAIRABLE = frozenset(Ailment) - {Ailment.WRONG_TYPE, Ailment.PARKED}
+REPAIRABLE = frozenset(Ailment) - {Ailment.WRONG_TYPE, Ailment.PARKED, Ailment.SPLIT}
 """A key of another type and messages on their way elsewhere are for a human to decide about."""
 
 
@@ -71,6 +73,8 @@ def examine(keys: RsmqKeys) -> Flow[list[Finding]]:
 def look_over(keys: RsmqKeys, *, most: int | None = None) -> Flow[Examined[Finding]]:
     """The same of up to `most` messages and as many fields, and how far that was."""
     [told] = yield [calls.look(keys)]
+    if is_split(told):
+        return Examined([Finding(Ailment.SPLIT, keys.queue, advice=SPLIT)])
     if isinstance(told, Exception):
         raise told
     _, types, depths, fields, listed, parked = told

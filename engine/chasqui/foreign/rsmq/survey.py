@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.foreign.rsmq.values import Counts, Message
-from chasqui.foreign.stored import octets
+from chasqui.foreign.slots import is_split, told
+from chasqui.foreign.stored import octets, text
 from chasqui.server.commands import rsmq_calls as calls
 from chasqui.server.commands import time_ms
 from chasqui.server.commands.foreign_calls import clock
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.foreign.rsmq.values import State
-    from chasqui.server.call import Flow
+    from chasqui.server.call import Flow, Reply
     from chasqui.wire.rsmq_keys import RsmqKeys
 
 PAGE = 200
@@ -85,8 +86,36 @@ def page(
         clock(),
         calls.page(keys, least=least, last=last, count=count, preview=preview),
     ]
-    found = tuple(map(Message.of_row, rows))
+    if is_split(rows):
+        rows = yield from _page_apart(keys, least, last, count, preview)
+    found = tuple(map(Message.of_row, told(rows)))
     return Page(found, time_ms(now), found[-1] if len(found) == count else None)
+
+
+def _page_apart(
+    keys: RsmqKeys, least: str, last: str, count: int, preview: int | None
+) -> Flow[list[list[Reply]]]:
+    """The same rows from keys that lie apart on a cluster, step by step."""
+    before, score, rank = yield [
+        calls.count_before(keys, least),
+        calls.score(keys, last),
+        calls.place(keys, last),
+    ]
+    go_on = last and score is not None and rank is not None and text(score) == least
+    [found] = yield [calls.stretch(keys, rank + 1 if go_on else before, count)]
+    ids = [text(message_id) for message_id in found[::2]]
+    fields = yield [calls.fields(keys, message_id) for message_id in ids]
+    return [
+        [
+            octets(message_id),
+            score,
+            receives,
+            first,
+            None if body is None else len(body),
+            body and body[:preview],
+        ]
+        for message_id, score, (body, receives, first) in zip(ids, found[1::2], fields, strict=True)
+    ]
 
 
 def peek(
@@ -136,9 +165,19 @@ def counts(keys: RsmqKeys) -> Flow[Counts]:
     now_ms = time_ms(now)
     looked = in_flight = 0
     while True:
-        [(messages, hidden, received, seen)] = yield [
-            calls.count(keys, now_ms=now_ms, skip=looked, count=COUNTED)
-        ]
+        [counted] = yield [calls.count(keys, now_ms=now_ms, skip=looked, count=COUNTED)]
+        if is_split(counted):
+            counted = yield from _count_apart(keys, now_ms, looked)
+        messages, hidden, received, seen = told(counted)
         looked, in_flight = looked + seen, in_flight + received
         if seen < COUNTED:
             return Counts(now_ms, messages, messages - hidden, max(0, hidden - in_flight), in_flight)
+
+
+def _count_apart(keys: RsmqKeys, now_ms: int, skip: int) -> Flow[tuple[int, int, int, int]]:
+    """The same counts from keys that lie apart on a cluster, step by step."""
+    messages, shown = yield [calls.size(keys), calls.count_before(keys, now_ms + 1)]
+    [found] = yield [calls.stretch(keys, shown + skip, COUNTED)]
+    ids = [text(message_id) for message_id in found[::2]]
+    received = yield [calls.was_received(keys, message_id) for message_id in ids]
+    return messages, messages - shown, sum(received), len(ids)

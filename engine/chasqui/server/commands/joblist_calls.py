@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from chasqui.server.call import Call
 from chasqui.server.commands.foreign_calls import REMEMBER_S
 from chasqui.server.scripts import script
+from chasqui.wire.joblist_keys import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -311,6 +312,23 @@ def look(keys: JobListKeys, *, sample: int = SAMPLE) -> Call:
         sample=sample,
     )
     return replace(call, tolerant=True)
+
+
+def looks_apart(keys: JobListKeys) -> list[Call]:
+    """The same for keys that lie apart on a cluster: each list by itself, among neighbours that are not there."""
+    found = dict(zip(LISTS, keys.lists, strict=True)) | {"parked": keys.parked}
+    return [
+        replace(
+            script(
+                "joblist/look",
+                prefix=f"{{{key}}}:no-",
+                sample=1,
+                **{name: key if name == part else f"{{{key}}}:no-{name}" for name in found},
+            ),
+            tolerant=True,
+        )
+        for part, key in found.items()
+    ]
 
 
 def forward(keys: JobListKeys, source: str, target: Keys, parcel: Parcel, *, attempts: Word) -> Call:

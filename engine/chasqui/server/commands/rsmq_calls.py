@@ -149,8 +149,10 @@ def delete(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
 def page(
     keys: RsmqKeys, *, least: Word = "-inf", last: str = "", count: int, preview: int | None = None
 ) -> Call:
-    """Messages after one that was seen last; `preview` bytes of each body, or all of it."""
-    return script(
+    """Messages after one that was seen last; `preview` bytes of each body, or all of it. A `ServerError` instead when
+    it is refused.
+    """
+    call = script(
         "rsmq/page",
         messages=keys.messages,
         hash=keys.hash,
@@ -159,11 +161,33 @@ def page(
         count=count,
         preview=-1 if preview is None else preview,
     )
+    return replace(call, tolerant=True)
+
+
+def place(keys: RsmqKeys, message_id: str) -> Call:
+    """How many messages are before this one; None when there is no such message."""
+    return Call(("ZRANK", keys.messages, message_id), keys=(keys.messages,))
+
+
+def count_before(keys: RsmqKeys, least: str | int) -> Call:
+    """How many messages became, or become visible before this time."""
+    return Call(("ZCOUNT", keys.messages, "-inf", f"({least}"), keys=(keys.messages,))
+
+
+def stretch(keys: RsmqKeys, first: int, count: int) -> Call:
+    """So many ids from this place on, with their scores."""
+    return Call(("ZRANGE", keys.messages, first, first + count - 1, "WITHSCORES"), keys=(keys.messages,))
+
+
+def was_received(keys: RsmqKeys, message_id: str) -> Call:
+    """Whether a message has a receive count."""
+    return Call(("HEXISTS", keys.hash, f"{message_id}:rc"), keys=(keys.hash,))
 
 
 def count(keys: RsmqKeys, *, now_ms: int, skip: int, count: int) -> Call:
     """How many messages are hidden, and how many of the next so many were received."""
-    return script("rsmq/count", messages=keys.messages, hash=keys.hash, now_ms=now_ms, skip=skip, count=count)
+    call = script("rsmq/count", messages=keys.messages, hash=keys.hash, now_ms=now_ms, skip=skip, count=count)
+    return replace(call, tolerant=True)
 
 
 def purge(keys: RsmqKeys, seen: Iterable[Word]) -> Call:
@@ -237,6 +261,23 @@ def look(keys: RsmqKeys, *, sample: int = SAMPLE) -> Call:
         sample=sample,
     )
     return replace(call, tolerant=True)
+
+
+def looks_apart(keys: RsmqKeys) -> list[Call]:
+    """The same for keys that lie apart on a cluster: each by itself, among neighbours that are not there."""
+    found = {"messages": keys.messages, "hash": keys.hash, "queues": keys.queues, "parked": keys.parked}
+    return [
+        replace(
+            script(
+                "rsmq/look",
+                name=keys.queue,
+                sample=1,
+                **{name: key if name == part else f"{{{key}}}:no-{name}" for name in found},
+            ),
+            tolerant=True,
+        )
+        for part, key in found.items()
+    ]
 
 
 def forward(keys: RsmqKeys, target: Keys, parcel: Parcel, *, receives: Word, now_ms: int) -> Call:
