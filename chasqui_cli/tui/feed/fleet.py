@@ -82,7 +82,7 @@ class FleetReader:
             return snapshot.many(self._place.commands, [one for one in places if isinstance(one, Keys)])
         from chasqui import foreign
 
-        return foreign.snapshots(self._place.commands, places)
+        return foreign.snapshots(self._place.commands, places, cluster=self._is_cluster)
 
     async def _find(self) -> None:
         """Search when it is time, for ours first; wait for the search only while nothing at all is known."""

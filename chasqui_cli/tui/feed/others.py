@@ -37,7 +37,8 @@ _LISTS = (
 async def seen_other(place: Place, queue: str) -> ForeignSnapshot:
     """The queue, in one round trip; a refusal is raised."""
     where = place_of(queue)
-    [seen] = await place.link.run(foreign.snapshots(place.commands, [where]))
+    cluster = place.link.address.kind == "cluster"
+    [seen] = await place.link.run(foreign.snapshots(place.commands, [where], cluster=cluster))
     if isinstance(seen, Unseen):
         raise seen.error if isinstance(seen.error, ServerError) else ServerError(str(seen.error))
     other: ForeignSnapshot = named(seen, where)  # type: ignore[assignment]  # only queues of ours have the other kind
