@@ -1,14 +1,17 @@
-"""A million jobs out of Spark: tasks that fail half-way, two attempts at once, a full second run; then workers run them.
+"""A million jobs out of Spark: tasks that fail half-way, two attempts at once, a full second run; a bounded backlog
+beside a live producer; then workers of both engines run a sample.
 
-python -m benchmarks.pipeline_produce [--jobs 1000000] [--sample 500]
+    python -m benchmarks.pipeline_produce [--jobs 1000000] [--sample 500] [--backlog 20000] [--only bounded]
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from typing import Any
 from chasqui.server.link import Link
 from chasqui.spark import bulk, session
 from chasqui.spark.session import Where
+from chasqui.sync_queue import SyncQueue
 from chasqui.wire import envelope
 from chasqui.wire.keys import Keys
 from tests.engines import Engine, await_that
@@ -24,6 +28,7 @@ from tests.servers import spawn
 from tests.spark.scenes import ask
 
 QUEUE = "million"
+BOUNDED = "bounded"
 
 
 def rows_of(spark: Any, jobs: int) -> Any:
@@ -62,40 +67,114 @@ def run_by(engine: Engine, url: str, queue: str, jobs: int, place: Path) -> int:
     return len(ledger.completions())
 
 
+def drain(url: str, over: Any, told: Any) -> None:
+    """As fast as a busy worker, and no faster: jobs leave in the order they came, and each id is written down."""
+    seen: Counter[bool] = Counter()
+    different: set[str] = set()
+    key = Keys(BOUNDED).stream
+    with Link.open(url) as link:
+        while not (over.is_set() and ask(link, "XLEN", key) == 0):
+            entries = ask(link, "XRANGE", key, "-", "+", "COUNT", 2000)
+            if entries:
+                ask(link, "XDEL", key, *(entry_id for entry_id, _ in entries))
+            loaded = [
+                job for _, fields in entries if (job := envelope.decode(fields[1]).id).startswith("job-")
+            ]
+            seen.update({True: len(loaded), False: len(entries) - len(loaded)})
+            different.update(loaded)
+            time.sleep(0.02)
+    told.put((seen[True], len(different), seen[False]))
+
+
+def produce_live(url: str, over: Any, told: Any) -> None:
+    """Somebody else's jobs, some five hundred a second, whatever the backlog."""
+    count = 0
+    with SyncQueue(BOUNDED, redis_url=url, max_stream_len=0) as queue:
+        while not over.wait(0.02):
+            queue.add_bulk({"name": "live", "data": {"n": n}} for n in range(10))
+            count += 10
+    told.put(count)
+
+
+def watch(url: str, over: Any, told: Any) -> None:
+    """The depth of the stream, asked again and again."""
+    depths: list[int] = []
+    with Link.open(url) as link:
+        while not over.is_set():
+            depths.append(ask(link, "XLEN", Keys(BOUNDED).stream))
+            time.sleep(0.001)
+    told.put((len(depths), max(depths)))
+
+
+def bounded(spark: Any, url: str, jobs: int, backlog: int) -> str:
+    """The load with failing tasks again, into a queue that may hold only so many, while three others work on it."""
+    context = multiprocessing.get_context("spawn")
+    over = context.Event()
+    ears = {work: context.SimpleQueue() for work in (drain, produce_live, watch)}
+    processes = [context.Process(target=work, args=(url, over, ear)) for work, ear in ears.items()]
+    for process in processes:
+        process.start()
+    begun = time.monotonic()
+    try:
+        rows = rows_of(spark, jobs)
+        reach = {"redis.url": url, "maxBacklog": str(backlog)}
+        bulk.write(rows.mapInArrow(failing, rows.schema), BOUNDED, "load", reach)
+        took = time.monotonic() - begun
+    finally:
+        over.set()
+    (loaded, different, others), live, (looks, deepest) = (ear.get() for ear in ears.values())
+    for process in processes:
+        process.join()
+    return (
+        f"{loaded} jobs, {different} ids, {others} of {live} others', {took:.1f} s; "
+        f"XLEN at most {deepest} of {backlog} in {looks} looks"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--sample", type=int, default=500)
+    parser.add_argument("--backlog", type=int, default=20_000)
+    parser.add_argument("--only", choices=["bounded"])
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top, spawn("redis-8.6", tcp=True) as server:
         where = Where(Path(top) / "cache", Path(top) / "log", master="local[2,4]")
-        reach = {"redis.url": server.url, "maxBacklog": str(2 * asked.jobs)}
         with Link.open(server.url) as link, session.opened(where) as spark:
-            rows = rows_of(spark, asked.jobs)
-            begun = time.monotonic()
-            bulk.write(rows.mapInArrow(failing, rows.schema), QUEUE, "load", reach)
-            print(
-                "injected failures:", distinct(link, QUEUE), f"{time.monotonic() - begun:.1f} s", flush=True
-            )
-            bulk.write(rows_of(spark, asked.jobs), QUEUE, "load", reach)
-            print("full second run:  ", distinct(link, QUEUE), flush=True)
-            threads = [
-                threading.Thread(
-                    target=bulk.write, args=(rows_of(spark, asked.jobs), f"{QUEUE}-2", "load", reach)
-                )
-                for _ in range(2)
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            print("two at once:      ", distinct(link, f"{QUEUE}-2"), flush=True)
-            for engine in (Engine.reference(), Engine.ours()):
-                queue = f"sample-{engine.package}"
-                bulk.write(rows_of(spark, asked.sample), queue, "load", reach)
-                done = run_by(engine, server.url, queue, asked.sample, Path(top) / engine.package)
-                dead = ask(link, "XLEN", Keys(queue).dlq)
-                print(f"run by {engine.package}: {done} of {asked.sample}, {dead} dead", flush=True)
+            if not asked.only:
+                exactly_once(spark, link, server.url, asked.jobs)
+                run_by_both(spark, link, server.url, asked.sample, Path(top))
+            print("bounded backlog:  ", bounded(spark, server.url, asked.jobs, asked.backlog), flush=True)
+
+
+def exactly_once(spark: Any, link: Link, url: str, jobs: int) -> None:
+    """Through failures, again, and twice at the same time."""
+    reach = {"redis.url": url, "maxBacklog": str(2 * jobs)}
+    rows = rows_of(spark, jobs)
+    begun = time.monotonic()
+    bulk.write(rows.mapInArrow(failing, rows.schema), QUEUE, "load", reach)
+    print("injected failures:", distinct(link, QUEUE), f"{time.monotonic() - begun:.1f} s", flush=True)
+    bulk.write(rows_of(spark, jobs), QUEUE, "load", reach)
+    print("full second run:  ", distinct(link, QUEUE), flush=True)
+    threads = [
+        threading.Thread(target=bulk.write, args=(rows_of(spark, jobs), f"{QUEUE}-2", "load", reach))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print("two at once:      ", distinct(link, f"{QUEUE}-2"), flush=True)
+
+
+def run_by_both(spark: Any, link: Link, url: str, sample: int, top: Path) -> None:
+    """Jobs that Spark wrote are jobs to either engine."""
+    for engine in (Engine.reference(), Engine.ours()):
+        queue = f"sample-{engine.package}"
+        bulk.write(rows_of(spark, sample), queue, "load", {"redis.url": url})
+        done = run_by(engine, url, queue, sample, top / engine.package)
+        dead = ask(link, "XLEN", Keys(queue).dlq)
+        print(f"run by {engine.package}: {done} of {sample}, {dead} dead", flush=True)
 
 
 if __name__ == "__main__":
