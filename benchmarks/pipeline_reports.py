@@ -1,6 +1,6 @@
 """What a report costs from 1 M to 8 M events with a heap of 1 GB, and what others need for the same Parquet.
 
-    python -m benchmarks.pipeline_reports [--millions 1 2 4 8] [--at DIR] [--make]
+    python -m benchmarks.pipeline_reports [--millions 1 2 4 8] [--engines duckdb polars] [--at DIR] [--make]
 
 The question is the same for all, `report latency`: counts, and exact percentiles of run, queue and end-to-end time by
 queue and job name. Each engine runs in a process of its own, asks once cold and twice more, and must give the same
@@ -55,7 +55,7 @@ def ask():
         age.filter((event == 'active') & (pl.col('attempt') == 1)), age.filter(event == 'completed')]
     exact = [one.quantile(q, 'linear').alias(f'{{n}}{{q}}') for n, one in enumerate(measures) for q in (0.5, 0.95, 0.99)]
     counts = [(event == kind).sum().alias(kind) for kind in ('completed', 'failed')]
-    rows = pl.scan_parquet('{place}/events/**/*.parquet').group_by('queue', 'name').agg(*counts, *exact)
+    rows = pl.scan_parquet('{place}/events', hive_partitioning=True).group_by('queue', 'name').agg(*counts, *exact)
     return rows.sort('queue', 'name').collect().rows()
 """
 PANDAS = """
@@ -147,6 +147,7 @@ def main() -> None:
     parser.add_argument("--millions", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--at", type=Path)
     parser.add_argument("--make", action="store_true")
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES))
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name:
         top = asked.at or Path(name)
@@ -161,7 +162,7 @@ def main() -> None:
         print("| --- | --- | --: | --: | --: | --- |")
         for millions in asked.millions:
             first: list[list[Any]] = []
-            for engine in ENGINES:
+            for engine in asked.engines:
                 told = measured(engine, Path(name), top / str(millions))
                 if "fault" in told:
                     print(f"| {millions} M | {engine} | {told['fault']} | | | |", flush=True)
