@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from html import escape
-from math import log10
+from itertools import pairwise
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from chasqui_cli.safe import safe
-from chasqui_cli.times import iso
+from chasqui_cli.times import iso, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,13 +19,16 @@ WIDTH, HEIGHT = 720, 200
 LEFT, BOTTOM = 48, 24
 POINTS = 180
 BARS = 12
+ROW = 44
+"""Room for a bar and its label, in the larger letters that a phone shows."""
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def throughput(records: Sequence[Record]) -> str:
     """Completed and failed over time, all queues together; neighbouring steps are joined until they fit."""
     first, last = min(one["at_ms"] for one in records), max(one["at_ms"] for one in records)
-    step = max(1, -(-(last - first + 1) // POINTS))
+    own = _step(records)
+    step = own * -(-(last - first + own) // (POINTS * own))
     sums: dict[int, list[int]] = {}
     for one in records:
         bucket = sums.setdefault((one["at_ms"] - first) // step, [0, 0])
@@ -48,14 +52,22 @@ def throughput(records: Sequence[Record]) -> str:
             f'<polyline points="{" ".join(points)}" fill="none" stroke="var({colour})" stroke-width="1.8"/>'
         )
 
-    ends = (
-        f'<text x="{LEFT}" y="{HEIGHT - 6}">{iso(first)[:16]}</text>'
-        f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">{iso(last)[:16]}</text>'
+    moments = (
+        (LEFT, first, "start"),
+        ((LEFT + WIDTH - 8) / 2, (first + last) // 2, "middle"),
+        (WIDTH - 8, last, "end"),
     )
-    lines = _scale(top) + path(series[0], "--good") + path(series[1], "--bad") + ends
-    return _legend(("--good", "completed"), ("--bad", "failed")) + _svg(
-        lines, HEIGHT, "completed and failed over time"
+    dates = "".join(
+        f'<text x="{x:.0f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{iso(ms)[:16].replace("T", " ")}</text>'
+        for x, ms, anchor in (moments if last > first else moments[:1])
     )
+    lines = _scale(top) + path(series[0], "--good") + path(series[1], "--bad") + dates
+    key = _legend(
+        ("--good", "completed"),
+        ("--bad", "failed"),
+        told=f"jobs in each {span(step)}, UTC",
+    )
+    return key + _svg(lines, HEIGHT, "completed and failed over time")
 
 
 def latency(records: Sequence[Record]) -> str:
@@ -67,23 +79,30 @@ def latency(records: Sequence[Record]) -> str:
     high = max(log10(max(1, one["run_us_p99"])) for one in shown) + 0.1
 
     def at(value: float) -> float:
-        return 190 + (log10(max(1, value)) - low) / (high - low) * (WIDTH - 290)
+        return 218 + (log10(max(1, value)) - low) / (high - low) * (WIDTH - 318)
 
-    parts = []
+    ground = 10 + 24 * len(shown)
+    parts = [
+        f'<line x1="{at(10**n):.1f}" x2="{at(10**n):.1f}" y1="4" y2="{ground}" stroke="var(--line)"/>'
+        f'<text x="{at(10**n):.1f}" y="{ground + 16}" text-anchor="middle">{_took(10**n)}</text>'
+        for n in range(ceil(low), floor(high) + 1)
+    ]
     for n, one in enumerate(shown):
         y, label = 8 + n * 24, _short(f"{_named(one)} ({one['queue']})", 20)
         middle, late, last = (one[f"run_us_p{p}"] for p in (50, 95, 99))
         parts.append(
             f"<g><title>{label}: p50 {_took(middle)}, p95 {_took(late)}, p99 {_took(last)}</title>"
-            f'<text x="182" y="{y + 12}" text-anchor="end">{label}</text>'
+            f'<text x="206" y="{y + 12}" text-anchor="end">{label}</text>'
             f'<rect x="{at(middle):.1f}" y="{y + 5}" width="{max(1, at(last) - at(middle)):.1f}" height="6" rx="3" fill="var(--cool)" fill-opacity=".35"/>'
             f'<circle cx="{at(middle):.1f}" cy="{y + 8}" r="5" fill="var(--good)"/>'
             f'<circle cx="{at(late):.1f}" cy="{y + 8}" r="5" fill="var(--warm)"/>'
             f'<circle cx="{at(last):.1f}" cy="{y + 8}" r="5" fill="var(--bad)"/>'
             f'<text x="{at(last) + 10:.1f}" y="{y + 12}">{_took(last)}</text></g>'
         )
-    key = _legend(("--good", "half are faster"), ("--warm", "95 %"), ("--bad", "99 %"))
-    return key + _svg("".join(parts), 16 + 24 * len(shown), "run time by job name")
+    key = _legend(
+        ("--good", "half are faster"), ("--warm", "95 %"), ("--bad", "99 %"), told="length of a run"
+    )
+    return key + _svg("".join(parts), ground + 22, "run time by job name")
 
 
 def retries(records: Sequence[Record]) -> str:
@@ -111,10 +130,8 @@ def retries(records: Sequence[Record]) -> str:
 
 def failures(records: Sequence[Record]) -> str:
     """The errors that happen most."""
-    return _bars(
-        [(f"{_named(one)}: {one['error']}", one["failures"], f"{one['failures']:,}") for one in records],
-        "--bad",
-    )
+    bars = [(f"{_named(one)}: {one['error']}", one["failures"], f"{one['failures']:,}") for one in records]
+    return _bars(bars, "--bad", "runs that failed")
 
 
 def late(records: Sequence[Record]) -> str:
@@ -124,7 +141,7 @@ def late(records: Sequence[Record]) -> str:
         (f"{_named(one)} ({one['queue']})", one["share"], f"{one['share']:.1%} of {one['completed']:,}")
         for one in found
     ]
-    return _bars(bars, "--warm")
+    return _bars(bars, "--warm", "share of completed jobs that took too long")
 
 
 def heatmap(records: Sequence[Record]) -> str:
@@ -144,24 +161,25 @@ def heatmap(records: Sequence[Record]) -> str:
                 f'<rect x="{38 + hour * cell}" y="{20 + day * cell}" width="{cell - 3}" height="{cell - 3}" rx="4" '
                 f'fill="var(--cool)" fill-opacity="{strength:.2f}"><title>{name} {hour:02d}:00 UTC: {count:,} runs</title></rect>'
             )
-    return _svg("".join(parts), 20 + 7 * cell, "runs by hour and weekday")
+    key = _legend(("--cool", f"{top:,} runs"), told="hours in UTC")
+    return key + _svg("".join(parts), 20 + 7 * cell, "runs by hour and weekday")
 
 
-def _bars(bars: Sequence[tuple[str, float, str]], colour: str) -> str:
+def _bars(bars: Sequence[tuple[str, float, str]], colour: str, unit: str) -> str:
     shown = bars[:BARS]
     if not shown:
         return ""
     top = max(value for _, value, _ in shown) or 1
     parts = []
     for n, (label, value, told) in enumerate(shown):
-        y = 4 + n * 36
+        y = 4 + n * ROW
         wide = max(2.0, value / top * (WIDTH - 130))
         parts.append(
             f'<g><title>{_short(label, 200)}: {_short(told)}</title><text x="0" y="{y + 11}">{_short(label, 100)}</text>'
-            f'<rect x="0" y="{y + 16}" width="{wide:.1f}" height="10" rx="3" fill="var({colour})"/>'
-            f'<text x="{wide + 8:.1f}" y="{y + 25}">{_short(told)}</text></g>'
+            f'<rect x="0" y="{y + 19}" width="{wide:.1f}" height="10" rx="3" fill="var({colour})"/>'
+            f'<text x="{wide + 8:.1f}" y="{y + 29}">{_short(told)}</text></g>'
         )
-    return _svg("".join(parts), 8 + 36 * len(shown), "the largest first")
+    return _legend((colour, unit)) + _svg("".join(parts), 8 + ROW * len(shown), "the largest first")
 
 
 def _scale(top: float) -> str:
@@ -180,9 +198,15 @@ def _svg(inside: str, height: int, label: str) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{inside}</svg>'
 
 
-def _legend(*items: tuple[str, str]) -> str:
+def _legend(*items: tuple[str, str], told: str = "") -> str:
     marks = "".join(f'<i style="background:var({colour})"></i>{label}' for colour, label in items)
-    return f'<p class="legend">{marks}</p>'
+    return f'<p class="legend">{marks}{f"<span>{told}</span>" if told else ""}</p>'
+
+
+def _step(records: Sequence[Record]) -> int:
+    """How far apart the steps of a throughput are at least; a minute, if there is only one."""
+    moments = sorted({one["at_ms"] for one in records})
+    return min((later - sooner for sooner, later in pairwise(moments)), default=60_000)
 
 
 def _named(record: Record) -> str:
