@@ -1,7 +1,7 @@
 """The pipeline on a real standalone cluster on this machine, one master and two workers: by spark-submit, and through
 Spark Connect. Reads a batch, follows a stream, writes jobs; each result is compared with what it must be.
 
-    python -m benchmarks.pipeline_cluster [--events 20000]
+    python -m benchmarks.pipeline_cluster [--events 20000] [--only submit]
 """
 
 from __future__ import annotations
@@ -36,6 +36,15 @@ rows = spark.read.format("chasqui").option("redis.url", sys.argv[1]).option("sub
 rows = rows.option("maxRecordsPerPartition", 5000).load()
 places = rows.rdd.mapPartitions(lambda part: [(__import__("os").getppid(), sum(1 for _ in part))]).collect()
 print("ROWS", rows.count(), "PROCESSES", len({pid for pid, count in places if count}))
+"""
+FAR_READ = """
+import sys
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.remote(sys.argv[3]).getOrCreate()
+rows = spark.read.format("chasqui").option("redis.url", sys.argv[1]).option("subscribe", sys.argv[2])
+rows = rows.option("maxRecordsPerPartition", 5000).load()
+where = F.udf(lambda _: __import__("os").getppid(), "bigint")
+print("ROWS", rows.count(), "PROCESSES", rows.select(where("ms").alias("pid")).distinct().count())
 """
 
 
@@ -117,53 +126,66 @@ def submitted(master: str, *words: str) -> str:
     return done.stdout
 
 
-def typed(*words: str) -> Any:
+def said(*words: str) -> str:
+    """What a Python program of its own says."""
     done = subprocess.run(
-        [sys.executable, "-m", "chasqui_cli", "pipeline", *words, "-o", "json"], capture_output=True, text=True,
+        [sys.executable, *words], capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"},
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"{words}: exit {done.returncode}\n{done.stderr[-2500:]}")
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def typed(*words: str) -> Any:
+    return json.loads(said("-m", "chasqui_cli", "pipeline", *words, "-o", "json"))
+
+
+def by_submit(master: str, top: Path, url: str, link: Link) -> None:
+    program = str(ROOT / "chasqui_cli" / "__main__.py")
+    (top / "read.py").write_text(BATCH_READ)
+    told = submitted(master, str(top / "read.py"), url, QUEUE).strip().splitlines()[-1]
+    print("submitted, batch: ", told, flush=True)
+    at = ("--archive", str(top / "archive"))
+    out = submitted(master, program, "pipeline", "archive", QUEUE, "--once", *at, "-u", url, "-o", "json")
+    print("submitted, stream:", json.loads(out[out.index("{") :])["events"], flush=True)
+    submitted(master, program, "pipeline", "produce", "made", str(top / "jobs.jsonl"), "--yes", "-u", url)
+    print("submitted, write: ", ask(link, "XLEN", Keys("made").stream), flush=True)
+
+
+def through_connect(master: str, top: Path, url: str, link: Link) -> None:
+    conf = {"spark.executor.memory": "700m", "spark.driver.host": "127.0.0.1"}
+    at = Where(top / "cache", top / "connect.log", master=master, heap="700m", conf=conf)
+    running = connect.up(at, top)
+    try:
+        (top / "far.py").write_text(FAR_READ)
+        print("connect, batch: ", said(str(top / "far.py"), url, QUEUE, running.url).strip(), flush=True)
+        far = ("--archive", str(top / "far"), "--remote", running.url)
+        print("connect, stream:", typed("archive", QUEUE, "--once", *far, "-u", url)["events"], flush=True)
+        told = typed("report", "throughput", *far)
+        print("connect, report:", sum(row["completed"] for row in told), flush=True)
+        words = ("produce", "far", str(top / "jobs.jsonl"), "--yes", "--remote", running.url)
+        told = typed(*words, "-u", url)
+        print("connect, write: ", told["added"], ask(link, "XLEN", Keys("far").stream), flush=True)
+    finally:
+        connect.down(top)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--only", choices=["submit", "connect"])
     asked = parser.parse_args()
-    program = str(ROOT / "chasqui_cli" / "__main__.py")
     with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name, spawn("redis-8.6", tcp=True) as server:
         top = Path(name)
         os.environ["HOME"] = name
-        (top / "read.py").write_text(BATCH_READ)
-        jobs = top / "jobs.jsonl"
-        jobs.write_text("".join(json.dumps({"n": n}) + "\n" for n in range(asked.events)))
+        (top / "jobs.jsonl").write_text("".join(json.dumps({"n": n}) + "\n" for n in range(asked.events)))
         with Link.open(server.url) as link, cluster(top) as master:
             some_events(link, QUEUE, asked.events)
-            print(
-                "batch: ",
-                submitted(master, str(top / "read.py"), server.url, QUEUE).strip().splitlines()[-1],
-                flush=True,
-            )
-            at = ("--archive", str(top / "archive"))
-            out = submitted(
-                master, program, "pipeline", "archive", QUEUE, "--once", *at, "-u", server.url, "-o", "json"
-            )
-            print("stream:", json.loads(out[out.index("{") :])["events"], flush=True)
-            submitted(master, program, "pipeline", "produce", "made", str(jobs), "--yes", "-u", server.url)
-            print("write: ", ask(link, "XLEN", Keys("made").stream), flush=True)
-            running = connect.up(Where(top / "cache", top / "connect.log", master=master, heap="700m"), top)
-            try:
-                remote = ("--remote", running.url)
-                far = ("--archive", str(top / "far"))
-                archived = typed("archive", QUEUE, "--once", *far, *remote, "-u", server.url)
-                print("connect stream:", archived["events"], flush=True)
-                told = typed("report", "throughput", *far, *remote)
-                print("connect batch: ", sum(row["completed"] for row in told), flush=True)
-                told = typed("produce", "far", str(jobs), "--yes", *remote, "-u", server.url)
-                print("connect write: ", told["added"], ask(link, "XLEN", Keys("far").stream), flush=True)
-            finally:
-                connect.down(top)
+            if asked.only != "connect":
+                by_submit(master, top, server.url, link)
+            if asked.only != "submit":
+                through_connect(master, top, server.url, link)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ P = ParamSpec("P")
 
 LOSS_HINT = "archive more often or raise the cap of the stream; failOnDataLoss=false goes on and counts them"
 ANOTHER_HINT = (
-    "check that it is the right server; allowRecreated=true goes on with the new stream from its start"
+    "check that it is the right server; allowRecreated=true (pipeline archive --accept-recreated) goes on with the "
+    "new stream from its start"
 )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from chasqui.errors import WireError
 from chasqui.fingerprint import fingerprint
 from chasqui.spark.reports import PERCENTILES
-from chasqui.wire import ids
+from chasqui.wire import dead_entry, envelope, ids
 from tests.spark.scenes import Happening
 
 Rows = list[dict[str, Any]]
@@ -89,6 +90,29 @@ def failures(events: Sequence[Happening], queue: str, top: int) -> Rows:
         for (name, error), group in groups.items()
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (-row["failures"], row["name"], row["error"]))[:top]
+
+
+def dead(letters: Sequence[Any], events: Sequence[Happening], queue: str, top: int) -> Rows:
+    """Letters as the server has them: entry id and fields."""
+    last_words = {one.event.job_id: one.event.reason for one in events if one.event.kind == "failed"}
+    groups: dict[tuple[str, str, str], list[tuple[int, str | None]]] = defaultdict(list)
+    for entry_id, fields in letters:
+        letter = dead_entry.decode(fields)
+        try:
+            job_id: str | None = envelope.decode(letter.d or b"").id
+        except WireError:
+            job_id = None
+        why = letter.detail if letter.detail is not None else last_words.get(job_id)
+        groups[(letter.reason or "", letter.name, fingerprint(why or ""))].append(
+            (int(entry_id.split(b"-")[0]), job_id)
+        )
+    rows: Rows = [
+        {"queue": queue, "reason": reason, "name": name, "error": error, "letters": len(group),
+         "first_ms": min(ms for ms, _ in group), "last_ms": max(ms for ms, _ in group),
+         "sample_job_id": min((job_id for _, job_id in group if job_id is not None), default=None)}
+        for (reason, name, error), group in groups.items()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (-row["letters"], row["reason"], row["name"], row["error"]))[:top]
 
 
 def sla(events: Sequence[Happening], queue: str, limit_ms: int) -> Rows:

@@ -40,9 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def where(tmp_path_factory: pytest.TempPathFactory) -> Where:
     place = tmp_path_factory.mktemp("spark")
-    return Where(
-        place / "cache", place / "log", master="local[2,4]", conf={"spark.sql.shuffle.partitions": "2"}
-    )
+    told = place / "told"
+    told.mkdir()
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": told.as_uri(),
+    }
+    return Where(place / "cache", place / "log", master="local[2,4]", conf=conf)
 
 
 @pytest.fixture(scope="session")

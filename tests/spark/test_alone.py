@@ -69,6 +69,7 @@ def test_a_machine_without_java_archives_and_reports(
 def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
     link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
+    import duckdb
     import pyarrow.dataset as ds
 
     some_events(link, queue, 40_000)
@@ -89,6 +90,9 @@ def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
     )
     assert len(rows) == 40_000
     assert set(rows) == {f"job-{n}" for n in range(40_000)}
+    files = f"read_parquet('{place}/events/**/*.parquet', hive_partitioning=true)"
+    seen = duckdb.sql(f"SELECT count(*), count(DISTINCT job_id), min(queue) FROM {files}").fetchone()
+    assert seen == (40_000, 40_000, queue), "somebody without Spark must see the same"
     assert not list((place / "events").glob(".spark-staging*"))
 
 
@@ -109,8 +113,8 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
         secret = tmp_path / ".local/state/chasqui/spark-connect.json"
         assert secret.stat().st_mode & 0o077 == 0
         assert typed(tmp_path, "archive", queue, "--once", *at, "-u", redis.url)["events"] == 300
-        rows = typed(tmp_path, "report", "throughput", *at)
-        assert sum(row["completed"] for row in rows) == 300
+        rows = typed(tmp_path, "report", "throughput", *at, CHASQUI_SPARK_MASTER="nowhere")
+        assert sum(row["completed"] for row in rows) == 300, "only the warm one can have answered"
         stranger = start(tmp_path, "report", "gaps", *at, "--remote", told["url"])
         _, said = stranger.communicate(timeout=120)
         assert stranger.returncode == 1, "without the token nobody may use it"

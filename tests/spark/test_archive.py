@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chasqui import loading
 from chasqui.errors import ConfigError, Conflict, ServerError
 from chasqui.server.link import Link
 from chasqui.spark import archive as archiver
@@ -63,8 +64,12 @@ def kept(
             detail,
         )
     ask(link, "XADD", Keys(QUEUE).dlq, "*", "d", b"\xc1", "source_id", "1-0", "reason", "decode_failed")
+    for one in [one for one in happenings if one.event.kind == "dlq"][:8]:
+        [d] = loading.make_envelopes([one.event.job_id or ""], [b"\x80"], one.ms)
+        words = ("d", d, "n", one.event.name, "source_id", "1-0", "reason", "retries_exhausted")
+        ask(link, "XADD", Keys(QUEUE).dlq, "*", *words)
     totals = once(spark, place, {"redis.url": redis.url}, QUEUE, most=2000)
-    assert totals.rows == {"events": len(happenings), "dlq": 5}
+    assert totals.rows == {"events": len(happenings), "dlq": 13}
     assert totals.lost == {"events": 0, "dlq": 0}
     return Archive(str(place))
 
@@ -158,13 +163,18 @@ def test_a_part_of_the_time_is_reported_alone(spark: Any, kept: Archive, happeni
     assert found == brute.retries(part, QUEUE)
 
 
-def test_dead_letters_gather_by_what_killed_them(spark: Any, kept: Archive) -> None:
+def test_dead_letters_gather_by_what_killed_them(
+    spark: Any, link: Link, kept: Archive, happenings: list[Happening]
+) -> None:
+    """By their detail, or by the last failure of their job; and those that hold no job at all."""
+    letters = ask(link, "XRANGE", Keys(QUEUE).dlq, "-", "+")
     found = reports.report(spark, kept, "dead", Question())
-    assert [(row["reason"], row["error"], row["letters"]) for row in found] == [
-        ("unrecoverable", "no account <text>", 3),
-        ("decode_failed", "", 1),
-        ("unrecoverable", "timeout", 1),
-    ]
+    assert found == brute.dead(letters, happenings, QUEUE, 20)
+    assert found[0] | {"first_ms": 0, "last_ms": 0, "sample_job_id": ""} == {
+        "queue": QUEUE, "reason": "unrecoverable", "name": "mail", "error": "no account <text>", "letters": 3,
+        "first_ms": 0, "last_ms": 0, "sample_job_id": "",
+    }  # fmt: skip
+    assert sum(row["letters"] for row in found) == len(letters) == 13
 
 
 def test_rollups_answer_within_one_per_cent_and_count_exactly(

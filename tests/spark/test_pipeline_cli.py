@@ -168,6 +168,14 @@ def test_what_cannot_be_is_told_in_two_lines_and_leaves_nothing_behind(
     assert_complains(
         typed("report", "--master", "a", "--remote", "b", "--archive", tmp_path / "n"), 2, "two different"
     )
+    assert_complains(typed("archive", "--colour"), 2, "No such option: --colour")
+    assert_complains(
+        typed("archive", "--every", "soon", "--archive", tmp_path / "n", *at), 2, "'soon' is no duration"
+    )
+    assert_complains(typed("report", "moods", "--archive", tmp_path / "n"), 2, "'moods' is not one of")
+    assert_complains(
+        typed("produce", queue, bad, "--format", "xml", "--yes", *at), 2, "there is no format 'xml'"
+    )
     assert not (tmp_path / "n").exists()
 
 
@@ -180,6 +188,22 @@ def test_an_archive_of_another_queue_is_refused_and_stays_as_it_was(
     assert told[0] == 2
     assert f"the checkpoint is of {QUEUE}, not of {queue}" in told[2]
     assert sorted((archived / "events").glob("**/*.parquet")) == before
+
+
+def test_a_stream_made_anew_is_refused_with_both_positions_and_goes_on_when_told_to(
+    typed: Typed, spark: Any, link: Link, redis: Server, queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 30)
+    words = ("archive", queue, "--once", "--archive", tmp_path / "a", "-u", redis.url, "-q", "-o", "json")
+    assert typed(*words)[0] == 0
+    before = sorted((tmp_path / "a" / "events").glob("**/*.parquet"))
+    ask(link, "DEL", Keys(queue).events)
+    some_events(link, queue, 40, first=100)
+    told = typed(*words)
+    assert_complains(told, 1, "made anew", "(#30)", "(#40)", "--accept-recreated")
+    assert sorted((tmp_path / "a" / "events").glob("**/*.parquet")) == before
+    code, out, err = typed(*words, "--accept-recreated")
+    assert (code, json.loads(out)["events"], json.loads(out)["lost"]) == (0, 40, 0), err
 
 
 def test_java_is_looked_for_in_three_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

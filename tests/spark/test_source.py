@@ -274,14 +274,21 @@ def test_tls_and_a_password_file_serve_and_the_password_is_nowhere(
 
         with Link.open(parse(url, password="correct-horse", tls=Tls(ca=server.certificates.ca))) as link:
             some_events(link, queue, 50)
-        rows = read(spark, reach, queue)
-        assert rows.count() == 50
-        assert "correct-horse" not in rows._jdf.queryExecution().toString()
-        wrong = refusal(
-            spark, {"redis.url": url, "redis.tls.ca": str(server.certificates.ca)}, subscribe=queue
-        )
-        assert "correct-horse" not in f"{wrong}{wrong.hint}"
+            rows = read(spark, reach, queue)
+            assert rows.count() == 50
+            assert "correct-horse" not in rows._jdf.queryExecution().toString()
+            wrong = refusal(
+                spark, {"redis.url": url, "redis.tls.ca": str(server.certificates.ca)}, subscribe=queue
+            )
+            assert "correct-horse" not in f"{wrong}{wrong.hint}"
+            jobs = spark.range(10).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
+            writer = jobs.write.format("chasqui").mode("append").options(**reach).option("queue", queue)
+            writer.option("runId", "r").save()
+            assert ask(link, "XLEN", Keys(queue).stream) == 10
     assert "correct-horse" not in where.log.read_text(errors="replace")
+    history = b"".join(file.read_bytes() for file in (where.log.parent / "told").rglob("*") if file.is_file())
+    assert b"chasqui" in history, "Spark's web page is made of this, and shows plans"
+    assert b"correct-horse" not in history
 
 
 def test_a_cluster_is_read_and_written(spark: Any, queue: str) -> None:

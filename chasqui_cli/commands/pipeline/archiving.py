@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, Remote, archive_at, reach, where
+from chasqui_cli.commands.pipeline.place import (
+    ArchivePath,
+    Heap,
+    Master,
+    Remote,
+    archive_at,
+    check_writable,
+    reach,
+    where,
+)
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk, offline
 
@@ -83,7 +92,7 @@ def archive(
         recreated=accept_recreated,
         starting="latest" if from_now else "earliest",
     )
-    _check_writable(plan.archive.local)
+    check_writable(plan.archive)
     with (
         session.opened(spark_at) as spark,
         desk.progress("archiving", None) as advance,
@@ -198,23 +207,6 @@ def _check_queues(desk: Desk, queues: list[str]) -> None:
                     f"there is nothing of a queue named {one.queue!r} on this server",
                     hint="`chasqui queues` lists what is there",
                 )
-
-
-def _check_writable(root: object) -> None:
-    """The same for a place that cannot be written to."""
-    import os
-    from pathlib import Path
-
-    from chasqui.errors import ConfigError
-
-    if not isinstance(root, Path):
-        return
-    there = next(one for one in (root, *root.parents) if one.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"cannot write the archive at {root}: {there} is not a directory of yours",
-            hint="give another place: --archive",
-        )
 
 
 @contextmanager

@@ -64,6 +64,21 @@ def archive_at(path: str | None, remote: str | None = None) -> Archive:
     return Archive(f"file://{full}" if remote else full)
 
 
+def check_writable(archive: Archive) -> None:
+    """That a place cannot be written to is told before Java is started."""
+    from chasqui.errors import ConfigError
+
+    root = archive.local
+    if root is None:
+        return
+    there = next(one for one in (root, *root.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"cannot write the archive at {root}: {there} is not a directory of yours",
+            hint="give another place: --archive",
+        )
+
+
 def reach(desk: Desk, spark: Where) -> dict[str, str]:
     """Options of the data source for the server that was chosen.
 

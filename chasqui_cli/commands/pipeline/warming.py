@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, archive_at, where
+from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, archive_at, check_writable, where
 from chasqui_cli.desk import Desk, at_desk, offline
 from chasqui_cli.settings import state_directory
 
@@ -106,9 +106,7 @@ def doctor(desk: Desk, path: ArchivePath = None, master: Master = None, heap: He
             return f"Spark {running.version} on {at.master} counts to {total} and finds the data source"
 
     def writable() -> str:
-        from chasqui_cli.commands.pipeline.archiving import _check_writable
-
-        _check_writable(archive.local)
+        check_writable(archive)
         return archive.root
 
     parts = {"packages": packages, "java": java, "server": server, "spark": spark, "archive": writable}

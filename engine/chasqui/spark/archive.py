@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chasqui.clock import SystemClock
-from chasqui.errors import ConfigError, Conflict, ServerError, Unreachable
+from chasqui.errors import ConfigError, Conflict, ServerError
 from chasqui.spark import plain
 from chasqui.spark.layout import TABLES, Archive
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 WARM_ROWS = 100_000
 WARM_ENOUGH = 0.9
 """Warming up ends when a round is hardly faster than the one before."""
+TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def run(
         if not plan.once and plan.warm_up_s:
             warm_up(spark, plan.warm_up_s, say=say)
         watch = _Watch(plan, totals, tell)
-        queries = {table: start(spark, plan, table) for table in plan.tables}
+        queries = {table: _started(spark, plan, table, say) for table in plan.tables}
         try:
             while queries and not ended():
                 for table, query in list(queries.items()):
@@ -99,10 +100,10 @@ def run(
                     if problem is None:
                         watch.ended(table, query)
                         del queries[table]
-                    elif isinstance(problem, Unreachable) or getattr(problem, "transient", False):
-                        say(f"{problem}; going on when it is back")
+                    elif getattr(problem, "transient", False):
+                        say(f"{problem}; trying again")
                         clock.pause(2.0)
-                        queries[table] = start(spark, plan, table)
+                        queries[table] = _started(spark, plan, table, say)
                     else:
                         raise problem
                 watch.look()
@@ -113,6 +114,18 @@ def run(
                 watch.ended(table, query)
             watch.look()
     return totals
+
+
+def _started(spark: Any, plan: Plan, table: str, say: Callable[[str], None]) -> Any:
+    """The query, tried again while the machine is too busy to start a Python for it."""
+    for _ in range(TRIES):
+        try:
+            with plain.plainly():
+                return start(spark, plan, table)
+        except plain.TooBusy as problem:
+            say(f"{problem}; trying again")
+            SystemClock().pause(2.0)
+    return start(spark, plan, table)
 
 
 def start(spark: Any, plan: Plan, table: str) -> Any:
@@ -271,7 +284,7 @@ class _Watch:
         if self._plan.archive.local is not None:
             return
         for one in query.recentProgress:
-            self._totals.add(Account(table, one["batchId"], one["numInputRows"], 0))
+            self._totals.add(Account(table, one.batchId, one.numInputRows, 0))
 
 
 def latest(archive: Archive, table: str) -> Account | None:

@@ -255,8 +255,10 @@ def check_format(kind: str | None, paths: Sequence[str]) -> str:
         known = {"jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl", "csv": "csv", "parquet": "parquet"}
         kinds = {known.get(ending) for ending in endings}
         kind = kinds.pop() if len(kinds) == 1 else None
+        if kind is None:
+            raise ArgumentError(
+                "the files' format is not clear from their names", hint=f"--format {'|'.join(FORMATS)}"
+            )
     if kind not in FORMATS:
-        raise ArgumentError(
-            "the files' format is not clear from their names", hint=f"--format {'|'.join(FORMATS)}"
-        )
+        raise ArgumentError(f"there is no format {kind!r}", hint=f"--format {'|'.join(FORMATS)}")
     return kind

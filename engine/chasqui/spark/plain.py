@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 _MARKED = re.compile(r"\[chasqui (\w+)\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
 _PYTHONS_LAST_WORD = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b(?!.*\.java:)")
+
+
+class TooBusy(ServerError):
+    """A process of Spark's did not come up within the ten seconds that Spark grants it; waiting helps."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint, transient=True)
+
+
 _EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
     (r"PATH_NOT_FOUND\].*?(?:Path does not exist: )(\S+?)\.?\s", NotFound, "there is nothing at {0}",
      "`chasqui pipeline archive` fills an archive; --archive names another one"),
@@ -28,7 +37,7 @@ _EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
     (r"No space left on device", ConfigError, "the disk is full", "make room; what was written before is whole"),
     (r"JAVA_GATEWAY_EXITED", ConfigError, "Java did not start", "`chasqui pipeline doctor` says what is missing"),
     (r"OutOfMemoryError", ConfigError, "Spark ran out of memory", "give it more with --heap, as in --heap 4g"),
-    (r"Python worker failed to connect back", ServerError,
+    (r"Python worker failed to connect back", TooBusy,
      "a Python worker did not start in time", "this machine is too busy; try again"),
     (r"(?:failed to connect to all addresses|Connection refused|StatusCode\.UNAVAILABLE)", ServerError,
      "no Spark answers there", "`chasqui pipeline up` starts one; or leave out --remote and --master"),
