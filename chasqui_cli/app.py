@@ -148,7 +148,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = command.main(arguments, prog_name="chasqui", standalone_mode=False)
         sys.stdout.flush()
     except ChasquiError as error:
-        complain(str(error), error.hint or _general_hint(error))
+        complain(str(error), error.hint or _general_hint(error, arguments))
         return exit_code(error)
     except typer.Abort:
         complain("interrupted")
@@ -166,10 +166,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         discard(sys.stdout)
         where = f"{error.filename}: " if error.filename else ""
-        complain(
-            f"{where}{error.strerror or error}",
-            "the system refused; is a disk full, or a file closed to you?",
-        )
+        complain(f"{where}{error.strerror or error}", _system_hint(error))
         return Exit.FAILED
     return code if isinstance(code, int) else Exit.DONE
 
@@ -180,7 +177,15 @@ def _reader_has_enough() -> Exit:
     return Exit.DONE
 
 
-def _general_hint(error: ChasquiError) -> str:
+def _system_hint(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return "is the path spelled right? `-` stands for standard input and output where a file is asked for"
+    if isinstance(error, IsADirectoryError):
+        return "it is a directory; name a file in it"
+    return "the system refused; is a disk full, or a file closed to you?"
+
+
+def _general_hint(error: ChasquiError, arguments: Sequence[str] | None) -> str:
     """For an error that knows no better."""
     from chasqui.errors import ServerError, WireError
 
@@ -188,7 +193,8 @@ def _general_hint(error: ChasquiError) -> str:
         return "nothing was changed; `chasqui decode --kind auto` tries every kind of bytes there is"
     if isinstance(error, ServerError):
         return "is it a Redis server, and what does its log say? --redis-url names another"
-    return "see `chasqui --help`"
+    said = sys.argv[1:] if arguments is None else list(arguments)
+    return f"see `chasqui {said[0]} --help`" if said and said[0] in VERBS else "see `chasqui --help`"
 
 
 def _usage_code(error: Exception) -> int:

@@ -33,6 +33,14 @@ class Change:
     note: str | None = None
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things; `noun` is their plural."""
+    many, *rest = noun.split(" of ", 1)
+    if count == 1 and " and " not in many:
+        many = f"{many[:-3]}y" if many.endswith("ies") else many.removesuffix("s")
+    return f"{count:,} {' of '.join([many, *rest])}"
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is about to be done: `verb` (replay) to `records`, which are `noun` (dead letters) of `queue`.
@@ -53,7 +61,7 @@ class Plan:
     @property
     def headline(self) -> str:
         """The plan in one line."""
-        return f"{self.verb} {len(self.records):,} {self.noun} {self.link} {self.queue}"
+        return f"{self.verb} {counted(len(self.records), self.noun)} {self.link} {self.queue}"
 
     def show(self, look: Look, *, place: str = "", tint: str | None = None, dry_run: bool = False) -> None:
         """The preview, on stderr: where, how many, chosen how, five of them, and what follows.

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli import options
@@ -239,6 +240,8 @@ def _tls(settings: Settings) -> Tls | None:
 
 
 Verb = Callable[..., None]
+MOST_COUNTED = 2**53
+"""Beyond that a server's scripts would not tell one number from the next."""
 
 
 def at_desk(
@@ -301,6 +304,7 @@ def _with_options(
 
             print_line(json_text(json_schema(shape, many=many), indent=2))
             return
+        _refuse_odd_numbers(given | values)
         verb(_desk(given), **values)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
@@ -308,6 +312,16 @@ def _with_options(
     at_work.__annotations__ = {p.name: p.annotation for p in parameters}
     at_work.__doc__, at_work.__name__ = verb.__doc__, verb.__name__
     return at_work
+
+
+def _refuse_odd_numbers(values: dict[str, Any]) -> None:
+    """What no server and no clock could count; Typer knows least values, and lets these pass."""
+    from chasqui.errors import ArgumentError
+
+    for name, value in values.items():
+        is_odd = isinstance(value, float) and not isfinite(value)
+        if is_odd or (isinstance(value, int) and not -MOST_COUNTED <= value <= MOST_COUNTED):
+            raise ArgumentError(f"--{name.replace('_', '-')}: {value} is no number to count with")
 
 
 def _desk(given: dict[str, Any]) -> Desk:

@@ -65,6 +65,16 @@ def found_places(desk: Desk, session: Session, *, anew: bool = False) -> list[Pl
     return [*ours, *others]
 
 
+def warn_where_there_is_no(desk: Desk, session: Session, queue: str) -> None:
+    """Nothing was found: where that is because the name is mistyped, it has to be said. One round trip."""
+    from chasqui import Keys, snapshot
+
+    if not desk.quiet and not session.look(snapshot.one, Keys(queue)).exists:
+        desk.say(
+            f"warning: there is nothing of a queue named {queue!r} on this server; `chasqui queues` lists them"
+        )
+
+
 def seen_queues(
     desk: Desk,
     session: Session,

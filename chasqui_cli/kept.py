@@ -71,7 +71,8 @@ def _letter(desk: Desk, item: Item) -> Record:
         "detail": desk.shown(told.detail),
         "job": _envelope(desk, told.d),
     }
-    return record | ({"becomes": _envelope(desk, bytes.fromhex(item["d"]))} if "d" in item else {})
+    becomes = _envelope(desk, bytes.fromhex(item["d"])) if "d" in item else record["job"]
+    return record if becomes == record["job"] else record | {"becomes": becomes}
 
 
 def _delayed(desk: Desk, item: Item) -> Record:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from math import isinf
 from typing import Any
 
 from chasqui_cli.tagged import untagged
@@ -39,7 +40,14 @@ def _refused(word: str) -> Any:
     raise ValueError(f'{word} is no JSON; write {{"$float": "{word.lower()}"}}')
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refused)
+def _float(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise ValueError(f"{text} is beyond what a number can hold")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refused, parse_float=_float)
 
 
 def backoff(given: Any) -> Any:

@@ -132,6 +132,8 @@ def _migrated(
     )
     if not desk.agrees(plan):
         return seen
+    if not follow and not any(asdict(seen.before).values()):
+        desk.say(f"warning: there is nothing of {source.queue} on this server to move; is the name right?")
     total = seen.before.ready + seen.before.delayed + seen.before.failed + seen.before.parked
     with (
         desk.written_down("migrate", source.queue) as pen,

@@ -61,6 +61,8 @@ def queues(desk: Desk, rescan: Rescan = False, visibility: ListVisibility = None
     rows = [row for _, row in sorted(map(_row, seen), key=_worst_first)]
     now_ms = next((row["server_time_ms"] for row in rows if row["server_time_ms"]), None)
     desk.emit(rows, COLUMNS, now_ms=now_ms)
+    if not rows:
+        desk.say("no queues on this server; `chasqui add QUEUE DATA` makes one")
 
 
 def _row(seen: Seen) -> tuple[int, Record]:

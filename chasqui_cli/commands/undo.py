@@ -36,6 +36,12 @@ FLOWS = {
 }
 """Each takes commands, keys, the operation and items, and answers a word for each; running it twice is running it once."""
 DONE = ("restored", "removed", "cancelled", "already", "untouched")
+WHY_NOT = {
+    "gone": "it is not where the change put it: a worker has had it, or somebody else changed it",
+    "started": "a worker has read it already",
+    "changed": "it is not as the change left it; what stands there now is newer, and stays",
+    "unknown kind": "another version of chasqui wrote it down",
+}
 UNDONE = {"number": "int", "kind": "str", "what": "str", "outcome": "str"}
 COLUMNS = [column("number"), column("kind"), column("what"), column("outcome")]
 AT_ONCE = 200
@@ -85,6 +91,8 @@ def undo(
         if any(one["outcome"] in DONE for one in told):
             desk.journal().mark_undone(entry, pen.operation.op)
     desk.say("  ".join(f"{outcome} {count:,}" for outcome, count in counts.items()))
+    for outcome in counts.keys() & WHY_NOT.keys():
+        desk.say(f"{outcome}: {WHY_NOT[outcome]}")
     desk.emit(told, COLUMNS)
     if any(one["outcome"] not in DONE for one in told):
         raise typer.Exit(3)

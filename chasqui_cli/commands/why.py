@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chasqui_cli.changes import counted
 from chasqui_cli.columns import Column, column
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
@@ -106,7 +107,7 @@ def _anywhere(desk: Desk, session: Session, job_id: str, scan: int) -> tuple[Ver
         if known or whole:
             break
     desk.say(
-        f"looked into {len(queues):,} queues, {'all of each' if whole else f'up to {most:,} entries of each place'}"
+        f"looked into {counted(len(queues), 'queues')}, {'all of each' if whole else f'up to {most:,} entries of each place'}"
     )
     for other in known[1:]:
         desk.say(f"there is one of this id in {other.queue} too: {other.state}")

@@ -76,7 +76,7 @@ def test_the_preview_tells_how_many_why_and_what_follows(
     FEW.show(Look())
     told = capsys.readouterr().err
     assert told.splitlines() == [
-        "purge 1 dead letters of emails",
+        "purge 1 dead letter of emails",
         "  chosen by: --name x",
         "  · a\\x1b[2J",
         "  gone for good",

@@ -21,6 +21,7 @@ from chasqui_cli.commands.delayed.records import (
 )
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.finding import warn_where_there_is_no
 from chasqui_cli.output import Format
 from chasqui_cli.times import duration_ms, moment_ms
 
@@ -64,6 +65,8 @@ def list_jobs(
     with desk.session() as session:
         now_ms = session.now_ms()
         found = found_jobs(desk, session, queue, ids or [], now_ms, limit)
+        if not found:
+            warn_where_there_is_no(desk, session, queue)
     records = [job_record(desk, queue, one) for one in found]
     desk.emit(records, COLUMNS, now_ms=now_ms)
 
@@ -93,7 +96,9 @@ def histogram(
             step_ms=duration_ms(step) if step else None,
             until_ms=until_ms,
         )
-    records = bucket_records(queue, found)
+        records = bucket_records(queue, found)
+        if not records:
+            warn_where_there_is_no(desk, session, queue)
     most = max((record["jobs"] for record in records), default=1) or 1
     bar = Column("", lambda record: "█" * round(20 * record["jobs"] / most))
     drawn = [bar] if desk.output in (Format.TABLE, Format.WIDE) else []

@@ -13,6 +13,7 @@ from chasqui_cli.columns import column
 from chasqui_cli.commands.dlq.capturing import Search, fitting, say_how_far
 from chasqui_cli.commands.dlq.letters import DIED, LETTER, Failures, Match, QueueName, failures_of, shown
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.finding import warn_where_there_is_no
 from chasqui_cli.output import Format
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _tell_reasons(desk: Desk, session: Session, keys: Keys, seen: Snapshot, *, n
     from chasqui import dlq
 
     if not seen.exists:
-        desk.say(f"warning: there is nothing of a queue named {seen.queue!r} on this server")
+        warn_where_there_is_no(desk, session, seen.queue)
     if not seen.dlq_depth or desk.quiet:
         return
     letters = session.look(dlq.page, keys, 20, newest=newest)
@@ -144,6 +145,8 @@ def groups(
         with desk.progress("looking through the dead letters", None) as advance:
             found = _grouped(session, keys, search)
             advance(search.looked)
+        if not search.looked:
+            warn_where_there_is_no(desk, session, queue)
     records = sorted((_group_record(desk, key, group) for key, group in found.items()), key=_largest_first)
     desk.emit(records[:limit], GROUP_COLUMNS, now_ms=now_ms)
     say_how_far(desk, search)

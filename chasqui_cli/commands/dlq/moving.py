@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from chasqui_cli.changes import counted
 from chasqui_cli.commands.dlq.letters import in_chunks, letter_item
 from chasqui_cli.streams import talk
 from chasqui_cli.times import span
@@ -118,7 +119,9 @@ def canary_run(desk: Desk, mover: Mover, records: Sequence[Record]) -> tuple[lis
     [position] = mover.session.run(events.begin, [mover.keys])
     told = mover.move(records)
     followed = {one["id"] for one in told if one["outcome"] == "replayed"}
-    desk.say(f"waiting for the canary: {len(followed)} jobs, up to {span(mover.terms.patience_ms)}")
+    desk.say(
+        f"waiting for the canary: {counted(len(followed), 'jobs')}, up to {span(mover.terms.patience_ms)}"
+    )
     heard = _followed(mover, position, followed)
     for one in told:
         if one["outcome"] == "replayed":

@@ -125,7 +125,7 @@ def _effects(
     if not seen.consumers:
         effects.append("no consumer is known: nobody may be there to run them")
     if canary:
-        effects.append(f"{min(canary, count):,} go first, the rest only when these have completed")
+        effects.append(f"the first {min(canary, count):,} go ahead, the rest only when that has completed")
     if rps:
         effects.append(f"at {rps:g} a second that takes {span(round(count / rps * 1000))}")
     return effects

@@ -29,6 +29,7 @@ from chasqui_cli.commands.repeatable.records import (
 )
 from chasqui_cli.completing import queue_names, schedule_keys
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.finding import warn_where_there_is_no
 from chasqui_cli.taking import json_value, missed_fires
 from chasqui_cli.times import duration_ms, moment_ms
 
@@ -74,6 +75,8 @@ def list_specs(
     with desk.session() as session:
         now_ms = session.now_ms()
         found = session.look(repeatable.listing, Keys(queue), limit)
+        if not found:
+            warn_where_there_is_no(desk, session, queue)
     desk.emit([listed_record(one, now_ms) for one in found], COLUMNS, now_ms=now_ms)
     if len(found) == limit:
         desk.say(f"the first {limit:,} only; --limit shows more")

@@ -74,7 +74,10 @@ def check_delay(delay_ms: int, max_delay_s: int = Producer().max_delay_s) -> int
         raise ArgumentError(f"delay_ms must be non-negative; got {delay_ms}")
     seconds = delay_ms // 1000
     if max_delay_s and seconds > max_delay_s:
-        raise ArgumentError(f"delay {seconds}s exceeds max_delay_secs {max_delay_s}s")
+        raise ArgumentError(
+            f"delay {seconds}s exceeds max_delay_secs {max_delay_s}s",
+            hint="a longer one has to be allowed: max_delay_secs, or --max-delay on the command line",
+        )
     return delay_ms
 
 
