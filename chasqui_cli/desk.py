@@ -190,7 +190,7 @@ class Desk:
             finally:
                 # Also after an error or Ctrl-C: then most of all one wants to know what was done.
                 op = pen.operation.op
-                if pen.kept:
+                if pen.kept and not pen.in_vain:
                     self.say(f"written down as {op}; take it back with: chasqui undo {op}")
 
     def _warn(self, settings: Settings) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from chasqui_cli.times import span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chasqui.discovery import Discovered
     from chasqui.foreign import JobListKeys, RsmqKeys
     from chasqui_cli.desk import Desk
@@ -66,13 +68,26 @@ def found_places(desk: Desk, session: Session, *, anew: bool = False) -> list[Pl
 
 
 def warn_where_there_is_no(desk: Desk, session: Session, queue: str) -> None:
-    """Nothing was found: where that is because the name is mistyped, it has to be said. One round trip."""
+    """Nothing was found: where the name is mistyped, or keys hold other things, that has to be said. One round trip."""
     from chasqui import Keys, snapshot
 
-    if not desk.quiet and not session.look(snapshot.one, Keys(queue)).exists:
+    if desk.quiet:
+        return
+    seen = session.look(snapshot.one, Keys(queue))
+    warn_of_wrong_keys(desk, [seen])
+    if not seen.exists:
         desk.say(
             f"warning: there is nothing of a queue named {queue!r} on this server; `chasqui queues` lists them"
         )
+
+
+def warn_of_wrong_keys(desk: Desk, seen: Iterable[Seen]) -> None:
+    """A place that something else has taken counts as empty, and must not look so."""
+    for one in seen:
+        for wrong in getattr(one, "wrong", ()):
+            desk.say(
+                f"warning: {wrong.key} holds a {wrong.found} where a {wrong.expected} belongs; `chasqui doctor` tells more"
+            )
 
 
 def seen_queues(
@@ -82,10 +97,12 @@ def seen_queues(
     *,
     anew: bool = False,
     visibility_ms: int | None = None,
+    warns: bool = True,
 ) -> list[Seen]:
     """Snapshots of the queues named, or of all there are, in one round trip once their names are known.
 
     A named one that does not exist is shown as empty, with a warning; one that was found and is gone is left out.
+    warns: of keys that hold something else, for who does not tell of them anyway.
     """
     from chasqui.snapshot import Unseen
     from chasqui_cli.places import is_ours, named, place_of
@@ -93,6 +110,8 @@ def seen_queues(
     places = [place_of(name) for name in names] if names else found_places(desk, session, anew=anew)
     told = _snapshots(session, places, visibility_ms)
     seen = [named(one, place) for one, place in zip(told, places, strict=True)]
+    if warns:
+        warn_of_wrong_keys(desk, seen)
     if not names:
         return [one for one in seen if isinstance(one, Unseen) or one.exists]
     for one in seen:

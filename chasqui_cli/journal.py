@@ -59,6 +59,8 @@ class Pen:
         self.operation = operation
         self._file = file
         self.kept = 0
+        self.in_vain = False
+        """That nothing came of it, so there is nothing to take back."""
         self.result: dict[str, Any] = {}
 
     def keep(self, items: Sequence[Item]) -> int:

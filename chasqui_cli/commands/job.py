@@ -9,6 +9,7 @@ import typer
 from chasqui_cli.columns import Column, column
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.finding import warn_where_there_is_no
 from chasqui_cli.options import SearchBound
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.tagged import json_text
@@ -80,6 +81,8 @@ def show(desk: Desk, queue: Queue, job_id: JobId, scan: SearchBound = 100_000) -
 
     with desk.session() as session:
         verdict = _verdict(session, queue, job_id, scan)
+        if verdict.state == "unknown":
+            warn_where_there_is_no(desk, session, queue)
         kept = [one for one in (verdict.finding, *verdict.also) if getattr(one, "result_bytes", None)]
         result = _result(session, queue, job_id) if kept else None
     for looked in verdict.looked:

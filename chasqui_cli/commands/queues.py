@@ -57,7 +57,9 @@ def queues(desk: Desk, rescan: Rescan = False, visibility: ListVisibility = None
     from chasqui_cli.finding import seen_queues
 
     with desk.session() as session:
-        seen = seen_queues(desk, session, None, anew=rescan, visibility_ms=stale_after(visibility))
+        seen = seen_queues(
+            desk, session, None, anew=rescan, visibility_ms=stale_after(visibility), warns=False
+        )
     rows = [row for _, row in sorted(map(_row, seen), key=_worst_first)]
     now_ms = next((row["server_time_ms"] for row in rows if row["server_time_ms"]), None)
     desk.emit(rows, COLUMNS, now_ms=now_ms)

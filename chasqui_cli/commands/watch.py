@@ -93,6 +93,7 @@ def watch(
     import sys
 
     from chasqui import SystemClock
+    from chasqui_cli.finding import warn_of_wrong_keys
 
     pause_ms = duration_ms(interval)
     if pause_ms < 100:
@@ -105,6 +106,8 @@ def watch(
         while True:
             seen = _seen(link, queues, first=not looks)
             if seen:
+                if not looks:
+                    warn_of_wrong_keys(desk, seen)
                 seen_at, looks = clock.mono(), looks + 1
                 for one in seen:
                     writer.write(_record(before.get(one.queue), one), one.server_time_ms)

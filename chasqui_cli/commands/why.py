@@ -10,6 +10,7 @@ from chasqui_cli.changes import counted
 from chasqui_cli.columns import Column, column
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.finding import warn_where_there_is_no
 from chasqui_cli.options import SearchBound
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.safe import safe
@@ -51,6 +52,8 @@ def why(
     with desk.session() as session:
         if queue:
             verdict, queues = _in(session, queue, job_id, scan), 1
+            if verdict.state == "unknown":
+                warn_where_there_is_no(desk, session, queue)
         else:
             verdict, queues = _anywhere(desk, session, job_id, scan)
     _show(desk, verdict, queues)

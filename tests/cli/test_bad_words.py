@@ -88,3 +88,21 @@ def test_what_an_undo_could_not_take_back_is_told_with_the_reason(inside: Inside
     undone = inside("undo", inside.operations()[0], "-y")
     assert undone.code == 3
     assert "gone: it is not where the change put it" in undone.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("inspect", "{q}"), ("watch", "{q}", "--count", "1"), ("metrics", "{q}"), ("why", "x", "--queue", "{q}"), ("job", "show", "{q}", "x")],
+)  # fmt: skip
+def test_a_place_that_something_else_has_taken_is_not_told_as_empty(
+    inside: Inside, yard: Yard, words: tuple[str, ...]
+) -> None:
+    yard.say("SET", yard.keys.stream, "a text")
+    looked = inside(*(word.format(q=yard.queue) for word in words))
+    assert f"{yard.keys.stream} holds a string where a stream belongs" in looked.err
+
+
+def test_an_add_that_failed_offers_nothing_to_take_back(inside: Inside, yard: Yard) -> None:
+    yard.say("SET", yard.keys.stream, "a text")
+    failed = inside("add", yard.queue, "1")
+    assert_complains(failed, 1, "WRONGTYPE", "chasqui doctor")

@@ -271,6 +271,7 @@ class _Errand:
                 yield sender
             finally:
                 pen.tell(added=sender.done, repeated=sender.repeated)
+                pen.in_vain = sender.error is not None and not sender.done and not sender.unsure
 
     def _told(
         self, sender: Sender, jobs: Iterable[Wanted], advance: Callable[[int], None]

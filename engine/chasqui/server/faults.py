@@ -70,7 +70,9 @@ MEANINGS: dict[str, Meaning] = {
     "DENIED": Meaning(
         "the server runs in protected mode: it wants a password or a local caller", kind=AuthRefused
     ),
-    "WRONGTYPE": Meaning("something else wrote this key; look at it with TYPE", kind=WrongType),
+    "WRONGTYPE": Meaning(
+        "something else wrote this key; `chasqui doctor QUEUE` names it and what mends it", kind=WrongType
+    ),
     "NOGROUP": Meaning(
         "the stream or its group was deleted; a starting worker creates it again", kind=NoGroup
     ),
