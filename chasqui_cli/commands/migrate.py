@@ -68,6 +68,12 @@ def migrate(
     over_limit: Annotated[
         OverLimit, typer.Option("--over-limit", help="What becomes of messages tried as often.")
     ] = "keep",
+    cap: Annotated[
+        int | None,
+        typer.Option(
+            "--cap", min=1, metavar="N", help="So many jobs in the stream at most; 1,000,000 by itself."
+        ),
+    ] = None,
     visibility: Annotated[
         str | None,
         typer.Option(
@@ -79,15 +85,18 @@ def migrate(
 
     Producers and consumers of both may go on. It may be killed at any moment and run again: nothing is lost, nothing
     comes twice. On one server each message goes in one step; to another it is set aside, taken in once, and forgotten.
-    It cannot be undone. Messages that cannot be jobs stay and are told: exit code 3.
+    It never fills the stream beyond its cap, where producers would trim what nobody has read: it ends there, or with
+    --follow waits for the workers. It cannot be undone. Messages that cannot be jobs stay and are told: exit code 3.
 
     chasqui migrate rsmq://orders chasqui://orders --follow
     """
     from chasqui import Keys
     from chasqui.foreign import Terms
+    from chasqui.options import Caps
 
     place, aim = _source(source), Keys(_target(target))
-    terms = Terms(name=name, body=body, max_attempts=max_attempts, over_limit=over_limit)
+    caps = Caps() if cap is None else Caps(stream=cap)
+    terms = Terms(name=name, body=body, max_attempts=max_attempts, over_limit=over_limit, caps=caps)
     with desk.link() as link:
         far = replace(desk, given=replace(desk.given, redis_url=to_url)).link() if to_url else None
         try:
@@ -98,6 +107,11 @@ def migrate(
     desk.emit_one(_record(source, target, report), COLUMNS)
     if report.failures:
         desk.say(f"{len(report.failures):,} messages cannot be jobs and stay")
+    if report.is_full:
+        desk.say(
+            "the target is full: let workers take some jobs, and run it again; --follow does so by itself"
+        )
+    if report.failures or report.is_full:
         raise typer.Exit(3)
 
 
@@ -118,6 +132,8 @@ def _migrated(
     visibility_ms = duration_ms(visibility) if visibility else None
     way = Migration(link, source, target, target_link=far, terms=terms, visibility_ms=visibility_ms)
     seen = way.run(dry_run=True)
+    if not any(asdict(seen.before).values()):
+        desk.say(f"warning: there is nothing in a queue {source.queue!r} to be moved")
     plan = Plan(
         "migrate",
         source.queue,
@@ -171,7 +187,8 @@ def _source(text: str) -> RsmqKeys | JobListKeys:
     kind, _, name = text.partition("://")
     if kind == "rsmq" and name:
         namespace, slash, queue = name.rpartition("/")
-        return RsmqKeys(queue, namespace) if slash else RsmqKeys(name)
+        if queue and (namespace or not slash):
+            return RsmqKeys(queue, namespace) if slash else RsmqKeys(name)
     if kind == "joblist" and name:
         return JobListKeys(name)
     raise ArgumentError(f"{text!r} is no queue to move from", hint="write rsmq://QUEUE or joblist://QUEUE")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
 
-from chasqui.server.call import Flow
+from chasqui.server.call import Call, Flow
 from chasqui.server.link import Link
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.keys import Keys
@@ -85,6 +85,19 @@ def interrupted(flow: Flow[T], script: str, meanwhile: Callable[[], object]) -> 
         assert not waiting, f"{script} was never called"
         result: T = end.value
         return result
+
+
+def disturbed(flow: Flow[T], act: Callable[[Sequence[Call]], None]) -> Flow[T]:
+    """The same flow, but something happens after each of its round trips."""
+    calls = next(flow)
+    while True:
+        replies = yield calls
+        act(calls)
+        try:
+            calls = flow.send(replies)
+        except StopIteration as end:
+            told: T = end.value
+            return told
 
 
 @pytest.fixture

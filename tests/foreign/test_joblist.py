@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from chasqui.errors import ArgumentError
 from chasqui.foreign import joblist
 from chasqui.foreign.joblist import Ailment, Claim, Event, JobListKeys, Options
-from chasqui.server.call import Call, Flow
+from chasqui.server.call import Call
 from chasqui.server.link import Link
 from tests.engines import await_that
-from tests.foreign.conftest import Desk, interrupted
+from tests.foreign.conftest import Desk, disturbed, interrupted
 
-T = TypeVar("T")
 QUICK = Options(visibility_ms=1000, max_attempts=2)
 
 
@@ -310,19 +309,6 @@ def test_jobs_that_move_while_they_are_examined_are_no_findings(desk: Desk, keys
 
     assert desk.run(disturbed(joblist.examine(keys), move)) == []
     assert len(moves) >= 3
-
-
-def disturbed(flow: Flow[T], act: Callable[[Sequence[Call]], None]) -> Flow[T]:
-    """The same flow, but something happens after each of its round trips."""
-    calls = next(flow)
-    while True:
-        replies = yield calls
-        act(calls)
-        try:
-            calls = flow.send(replies)
-        except StopIteration as end:
-            told: T = end.value
-            return told
 
 
 def test_a_key_of_another_type_is_told_and_harms_nothing_else(desk: Desk, keys: JobListKeys) -> None:

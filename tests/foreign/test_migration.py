@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,14 +13,14 @@ from chasqui.foreign import JobListKeys, Report, RsmqKeys, Terms, joblist, rsmq
 from chasqui.foreign.joblist.crossing import JobListSource
 from chasqui.foreign.rsmq import Draft
 from chasqui.foreign.rsmq.crossing import RsmqSource
-from chasqui.server.call import Flow
+from chasqui.server.call import Call, Flow
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import dead_entry, delayed_member, envelope, stream_entry
 from chasqui.wire.keys import Keys
 from chasqui.wire.rsmq_keys import mint
 from tests.clusters import cluster
-from tests.foreign.conftest import Desk, interrupted
+from tests.foreign.conftest import Desk, disturbed, interrupted
 from tests.links import say
 from tests.servers import spawn
 
@@ -346,7 +346,7 @@ def test_what_a_mover_set_aside_and_left_can_be_given_back(desk: Desk, kind: str
     before = desk.dump(*keys)
     with spawn("valkey-9.1") as other, Link.open(other.url) as far:
         near: Any = Mortal(desk.link, [100], after_it=False)
-        dead: Any = Mortal(far, [1], after_it=False)
+        dead: Any = Mortal(far, [2], after_it=False)
         with pytest.raises(Killed):
             foreign.migrate(near, source, desk.ours, target_link=dead)
     assert desk.dump(*keys) != before
@@ -430,3 +430,16 @@ def test_round_trips_are_counted_by_the_page_not_by_the_message(road: Road) -> N
     assert road.go(keys).moved == 1000
     pages = 11
     assert desk.link.round_trips - before <= (8 * pages if road.far else 2 * pages) + 6
+
+
+def test_a_job_that_another_mover_takes_meanwhile_is_no_failure(desk: Desk) -> None:
+    desk.run(joblist.enqueue(desk.jobs, {}, now_ms=desk.now_ms(), job_id="x"))
+
+    def another(calls: Sequence[Call]) -> None:
+        if any(call.words[0] == "LRANGE" for call in calls):
+            foreign.migrate(desk.link, desk.jobs, desk.ours)
+
+    source = JobListSource(desk.jobs, Terms())
+    crossed, _ = desk.run(disturbed(source.forward(desk.ours, None), another))
+    assert (crossed.failures, dict(crossed.counts)) == ({}, {})
+    assert desk.say("XLEN", desk.ours.stream) == 1

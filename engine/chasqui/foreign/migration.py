@@ -16,6 +16,7 @@ from chasqui.foreign.crossings import Census, Crossed, Source
 from chasqui.foreign.joblist.crossing import JobListSource
 from chasqui.foreign.parcels import Terms
 from chasqui.foreign.rsmq.crossing import RsmqSource
+from chasqui.server.call import Call
 from chasqui.server.commands import time_ms
 from chasqui.server.commands.arrivals import arrive
 from chasqui.server.commands.foreign_calls import clock
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
 
     from chasqui.clock import Clock
     from chasqui.foreign.crossings import Cursor
+    from chasqui.options import Caps
     from chasqui.server.call import Flow
     from chasqui.server.commands.arrivals import Parcel
     from chasqui.server.link import Link
     from chasqui.wire.joblist_keys import JobListKeys
     from chasqui.wire.keys import Keys
 
+STAYED = ("held", "full")
+"""What may go in a later pass, and is counted anew in each."""
 MOVED = ("stream", "delayed", "dlq")
 POLL_S = 0.5
 
@@ -58,6 +62,11 @@ class Report:
     def moved(self) -> int:
         """How many messages are jobs of ours now."""
         return sum(self.counts.get(where, 0) for where in MOVED)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the last pass ended because the target holds as many jobs as it may."""
+        return bool(self.counts.get("full"))
 
     def add(self, crossed: Crossed) -> None:
         """After one more page. What stays is counted anew in each pass."""
@@ -100,6 +109,7 @@ class Migration:
             else JobListSource(source, terms, visibility_ms=visibility_ms)
         )
         self._target = target
+        self._caps = terms.caps
         # the keys of two systems never share a slot, so within a cluster it is as far as to another server
         self._far = target_link or (source_link if source_link.address.kind == "cluster" else None)
         self._clock = clock or SystemClock()
@@ -120,7 +130,7 @@ class Migration:
         report.before = report.after = self._link.run(source.census())
         while not dry_run:
             moved = report.moved
-            report.counts = {what: many for what, many in report.counts.items() if what != "held"}
+            report.counts = {what: many for what, many in report.counts.items() if what not in STAYED}
             self._pass(report, progress)
             report.passes += 1
             report.after = self._link.run(source.census())
@@ -131,12 +141,15 @@ class Migration:
         return report
 
     def _pass(self, report: Report, progress: Progress | None) -> None:
-        """Go through the source from its beginning to its end."""
+        """Go through the source from its beginning to its end, or until the target is full."""
         if self._far:
             self._ship(self._far, report, progress)
         cursor: Cursor = None
-        while True:
+        while not report.is_full:
             if self._far:
+                if not self._far.run(_has_room(self._target, self._caps)):
+                    report.counts["full"] = report.counts.get("full", 0) + 1
+                    return
                 crossed, cursor = self._link.run(self._source.park(cursor))
                 report.add(crossed)
                 self._ship(self._far, report, progress)
@@ -151,14 +164,16 @@ class Migration:
         """Take everything that is set aside to the target, and forget it here only then."""
         while True:
             load = self._link.run(self._source.parked())
+            arrived = [*load.done]
             if load.parcels:
-                report.add(far.run(_taken_in(self._target, load.parcels)))
-            arrived = [*(parcel.job_id for parcel in load.parcels), *load.done]
+                crossed, taken = far.run(_taken_in(self._target, load.parcels, self._caps))
+                report.add(crossed)
+                arrived += taken
             if arrived:
                 self._link.run(self._source.clean(arrived))
             report.failures |= load.failures
             _tell(report, progress)
-            if not arrived:
+            if not arrived or report.is_full:
                 return
 
 
@@ -197,15 +212,25 @@ def give_back(link: Link, source: RsmqKeys | JobListKeys) -> int:
     return link.run(way.give_back())
 
 
-def _taken_in(target: Keys, parcels: Sequence[Parcel]) -> Flow[Crossed]:
-    """One round trip to ask the time and one for all of them; what had arrived before is counted apart."""
+def _has_room(target: Keys, caps: Caps) -> Flow[bool]:
+    """Whether one more job fits; so that nothing is set aside that cannot be taken in."""
+    [length] = yield [Call(("XLEN", target.stream), keys=(target.stream,))]
+    return bool(length < caps.stream)
+
+
+def _taken_in(target: Keys, parcels: Sequence[Parcel], caps: Caps) -> Flow[tuple[Crossed, list[str]]]:
+    """One round trip to ask the time and one for all of them; what had arrived before is counted apart, and what
+    finds no room is not among the ids that have arrived.
+    """
     [now] = yield [clock()]
     now_ms = time_ms(now)
-    told = yield [arrive(target, parcel, now_ms=now_ms) for parcel in parcels]
-    crossed = Crossed()
-    for parcel, is_new in zip(parcels, told, strict=True):
-        crossed.count(parcel.where(now_ms) if is_new else "arrived before")
-    return crossed
+    told = yield [arrive(target, parcel, now_ms=now_ms, caps=caps) for parcel in parcels]
+    crossed, arrived = Crossed(), list[str]()
+    for parcel, answer in zip(parcels, told, strict=True):
+        crossed.count({1: parcel.where(now_ms), 0: "arrived before"}.get(answer, "full"))
+        if answer >= 0:
+            arrived.append(parcel.job_id)
+    return crossed, arrived
 
 
 def _tell(report: Report, progress: Progress | None) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chasqui.errors import ArgumentError, ChasquiError
-from chasqui.server.commands.arrivals import Parcel
+from chasqui.server.commands.arrivals import CAPS, Parcel
 from chasqui.wire import dead_entry, envelope, payload
 from chasqui.wire.dead_entry import DeadEntry, Reason
 from chasqui.wire.packed import U32_MAX
@@ -19,6 +19,7 @@ from chasqui.wire.stream_entry import check_name
 if TYPE_CHECKING:
     from chasqui.foreign.joblist.values import Job
     from chasqui.foreign.rsmq.values import Message
+    from chasqui.options import Caps
     from chasqui.wire.packed import Value
 
 Body: TypeAlias = Literal["auto", "bytes", "json"]
@@ -32,13 +33,15 @@ class Terms:
     name: the jobs' name. body: "auto" makes text of what is UTF-8 and bytes of the rest, "bytes" bytes of everything,
     "json" the value that the JSON says, and text where it is none. max_attempts: what the workers there allow, when
     something is to be done about messages that were received as often: "keep" their count, so that they are buried on
-    arrival; "clamp" it, for one more try; "dlq" puts them among the dead letters; "reset" begins anew.
+    arrival; "clamp" it, for one more try; "dlq" puts them among the dead letters; "reset" begins anew. caps: how many
+    jobs and dead letters there may be, for beyond it producers trim what nobody has read.
     """
 
     name: str = ""
     body: Body | None = None
     max_attempts: int | None = None
     over_limit: OverLimit = "keep"
+    caps: Caps = CAPS
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -65,7 +65,14 @@ class JobListSource:
         ready, crossed = self._packed(jobs, now_ms)
         source = getattr(self.keys, place.which)
         told = yield [
-            calls.forward(self.keys, source, target, parcel, attempts=job.fields.get("attempts", b""))
+            calls.forward(
+                self.keys,
+                source,
+                target,
+                parcel,
+                attempts=job.fields.get("attempts", b""),
+                caps=self._terms.caps,
+            )
             for job, parcel in ready
         ]
         for answer in told:
@@ -135,7 +142,11 @@ class JobListSource:
         ]
         names = list(dict.fromkeys(text(job_id) for job_id in reversed(ids)))
         jobs = yield from self._jobs(names)
-        return jobs, time_ms(now), len(ids) == PAGE
+        # a job without a hash may be one that another mover has just taken, with its hash and its place
+        doubted = [job.id for job in jobs if job.expired]
+        places = yield [calls.place(key, job_id) for job_id in doubted]
+        gone = {job_id for job_id, at in zip(doubted, places, strict=True) if not at}
+        return [job for job in jobs if job.id not in gone], time_ms(now), len(ids) == PAGE
 
     def _jobs(self, job_ids: Sequence[str]) -> Flow[list[Job]]:
         replies = yield [calls.job(self.keys, job_id) for job_id in job_ids]

@@ -61,7 +61,14 @@ class RsmqSource:
         page = yield from survey.page(self.keys, after=cursor, count=PAGE)
         ready, crossed = self._packed(page.messages, page.now_ms, hidden_too=False)
         told = yield [
-            calls.forward(self.keys, target, parcel, receives=message.receives_seen, now_ms=page.now_ms)
+            calls.forward(
+                self.keys,
+                target,
+                parcel,
+                receives=message.receives_seen,
+                now_ms=page.now_ms,
+                caps=self._terms.caps,
+            )
             for message, parcel in ready
         ]
         for answer in told:

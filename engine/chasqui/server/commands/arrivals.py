@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from chasqui.options import Caps
 from chasqui.server.commands.delays import MARKER_SPARE_S
 from chasqui.server.scripts import script
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from chasqui.server.call import Call
     from chasqui.wire.keys import Keys
 
+CAPS = Caps()
 REMEMBER_S = 7 * 86_400
 """How long a job that arrived is known to have: a mover that was killed must be started again before that."""
 
@@ -39,8 +41,8 @@ class Parcel:
         return max(1, ((self.due_ms or now_ms) - now_ms) // 1000) + MARKER_SPARE_S
 
 
-def arrive(target: Keys, parcel: Parcel, *, now_ms: int) -> Call:
-    """Take a job in; answers 1, or 0 when it had arrived before."""
+def arrive(target: Keys, parcel: Parcel, *, now_ms: int, caps: Caps = CAPS) -> Call:
+    """Take a job in; answers 1, 0 when it had arrived before, or -1 when the queue is full."""
     return script(
         "arrive",
         arrived=target.arrived_marker(parcel.job_id),
@@ -53,6 +55,8 @@ def arrive(target: Keys, parcel: Parcel, *, now_ms: int) -> Call:
         where=parcel.where(now_ms),
         due_ms=parcel.due_ms or 0,
         ttl_s=parcel.ttl_s(now_ms),
+        cap=caps.stream,
+        dead_cap=caps.dlq,
         envelope=parcel.envelope,
         name=parcel.name,
         rest=parcel.dead,

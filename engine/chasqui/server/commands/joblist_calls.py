@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
+from chasqui.server.commands.arrivals import CAPS
 from chasqui.server.commands.foreign_calls import REMEMBER_S
 from chasqui.server.scripts import script
 from chasqui.wire.joblist_keys import LISTS
@@ -16,6 +17,7 @@ from chasqui.wire.joblist_keys import LISTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chasqui.options import Caps
     from chasqui.server.call import Word
     from chasqui.server.commands.arrivals import Parcel
     from chasqui.wire.joblist_keys import JobListKeys
@@ -331,7 +333,9 @@ def looks_apart(keys: JobListKeys) -> list[Call]:
     ]
 
 
-def forward(keys: JobListKeys, source: str, target: Keys, parcel: Parcel, *, attempts: Word) -> Call:
+def forward(
+    keys: JobListKeys, source: str, target: Keys, parcel: Parcel, *, attempts: Word, caps: Caps = CAPS
+) -> Call:
     """Move a job to a queue of ours on the same server; answers where it is now, or why it stays."""
     return script(
         "joblist/forward",
@@ -341,6 +345,8 @@ def forward(keys: JobListKeys, source: str, target: Keys, parcel: Parcel, *, att
         dlq=target.dlq,
         id=parcel.job_id,
         attempts=attempts,
+        cap=caps.stream,
+        dead_cap=caps.dlq,
         envelope=parcel.envelope,
         name=parcel.name,
         rest=parcel.dead,

@@ -10,12 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
+from chasqui.server.commands.arrivals import CAPS
 from chasqui.server.commands.foreign_calls import REMEMBER_S
 from chasqui.server.scripts import script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from chasqui.options import Caps
     from chasqui.server.call import Word
     from chasqui.server.commands.arrivals import Parcel
     from chasqui.wire.keys import Keys
@@ -280,7 +282,9 @@ def looks_apart(keys: RsmqKeys) -> list[Call]:
     ]
 
 
-def forward(keys: RsmqKeys, target: Keys, parcel: Parcel, *, receives: Word, now_ms: int) -> Call:
+def forward(
+    keys: RsmqKeys, target: Keys, parcel: Parcel, *, receives: Word, now_ms: int, caps: Caps = CAPS
+) -> Call:
     """Move a message to a queue of ours on the same server; answers where it is now, or why it stays."""
     return script(
         "rsmq/forward",
@@ -294,6 +298,8 @@ def forward(keys: RsmqKeys, target: Keys, parcel: Parcel, *, receives: Word, now
         id=parcel.job_id,
         receives=receives,
         ttl_s=parcel.ttl_s(now_ms),
+        cap=caps.stream,
+        dead_cap=caps.dlq,
         envelope=parcel.envelope,
         name=parcel.name,
         rest=parcel.dead,

@@ -1,10 +1,10 @@
 -- Move one job to a queue of ours on the same server, if it is still in its list and as it was read. Written there
 -- first, then deleted here, in one step.
 -- KEYS: job list stream dlq
--- ARGV: id attempts envelope name dead...
--- Returns: "stream" or "dlq", where it is now; "changed" since it was read, or "gone". `dead` are the fields of a dead letter, given when it shall be one.
+-- ARGV: id attempts cap dead_cap envelope name dead...
+-- Returns: "stream" or "dlq", where it is now; "changed" since it was read, or "gone"; "full" with `cap` jobs (or `dead_cap` dead letters) there: beyond, producers would trim what nobody has read. `dead` are the fields of a dead letter, given when it shall be one.
 local job, list, stream, dlq = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local id, attempts, envelope, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local id, attempts, cap, dead_cap, envelope, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 if not redis.call('LPOS', list, id) or redis.call('HLEN', job) == 0 then
   return 'gone'
@@ -12,10 +12,13 @@ end
 if (redis.call('HGET', job, 'attempts') or '') ~= attempts then
   return 'changed'
 end
-local where = 'stream'
-if #ARGV > 4 then
-  where = 'dlq'
-  redis.call('XADD', dlq, '*', unpack(ARGV, 5))
+local where = #ARGV > 6 and 'dlq' or 'stream'
+local room = {stream = {stream, cap}, dlq = {dlq, dead_cap}}
+if redis.call('XLEN', room[where][1]) >= tonumber(room[where][2]) then
+  return 'full'
+end
+if where == 'dlq' then
+  redis.call('XADD', dlq, '*', unpack(ARGV, 7))
 else
   redis.call('XADD', stream, '*', 'd', envelope, unpack(name ~= '' and {'n', name} or {}))
 end

@@ -1,10 +1,10 @@
 -- Move one message to a queue of ours on the same server, when RSMQ itself would hand it out or when it was never
 -- received: what a consumer holds is not taken from it. Written there first, then deleted here, in one step.
 -- KEYS: messages hash stream delayed dlq marker index
--- ARGV: id receives ttl_s envelope name dead...
--- Returns: "stream", "delayed" or "dlq", where it is now; "held" by a consumer, "changed" since it was read, or "gone". `dead` are the fields of a dead letter, given when it shall be one.
+-- ARGV: id receives ttl_s cap dead_cap envelope name dead...
+-- Returns: "stream", "delayed" or "dlq", where it is now; "held" by a consumer, "changed" since it was read, or "gone"; "full" with `cap` jobs (or `dead_cap` dead letters) there: beyond, producers would trim what nobody has read. `dead` are the fields of a dead letter, given when it shall be one.
 local messages, hash, stream, delayed, dlq, marker, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local id, receives, ttl_s, envelope, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local id, receives, ttl_s, cap, dead_cap, envelope, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 local score = redis.call('ZSCORE', messages, id)
 if not score then
@@ -22,10 +22,13 @@ local hidden = tonumber(score) > clock[1] * 1000 + math.floor(clock[2] / 1000)
 if hidden and found[2] then
   return 'held'
 end
-local where = hidden and 'delayed' or 'stream'
-if #ARGV > 5 then
-  where = 'dlq'
-  redis.call('XADD', dlq, '*', unpack(ARGV, 6))
+local where = #ARGV > 7 and 'dlq' or hidden and 'delayed' or 'stream'
+local room = {stream = {stream, cap}, dlq = {dlq, dead_cap}}
+if room[where] and redis.call('XLEN', room[where][1]) >= tonumber(room[where][2]) then
+  return 'full'
+end
+if where == 'dlq' then
+  redis.call('XADD', dlq, '*', unpack(ARGV, 8))
 elseif hidden then
   local member = struct.pack('<I4', #name) .. name .. envelope
   redis.call('ZADD', delayed, score, member)
