@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from chasqui.clock import SystemClock
 
@@ -40,6 +41,16 @@ class SkewedClock(SystemClock):
 
     def now_ms(self) -> int:
         return super().now_ms() + self._wrong_by_ms
+
+
+class SteeredClock(SystemClock):
+    """The machine's clock, wrong by as many ms as a file says: it can be put forward and back while it is in use."""
+
+    def __init__(self, rudder: Path) -> None:
+        self._rudder = rudder
+
+    def now_ms(self) -> int:
+        return super().now_ms() + int(self._rudder.read_text())
 
 
 async def eventually(holds: Callable[[], object | Awaitable[object]], seconds: float = 15) -> float:

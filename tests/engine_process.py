@@ -126,7 +126,7 @@ async def work(engine: Any, setup: dict[str, Any]) -> None:
         return result
 
     chosen = plain_handler if setup.get("plain") else handler
-    worker = engine.Worker(setup["queue"], chosen, redis_url=setup["url"], **setup["options"])
+    worker = engine.Worker(setup["queue"], chosen, redis_url=setup["url"], **_steered(setup["options"]))
     _say("ready")
     serve = getattr(importlib.import_module(f"{engine.__name__}.worker"), "serve", _serve)
     await serve(worker)
@@ -143,7 +143,7 @@ async def _serve(worker: Any) -> None:
 
 async def call(engine: Any, setup: dict[str, Any]) -> None:
     """Make the calls that arrive, one after another, and answer each."""
-    queue = engine.Queue(setup["queue"], redis_url=setup["url"], **setup["options"])
+    queue = engine.Queue(setup["queue"], redis_url=setup["url"], **_steered(setup["options"]))
     loop = asyncio.get_running_loop()
     _say("ready")
     while request := await loop.run_in_executor(None, _heard):
@@ -163,6 +163,15 @@ async def read_events(engine: Any, setup: dict[str, Any]) -> None:
     _say("ready")
     async for event in events:
         _say((event.name, event.job_id, event.job_name, event.fields))
+
+
+def _steered(options: dict[str, Any]) -> dict[str, Any]:
+    """A rudder among the options is the clock of a part that shall believe in another time."""
+    if rudder := options.pop("rudder", None):
+        from tests.clocks import SteeredClock  # only our engine takes a clock
+
+        options["clock"] = SteeredClock(Path(rudder))
+    return options
 
 
 def _pattern(engine: Any, kind: str, **details: Any) -> Any:

@@ -1,16 +1,23 @@
-"""A TCP proxy in front of a real server that counts, falls silent or loses replies, as networks do."""
+"""A TCP proxy in front of a real server that counts, falls silent, loses replies, is slow or narrow, as networks are."""
 
 from __future__ import annotations
 
+import random
 import socket
+import struct
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from chasqui.clock import SystemClock
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+CLOCK = SystemClock()
+PACKET = 1400
 
 
 @dataclass(slots=True)
@@ -39,13 +46,42 @@ class Cut:
 
 
 @dataclass(slots=True)
+class Weather:
+    """What a network does to everybody: each way takes so long, so much fits through, and now and then a connection is
+    reset, with what was on its way. resets: how many there were.
+    """
+
+    latency_s: float = 0.0
+    bytes_per_s: float | None = None
+    reset_chance: float = 0.0
+    luck: random.Random = field(default_factory=lambda: random.Random(21))
+    resets: int = 0
+
+    def hits(self) -> bool:
+        hit = self.luck.random() < self.reset_chance
+        self.resets += hit
+        return hit
+
+    def pass_on(self, data: bytes, sink: socket.socket) -> None:
+        if self.latency_s:
+            CLOCK.pause(self.latency_s)
+        if self.bytes_per_s is None:
+            sink.sendall(data)
+            return
+        for start in range(0, len(data), PACKET):
+            packet = data[start : start + PACKET]
+            CLOCK.pause(len(packet) / self.bytes_per_s)
+            sink.sendall(packet)
+
+
+@dataclass(slots=True)
 class Proxy:
     """What passed, and what shall happen next.
 
     turns: how often the client spoke after the server had, over all connections. replied: bytes that came back.
     silent: connections open now go quiet, new ones work. lose_replies: that many replies are cut off together with their connections. let_through: how
     much of a reply passes before it is cut off. mischief: asked at every reply whether to lose it. cut: a reply that
-    shall break off at some byte.
+    shall break off at some byte. weather: how what passes fares, from now on.
     """
 
     target: Path
@@ -58,6 +94,7 @@ class Proxy:
     let_through: int = 0
     mischief: Callable[[], bool] = lambda: False
     cut: Cut | None = None
+    weather: Weather = field(default_factory=Weather)
     _pairs: list[_Pair] = field(default_factory=list)
     _address: tuple[str, int] = ("127.0.0.1", 0)
     _acceptor: threading.Thread = field(init=False)
@@ -142,9 +179,19 @@ class _Pair:
                 if source is self.server and (rest := self._last_words(data)) is not None:
                     sink.sendall(rest)
                     break
+                if self.proxy.weather.hits():
+                    self._reset()
+                    break
                 self._count(data, from_client=source is self.client)
-                sink.sendall(data)
+                self.proxy.weather.pass_on(data, sink)
         self._cut()
+
+    def _reset(self) -> None:
+        """The client gets an RST: no end of the stream, an error. Whoever reads here must have let go of it before."""
+        self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with suppress(OSError):
+            self.client.shutdown(socket.SHUT_RD)
+        self.client.close()
 
     def _last_words(self, reply: bytes) -> bytes | None:
         return self.proxy.cut.last_words(self._request, reply) if self.proxy.cut else None

@@ -107,6 +107,7 @@ class Load(threading.Thread):
 
 
 @everywhere
+@pytest.mark.slow
 def test_fault_22_after_a_master_was_killed_work_goes_on_with_its_replica(
     trio: TestCluster, kind: Kind, queue: str, tmp_path: Path, recovered: Any
 ) -> None:

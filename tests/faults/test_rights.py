@@ -292,6 +292,7 @@ KEYS = {
 
 
 @everywhere
+@pytest.mark.slow
 async def test_fault_39_a_worker_without_a_key_names_it_does_the_rest_and_heals(
     cruel_server: Server, queue: str, recovered: Callable[[float], None]
 ) -> None:

@@ -1,0 +1,115 @@
+"""Workers and producers whose clocks are wrong, or are put back while they work: due is what the server says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chasqui.fires import next_fire
+from chasqui.wire.repeat_spec import Cron
+from tests.engines import CLOCK, await_that
+from tests.faults.conftest import add, everywhere
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chasqui import SyncQueue
+    from tests.stage import Stage
+
+MINUTE_MS = 60_000
+POLL_S = 0.1
+ERROR_S = 0.1
+SLACK_S = 0.15
+"""What starting a handler takes on a machine that does other things too."""
+LATE_S = POLL_S + ERROR_S + SLACK_S
+
+
+def _rudder(stage: Stage, wrong_by_ms: int) -> Path:
+    file = stage.directory / "rudder"
+    file.with_suffix(".new").write_text(str(wrong_by_ms))
+    file.with_suffix(".new").rename(file)  # nobody reads half a number
+    return file
+
+
+def _lateness(stage: Stage, job_id: str, due: float) -> float:
+    await_that(lambda: stage.ledger.runs(job_id), "it runs")
+    return stage.ledger.runs(job_id)[-1].started - due
+
+
+@everywhere
+@pytest.mark.parametrize("wrong_by_ms", [MINUTE_MS, pytest.param(-MINUTE_MS, marks=pytest.mark.slow)])
+def test_fault_30_a_clock_that_is_a_minute_wrong_makes_nothing_early_or_late(
+    stage: Stage, door: SyncQueue, wrong_by_ms: int
+) -> None:
+    rudder = str(_rudder(stage, wrong_by_ms))
+    retry: dict[str, Any] = {"attempts": 3, "backoff": {"kind": "fixed", "delay_ms": 700, "jitter_ms": 0}}
+    with stage.worker(rudder=rudder), stage.queue(rudder=rudder) as wrong:
+        await_that(lambda: stage.bench.say("EXISTS", stage.bench.keys.promoter_lock), "somebody leads")
+        [failing] = add(door, ["fail_until", 1], **retry)
+        before = CLOCK.mono()
+        delayed = wrong.add("job", {}, delay_ms=700)["id"]
+        after = CLOCK.mono()
+        wrong.upsert_repeatable_job("tick", {}, repeat={"kind": "cron", "expression": "* * * * * *"})
+        late = _lateness(stage, delayed, after + 0.7)
+        assert before - after <= late <= LATE_S, "the delay"
+        await_that(lambda: stage.ledger.completed([failing]), "it is tried again")
+        first, second = stage.ledger.runs(failing)
+        assert first.ended is not None
+        assert 0.7 <= second.started - first.ended <= 0.7 + LATE_S, "the retry"
+        await_that(lambda: len(_ticks(stage)) >= 4, "it fires")
+    wall = CLOCK.now_ms() / 1000 - CLOCK.mono()
+    for tick in _ticks(stage):
+        assert (tick.started + wall) % 1 <= LATE_S, "a tick is early or late"
+    seconds = [int(tick.started + wall) for tick in _ticks(stage)]
+    assert seconds == list(range(seconds[0], seconds[0] + len(seconds))), "a tick is missing, or comes twice"
+
+
+def _ticks(stage: Stage) -> list[Any]:
+    return [run for run in stage.ledger.runs() if run.name == "tick"]
+
+
+@everywhere
+@pytest.mark.slow
+def test_fault_30_a_clock_that_is_put_back_and_forth_changes_nothing(stage: Stage, door: SyncQueue) -> None:
+    rudder = str(_rudder(stage, 0))
+    with stage.worker(rudder=rudder, concurrency=5), stage.worker(rudder=rudder, concurrency=5):
+        running = add(door, ["sleep", 2.5], count=5)  # two and a half leases
+        failing = add(
+            door, ["fail_until", 2], count=5, attempts=4, backoff={"kind": "fixed", "delay_ms": 300}
+        )
+        delayed = add(door, count=5, delay_ms=1000)
+        due = CLOCK.mono() + 1.0
+        await_that(lambda: set(running) <= set(stage.ledger.starts()), "they have begun")
+        for wrong_by_ms in (-MINUTE_MS, 60 * MINUTE_MS, -24 * 60 * MINUTE_MS, 0):
+            _rudder(stage, wrong_by_ms)
+            CLOCK.pause(0.4)
+        assert max(_lateness(stage, job_id, due) for job_id in delayed) <= LATE_S + 0.1
+        stage.await_end([*running, *failing, *delayed])
+    stage.settle([*running, *failing, *delayed])
+    starts = stage.ledger.starts()
+    assert {starts[job_id] for job_id in (*running, *delayed)} == {1}
+    assert {starts[job_id] for job_id in failing} == {3}
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "fires"),
+    [
+        # the hour from two to three does not exist: the fire moves, and none is lost
+        ("30 2 * * *", "2026-03-28T12:00", ["2026-03-29T01:00", "2026-03-30T00:30"]),
+        # it comes twice, and fires once
+        ("30 2 * * *", "2026-10-24T12:00", ["2026-10-25T00:30", "2026-10-26T01:30"]),
+    ],
+)
+def test_fault_30_days_of_23_and_25_hours_fire_once_each(text: str, start: str, fires: list[str]) -> None:
+    at_ms = _ms(start)
+    found = []
+    for _ in fires:
+        at_ms = next_fire(Cron(text, "Europe/Berlin"), at_ms) or 0
+        found.append(datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M"))
+    assert found == fires
+
+
+def _ms(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
