@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from chasqui import RepeatPattern, SyncQueue, UnrecoverableError, Worker
 from chasqui.errors import AuthRefused, Unconfirmed
 from chasqui.server.commands import Commands
