@@ -41,6 +41,8 @@ HUGE = "99999999999999999999"
         (("add", "{q}", "1", "--delay", f"{HUGE}d"), 2, "--max-delay"),
         (("add", "{q}", "1", "--attempts", "99999999999"), 2, "chasqui add --help"),
         (("repeatable", "upsert", "{q}", "x", "--every", "0s", "-y"), 2, "chasqui repeatable --help"),
+        (("delayed", "move", "{q}", "--all", "--to", "never", "-y"), 2, "never"),
+        (("delayed", "move", "{q}", "--all", "--by", "soon", "-y"), 2, "soon"),
         (("inspect", "{q}", "-u", "redis://\x9b2J"), 1, "cannot find the host"),
         (("inspect", "{q}", "-u", f"redis://{'a' * 70}.example"), 1, "cannot find the host"),
     ],
@@ -106,3 +108,16 @@ def test_an_add_that_failed_offers_nothing_to_take_back(inside: Inside, yard: Ya
     yard.say("SET", yard.keys.stream, "a text")
     failed = inside("add", yard.queue, "1")
     assert_complains(failed, 1, "WRONGTYPE", "chasqui doctor")
+
+
+@pytest.mark.parametrize("how", ["table", "json", "csv", "yaml"])
+def test_times_beyond_every_calendar_are_shown_and_not_made(inside: Inside, yard: Yard, how: str) -> None:
+    yard.say("ZADD", yard.keys.delayed, 10**18, b"\x03\x00\x00\x00job\x94\xa3far\xc4\x01\x01\x00\x00")
+    yard.say("ZADD", yard.keys.delayed, "-1e18", b"\x03\x00\x00\x00job\x94\xa3old\xc4\x01\x01\x00\x00")
+    yard.say("ZADD", yard.keys.delayed, "inf", b"\x03\x00\x00\x00job\x94\xa3end\xc4\x01\x01\x00\x00")
+    for verb in ("delayed list", "delayed histogram", "inspect", "doctor", "check"):
+        told = inside(*verb.split(), yard.queue, *(("-o", how) if verb != "check" else ()))
+        assert told.code in (0, 2), told
+    assert inside("why", "far", "--queue", yard.queue).code == 0
+    moved = inside("delayed", "move", yard.queue, "far", "--by", "99999999999d", "-y")
+    assert_complains(moved, 2, "further away")

@@ -107,10 +107,10 @@ def test_a_change_is_announced_with_its_context_in_words_and_colour(
         seed(yard)
         words = ("dlq", "purge", queue, "--context", "prod")
         _, shown = on_a_terminal(shell, *words, "--dry-run")
-        assert "\x1b[1;31m[prod ⚠ protected] purge 6 dead letters" in shown
+        assert "\x1b[1;31m[prod ⚠ protected] would purge 6 dead letters" in shown
         _, shown = on_a_terminal(shell, *words, "--dry-run", NO_COLOR="1")
         assert "\x1b[1;31m" not in shown
-        assert "[prod ⚠ protected] purge 6 dead letters" in shown
+        assert "[prod ⚠ protected] would purge 6 dead letters" in shown
         ended = inside(*words, "--yes")
         assert ended.code == 5
         assert f"--confirm {queue}" in ended.err

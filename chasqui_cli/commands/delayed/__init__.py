@@ -20,7 +20,7 @@ from chasqui_cli.commands.delayed.records import (
     when,
 )
 from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.desk import MOST_COUNTED, Desk, at_desk
 from chasqui_cli.finding import warn_where_there_is_no
 from chasqui_cli.output import Format
 from chasqui_cli.times import duration_ms, moment_ms
@@ -146,9 +146,12 @@ def move(
     if (by is None) == (to is None):
         raise ArgumentError("say how far or where to", hint="either --by 1h or --to 2026-12-24T18:00:00Z")
     shift = None if by is None else duration_ms(by.removeprefix("-")) * (-1 if by.startswith("-") else 1)
+    moment_ms(to or "now", 0, "future")  # what is no time is refused before anything is looked for
 
     def target(member: Member, now_ms: int) -> int:
         at_ms = member.run_at_ms + shift if shift is not None else moment_ms(to or "", now_ms, "future")
+        if at_ms > MOST_COUNTED:
+            raise ArgumentError(f"{by or to} is further away than a server can count")
         return max(0, at_ms)
 
     change_jobs(
