@@ -288,6 +288,14 @@ def test_events_after_an_id_and_what_was_trimmed(scene: Scene) -> None:
     )
 
 
+def test_past_events_have_an_end_and_so_are_json_too(scene: Scene) -> None:
+    scene.seed.tell("active", "x", attempt=1)
+    scene.seed.tell("completed", "x", attempt=1)
+    told = scene("events", scene.queue, "-o", "json").json
+    assert told == scene("events", scene.queue, "-o", "jsonl").lines
+    assert [one["event"] for one in told] == ["active", "completed"]
+
+
 def test_events_of_all_queues_come_in_order_of_time(scene: Scene) -> None:
     other = Seed(scene.seed.link, f"{scene.queue}-2")
     other.tell("active", "x", attempt=1)
@@ -299,7 +307,12 @@ def test_events_of_all_queues_come_in_order_of_time(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--from", "0", "--since", "1h"), ("--follow", "--until", "1h"), ("-o", "json"), ("--from", "x")],
+    [
+        ("--from", "0", "--since", "1h"),
+        ("--follow", "--until", "1h"),
+        ("--follow", "-o", "json"),
+        ("--from", "x"),
+    ],
 )
 def test_events_that_make_no_sense_are_refused(scene: Scene, words: tuple[str, ...]) -> None:
     ended = scene("events", scene.queue, *words, "-q")
@@ -317,7 +330,8 @@ def test_watch_tells_what_changed(scene: Scene) -> None:
     assert head.split()[:3] == ["QUEUE", "TIME", "WAITING"]
     assert len(rows) == 2
     assert "stalled" in rows[1]
-    assert scene(*words, "-o", "json").code == 2
+    assert len(scene(*words, "-o", "json").json) == 2
+    assert scene("watch", scene.queue, "-o", "json").code == 2, "that would have no end"
 
 
 NAGIOS = {"WARNING": 1, "CRITICAL": 2, "OK": 0}
