@@ -289,7 +289,7 @@ def test_the_doctor_examines_all_three_kinds_and_says_how_far(inside: Inside, sc
     scene.run(joblist.enqueue_many(scene.jobs, [(f"j{n}", {}) for n in range(60)], now_ms=scene.now_ms()))
     ended = inside("doctor", "--sample", "50", "-o", "json")
     assert ended.code == 0, ended
-    found = {(one["queue"], one["code"]) for one in json.loads(ended.out)}
+    found = {(str(one["queue"]), one["code"]) for one in json.loads(ended.out)}
     assert (f"rsmq:{scene.name}:orders", "stray-field") in found
     assert f"rsmq:{scene.name}:orders: looked at 50 of 64 messages" in ended.err
     assert f"list:{scene.name}: looked at 50 of 61 pending" in ended.err

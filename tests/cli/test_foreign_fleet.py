@@ -149,7 +149,7 @@ def test_damaged_queues_do_not_hide_the_others(inside: Inside, scene: Scene) -> 
     scene.say("LPUSH", f"queue:{scene.name}-odd:pending", "x")
     ended = inside("queues", "-o", "json")
     assert ended.code == 0, ended
-    codes = {row["queue"]: {one["code"] for one in row["findings"]} for row in json.loads(ended.out)}
+    codes = {str(row["queue"]): {one["code"] for one in row["findings"]} for row in json.loads(ended.out)}
     assert "wrong-type" in codes[f"rsmq:{scene.name}:odd"]
     assert codes[f"rsmq:{scene.name}:phantom"] == {"phantom"}
     assert "wrong-type" in codes[f"list:{scene.name}-odd"]
