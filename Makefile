@@ -44,6 +44,8 @@ pipeline-proof: $(SPARK_READY) servers ## The pipeline at full size: kills, trim
 	$(BIN)/python -m benchmarks.pipeline_produce
 	$(BIN)/python -m benchmarks.pipeline_rates
 	$(BIN)/python -m benchmarks.pipeline_reports
+	$(BIN)/python -m benchmarks.pipeline_warm
+	$(BIN)/python -m benchmarks.pipeline_cluster
 
 faults: $(READY) servers ## Inject every fault, the slow ones too, and print what held and how fast it healed.
 	$(BIN)/python -m pytest tests/faults

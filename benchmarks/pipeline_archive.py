@@ -101,7 +101,7 @@ def compared(place: Path, events: int) -> dict[str, Any]:
         import duckdb
 
         sql = f"SELECT count(*), count(DISTINCT job_id) FROM '{place}/events/**/*.parquet'"
-        told["duckdb"] = duckdb.sql(sql).fetchone()
+        [told["duckdb"]] = duckdb.sql(sql).fetchall()
     except ImportError:
         pass
     with session.opened(Where(place.parent / "cache", place.parent / "log", master="local[2,4]")) as spark:

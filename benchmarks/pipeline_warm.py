@@ -1,6 +1,6 @@
 """What a report takes on a Spark that `chasqui pipeline up` keeps warm: whole commands, from Enter to the prompt.
 
-python -m benchmarks.pipeline_warm [--millions 1] [--at DIR]
+python -m benchmarks.pipeline_warm [--millions 1] [--reports throughput latency] [--at DIR]
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def typed(home: Path, *words: str) -> tuple[float, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--millions", type=int, default=1)
+    parser.add_argument("--reports", nargs="+", default=NAMES)
     parser.add_argument("--at", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name:
@@ -63,7 +64,7 @@ def main() -> None:
         at = ("--archive", str(place))
         print(f"up: {typed(home, 'up', *at)[0]:.1f} s", flush=True)
         try:
-            for report in NAMES:
+            for report in asked.reports:
                 first, again = (typed(home, "report", report, *at)[0] for _ in range(2))
                 print(f"report {report:<11} {first:5.1f} s, again {again:.1f} s", flush=True)
         finally:

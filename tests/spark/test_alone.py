@@ -91,7 +91,7 @@ def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
     assert len(rows) == 40_000
     assert set(rows) == {f"job-{n}" for n in range(40_000)}
     files = f"read_parquet('{place}/events/**/*.parquet', hive_partitioning=true)"
-    seen = duckdb.sql(f"SELECT count(*), count(DISTINCT job_id), min(queue) FROM {files}").fetchone()
+    [seen] = duckdb.sql(f"SELECT count(*), count(DISTINCT job_id), min(queue) FROM {files}").fetchall()
     assert seen == (40_000, 40_000, queue), "somebody without Spark must see the same"
     assert not list((place / "events").glob(".spark-staging*"))
 
