@@ -120,7 +120,8 @@ def _is_served() -> bool:
 def _refuse_without_a_terminal() -> None:
     from chasqui.errors import ConfigError
 
-    if not _is_served() and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # Textual draws on stderr; with one of the three elsewhere, somebody would look at nothing.
+    if not _is_served() and not all(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr)):
         raise ConfigError(
             "the dashboard needs a terminal", hint="for a pipe or a file: chasqui watch QUEUE -o jsonl"
         )

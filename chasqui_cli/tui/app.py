@@ -9,6 +9,7 @@ import asyncio
 import gc
 import shlex
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,7 +27,7 @@ from chasqui_cli.tui.lines import changes_something, objection, with_options, wo
 from chasqui_cli.tui.messages import Arrived, FleetView, Introduced, LinkLost, Target
 from chasqui_cli.tui.panes import TABS, pane_of
 from chasqui_cli.tui.panes.fleet import Fleet
-from chasqui_cli.tui.panes.pane import Change, Pane
+from chasqui_cli.tui.panes.pane import ANY_PANE, Change
 from chasqui_cli.tui.widgets.drawing import DARK, LIGHT, THEMES, joined
 from chasqui_cli.tui.widgets.frame import Frame
 from chasqui_cli.tui.widgets.prompt import Prompt
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from chasqui_cli.tui.lines import Ended, Runner
+    from chasqui_cli.tui.panes.pane import Pane
     from chasqui_cli.tui.setup import Reading, Setup, Ticking
 
 ASLEEP = "asleep without focus"
@@ -47,6 +49,7 @@ NARROW = 78
 """Below so many columns the tabs are numbers only, but for the one in front."""
 SETTLED_S = 3.0
 """So long after the start all that stays is there, and the search for cycles begins without it."""
+TIDY_S = 60.0
 EVERY_KIND = {"fleet", "queue", "health"}
 """The tabs that have something to say of other systems' queues, too."""
 WIDTHS = [(0, "-narrow"), (64, "-medium"), (110, "-wide")]
@@ -139,7 +142,7 @@ class ChasquiApp(App[None]):
     @property
     def pane(self) -> Pane:
         """The tab in front."""
-        return self.home.query_one(f"#pane-{self._tab}", Pane)
+        return self.home.query_one(f"#pane-{self._tab}", ANY_PANE)
 
     @property
     def frame(self) -> Frame:
@@ -185,9 +188,18 @@ class ChasquiApp(App[None]):
         self.run_worker(self._feed.run(), group="feed", name="feed", exit_on_error=True)
         self.set_interval(1.0, self._grow_older)
         self.set_timer(SETTLED_S, _collect_again)
+        self.set_interval(TIDY_S, self._tidy)
         self.pane.focus_first()
         if self.queue:
             self.open_queue(self.queue)
+
+    def _tidy(self) -> None:
+        """Let go of the keys of footers that were. Each new footer's keys watch it, and Textual strikes those that are
+        gone off its list only when what they watch changes.
+        """
+        for footer in self.home.query(Footer):
+            footer.mutate_reactive(Footer.compact)
+        gc.collect()  # they hold each other; what was there at the start is not searched
 
     def on_unmount(self) -> None:
         """The end, perhaps an early one."""
@@ -257,7 +269,7 @@ class ChasquiApp(App[None]):
         if queue != self.queue:
             self.queue = queue
             for tab in TABS:
-                for pane in self.home.query(f"#pane-{tab.name}").results(Pane):
+                for pane in self.home.query(f"#pane-{tab.name}").results(ANY_PANE):
                     if tab.needs_queue:
                         pane.forget()
 
@@ -281,7 +293,7 @@ class ChasquiApp(App[None]):
             tab = "queue"
         if not self.home.query(f"#pane-{tab}"):
             await self.home.query_one(ContentSwitcher).add_content(pane_of(tab))
-        pane = self.home.query_one(f"#pane-{tab}", Pane)
+        pane = self.home.query_one(f"#pane-{tab}", ANY_PANE)
         if tab != self._tab:
             self._tab_before = self._tab
         self._tab = tab
@@ -453,10 +465,23 @@ class ChasquiApp(App[None]):
         """Preview a change, and carry it out with consent."""
         from chasqui_cli.tui.dialogs import ChangeDialog
 
-        if not self.read_only:
+        if change.in_terminal and not self.read_only and not self.confined and not self.is_headless:
+            self.call_later(self._hand_over, change)
+        elif not self.read_only:
             self.push_screen(
                 ChangeDialog(change, self._runner, protected=self._setup.protected), self._after_change
             )
+
+    def _hand_over(self, change: Change) -> None:
+        """Let a command line have the terminal: an editor opens, the difference is shown, consent is asked there."""
+        with self.suspend():
+            sys.stdout.write(f"$ {self._runner.shown(change.words)}\n")
+            sys.stdout.flush()
+            ended = self._runner.run_here(change.words)
+            sys.stdout.write("press Enter to go back to the dashboard ")
+            sys.stdout.flush()
+            sys.stdin.readline()
+        self._after_change(ended)
 
     def _after_change(self, ended: Ended | None) -> None:
         if ended is None:
@@ -538,7 +563,7 @@ class ChasquiApp(App[None]):
         """Cells have their colours from the theme."""
         if self.is_running and self._is_open:
             self.frame.refresh()
-            for pane in self.home.query(Pane):
+            for pane in self.home.query(ANY_PANE):
                 pane.redraw()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
