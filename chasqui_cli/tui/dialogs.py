@@ -14,7 +14,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
-from chasqui_cli.tui.lines import with_options
+from chasqui_cli.safe import safe
+from chasqui_cli.tui.lines import quoted, with_options
 from chasqui_cli.tui.widgets.drawing import joined
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ SHOWN_LINES = 2000
 class Dialog(ModalScreen[Any]):
     """A window with a title and lines that can be scrolled."""
 
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]  # noqa: RUF012 - as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "close", id="dialog.close")]
 
     def action_close(self) -> None:
@@ -61,6 +63,7 @@ class ChangeDialog(Dialog):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "consent", "do it", id="dialog.consent"),
         Binding("n", "close", "leave it", id="dialog.leave"),
+        Binding("c", "copy", "copy the line", id="dialog.copy"),
     ]
 
     def __init__(self, change: Change, runner: Runner, *, protected: bool) -> None:
@@ -130,6 +133,11 @@ class ChangeDialog(Dialog):
         """Leave; what ran has an end that the app wants to know."""
         self.dismiss(self._ended)
 
+    def action_copy(self) -> None:
+        """The whole line to the terminal's clipboard, however many ids it has."""
+        self.app.copy_to_clipboard(safe(self._runner.shown(self._previewed or list(self._change.words))))
+        self.notify("the command line was copied", markup=False)
+
     def action_consent(self) -> None:
         """Do what was previewed, and nothing else."""
         if self._ended is not None:
@@ -159,8 +167,9 @@ class ChangeDialog(Dialog):
         self.run_worker(self._try(words), exclusive=True)
 
     def _show_line(self, words: list[str]) -> None:
+        tail = len(words) - len(self._change.words)
         self.query_one("#line", Static).update(
-            joined([("$ ", "dim"), (shortened(self._runner, words), "accent")], theme=self.app.theme)
+            joined([("$ ", "dim"), (shortened(self._runner, words, tail), "accent")], theme=self.app.theme)
         )
 
     async def _try(self, words: list[str]) -> None:
@@ -264,11 +273,13 @@ class HelpDialog(Dialog):
         self.query_one("#preview").focus()
 
 
-def shortened(runner: Runner, words: Sequence[str]) -> str:
-    """The line, with a long row of ids cut; `y` in the dashboard's log of changes has it whole."""
-    if len(words) <= SHOWN_WORDS + 3:
+def shortened(runner: Runner, words: Sequence[str], tail: int = 0) -> str:
+    """The line, with a long row of ids cut, and so many words of its end kept; `c` copies it whole."""
+    kept = len(words) - tail
+    if kept <= SHOWN_WORDS + 3:
         return runner.shown(words)
-    return runner.shown(words[:SHOWN_WORDS]) + f" … and {len(words) - SHOWN_WORDS} more"
+    end = "".join(f" {quoted(word)}" for word in words[kept:])
+    return f"{runner.shown(words[:SHOWN_WORDS])} … {kept - SHOWN_WORDS} more …{end}"
 
 
 def _records(out: str) -> int:

@@ -28,12 +28,13 @@ class Filter:
         return cls(tuple(rules))
 
     def keeps(self, row: Mapping[str, str]) -> bool:
-        """Whether a row stays. A field that it has not is empty."""
+        """Whether a row stays. What looks like a field it has not is a text with a colon in it."""
         return all(_matches(row, field, wanted) is keeps for keeps, field, wanted in self.rules)
 
 
 def _matches(row: Mapping[str, str], field: str | None, wanted: str) -> bool:
-    if field is None:
+    if field is None or field not in row:  # the colon of `rsmq:orders` is none of ours
+        wanted = wanted if field is None else f"{field}:{wanted}"
         return any(wanted in value.lower() for value in row.values())
-    value = row.get(field, "").lower()
+    value = row[field].lower()
     return fnmatchcase(value, wanted) if any(char in wanted for char in "*?[") else wanted in value

@@ -6,9 +6,13 @@ Nothing here is drawn. The server's URL and its password travel in the environme
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
 import re
 import shlex
+import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -110,6 +114,20 @@ class Runner:
             if process.returncode is None:
                 process.terminate()
         return Ended(code, out, err)
+
+    def run_here(self, words: Sequence[str]) -> Ended:
+        """Run it on this terminal, with somebody at it; what it says for people is heard, too, for the operation in it."""
+        said: list[bytes] = []
+        ours, its = pty.openpty()
+        command = [*self.program, *self._with_reach(words)]
+        with subprocess.Popen(command, env=dict(self.environment), stderr=its) as process:
+            os.close(its)
+            with suppress(OSError):  # Linux ends a terminal nobody holds any more with an error
+                while piece := os.read(ours, 1 << 16):
+                    os.write(2, piece)
+                    said.append(piece)
+            os.close(ours)
+        return Ended(process.returncode, "", b"".join(said).decode("utf-8", "replace"))
 
     def _with_reach(self, words: Sequence[str]) -> list[str]:
         """Options that name the server stand before a `--`, behind which nothing is an option."""

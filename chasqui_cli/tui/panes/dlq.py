@@ -31,11 +31,11 @@ GROUPS = [
 ]
 LETTERS = [
     Col("id", "LETTER", 17),
-    Col("job", "JOB", 26, keep=20, grow=True),
+    Col("job", "JOB", 14, keep=20, full=26, grow=True),
     Col("attempt", "RUNS", 4, "right", keep=30),
     Col("age", "DIED", 6, "right"),
     Col("size", "BYTES", 6, "right", keep=40),
-    Col("error", "SAYS", 8, keep=50, grow=True),
+    Col("error", "SAYS", 20, keep=50, grow=True),
 ]
 ALL = "\0all"
 CANARY = 3
@@ -90,7 +90,10 @@ class DeadTab(Pane):
             *self.headline(view.row, (told, "dim"), ("" if view.all_read else "  m reads more", "accent")),
         )
         rows = [(ALL, _all(view, self.now_ms)), *((one.key, _group(one, self.now_ms)) for one in view.groups)]
-        self.query_one("#groups", RecordTable).show(rows if view.letters else [])
+        groups = self.query_one("#groups", RecordTable)
+        groups.show(rows if view.letters else [])
+        if self._group not in groups.shown:
+            self._group = groups.current or ALL  # the last letter of that group has left
         self._draw_letters()
 
     def _draw_letters(self) -> None:
@@ -109,7 +112,7 @@ class DeadTab(Pane):
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Another group, or another letter."""
         if event.data_table.id == "groups":
-            chosen = event.row_key.value or ALL
+            chosen = self.query_one("#groups", RecordTable).current or ALL
             if chosen != self._group:
                 self._group = chosen
                 self.query_one("#letters", RecordTable).marked.clear()
@@ -183,7 +186,12 @@ class DeadTab(Pane):
         if name == "edit":
             words = words_of("dlq edit", self.queue, ids[0])
             return Change(
-                f"edit letter {ids[0]}", words, self.queue, '--set to="someone else"', needs_options=True
+                f"edit letter {ids[0]}",
+                words,
+                self.queue,
+                '--set to="someone else"',
+                needs_options=True,
+                in_terminal=True,
             )
         few = min(CANARY, len(ids)) if name == "canary" else None
         words = words_of("dlq replay", self.queue, *ids, limit=len(ids), canary=few)

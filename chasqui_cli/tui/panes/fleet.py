@@ -25,9 +25,9 @@ KINDS = {"chasquimq": "cmq", "joblist": "list"}
 def columns(died: str = "+1h") -> list[Col]:
     """The columns; `died` is the title of the one that tells what died while we watched, and says since when."""
     return [
-        Col("state", "●", 2),
-        Col("queue", "QUEUE", 16, grow=True),
-        Col("kind", "KIND", 4, keep=95),
+        Col("state", "●", 1),
+        Col("queue", "QUEUE", 14, grow=True),
+        Col("kind", "KIND", 4, keep=55),
         Col("waiting", "WAIT", 6, "right"),
         Col("age", "AGE", 6, "right"),
         Col("flight", "FLIGHT", 6, "right", keep=50),

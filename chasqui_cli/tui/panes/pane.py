@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding
 from textual.containers import Vertical
+from textual.message_pump import _MessagePumpMeta
 from textual.widgets import Static
 
 from chasqui_cli.places import own_name
@@ -31,13 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change somebody asks for: its command line, and which options may be added, or have to be."""
+    """A change somebody asks for: its command line, and which options may be added, or have to be.
+
+    in_terminal: it has questions of its own (an editor, a difference, consent), so where there is a terminal it gets that.
+    """
 
     title: str
     words: Sequence[str]
     queue: str
     options: str = "--note TEXT"
     needs_options: bool = False
+    in_terminal: bool = False
 
 
 def change(key: str, name: str, title: str) -> BindingType:
@@ -45,8 +50,8 @@ def change(key: str, name: str, title: str) -> BindingType:
     return Binding(key, f"change('{name}')", title, id=f"change.{name}")
 
 
-class _PaneMeta(ABCMeta, type(Vertical)):  # type: ignore[misc]  # Textual's widgets have a metaclass of their own
-    """For widgets that leave something to those who inherit."""
+class _PaneMeta(ABCMeta, _MessagePumpMeta):
+    """Textual's widgets have a metaclass of their own, so that of abstract classes has to be joined with it."""
 
 
 class Pane(Vertical, metaclass=_PaneMeta):
@@ -158,6 +163,7 @@ class Pane(Vertical, metaclass=_PaneMeta):
         ]
 
 
+ANY_PANE: type[Pane] = Pane  # type: ignore[type-abstract]  # to ask for, not to make
 LOOKS = ("ok", "ok", "warn", "crit")
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Static
 
+from chasqui_cli.safe import safe
 from chasqui_cli.times import span
 from chasqui_cli.tui.panes.pane import LOOKS, Pane
 from chasqui_cli.tui.trends import bar, forecast, per_second, spark
 from chasqui_cli.tui.views import OtherView
-from chasqui_cli.tui.widgets.drawing import Cell
+from chasqui_cli.tui.widgets.drawing import Cell, fitted
 from chasqui_cli.tui.widgets.records import Col, RecordTable
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ COLUMNS = [
     Col("p95", "P95", 8, "right"),
 ]
 NOW_FACTS = 10
+HOLDER = 18
 GLYPHS = "··◆▲"
 
 
@@ -176,7 +178,12 @@ def _leader(role: str, lock: LockHolder | None, needed: bool) -> Parts:
     if lock is None:
         return [(f"{role:<10}", "dim"), ("✖ none", "warn" if needed else "dim")]
     left = "never ends" if lock.ttl_ms is None else f"{lock.ttl_ms / 1000:.1f}s"
-    return [(f"{role:<10}", "dim"), ("✔ ", "ok"), (lock.holder[:40], ""), (f" {left}", "dim")]
+    return [
+        (f"{role:<10}", "dim"),
+        ("✔ ", "ok"),
+        (fitted(safe(lock.holder), min(HOLDER, len(safe(lock.holder)))), ""),
+        (f" {left}", "dim"),
+    ]
 
 
 def names(told: Figures) -> list[tuple[str, dict[str, Cell]]]:

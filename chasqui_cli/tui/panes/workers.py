@@ -66,17 +66,16 @@ class WorkersTab(Pane):
     def change(self, name: str) -> Change | str:
         """Prune consumers that are gone, or let others have what one holds."""
         if name == "prune":
-            gone = [
-                row.name
-                for row in self._marked() or self._rows()
-                if row.verdict == "gone" and not row.pending
-            ]
+            marked = self._marked()
+            chosen = marked or [row for row in self._rows() if row.verdict == "gone"]
+            gone = [row.name for row in chosen if not row.pending]
             if not gone:
-                return "nobody here is gone and holds nothing"
+                return "nobody here is gone and holds nothing; mark one with space to remove it all the same"
             return Change(
-                f"remove {len(gone):,} consumers of {self.queue} that are gone",
+                f"remove {len(gone):,} consumer{'s' * (len(gone) != 1)} of {self.queue}",
                 words_of("workers prune", self.queue, *gone),
                 self.queue,
+                "--gone-after 10m  --note TEXT",
             )
         chosen = self._marked() or ([row] if (row := self._chosen()) else [])
         holding = [row.name for row in chosen if row.pending]

@@ -25,7 +25,9 @@ MARK = "✔"
 
 @dataclass(frozen=True, slots=True)
 class Col:
-    """A column. keep: the higher, the sooner it goes when the screen is narrow; 0 always stays. grow: the last of these takes what is left."""
+    """A column. keep: the higher, the sooner it goes when the screen is narrow; 0 always stays. full: how wide
+    it is where there is room. grow: the last of these takes what is left.
+    """
 
     key: str
     title: str
@@ -33,6 +35,7 @@ class Col:
     align: str = "left"
     keep: int = 0
     grow: bool = False
+    full: int = 0
 
 
 Row = tuple[str, Mapping[str, Cell]]
@@ -172,8 +175,14 @@ class RecordTable(DataTable[Text]):
                 break
             chosen.remove(last)
         left = max(0, room - sum(col.width + 1 for col in chosen))
+        widths = {col.key: col.width for col in chosen}
+        for col in chosen:
+            more = min(left, max(0, col.full - col.width))
+            widths[col.key], left = widths[col.key] + more, left - more
         growing = next((col for col in reversed(chosen) if col.grow), None)
-        return [(col.key, col.width + (left if col is growing else 0)) for col in chosen]
+        if growing:
+            widths[growing.key] += left
+        return list(widths.items())
 
     def _lay_out(self) -> None:
         """Columns anew, on a new width, theme or order only: the one time everything is drawn again."""
