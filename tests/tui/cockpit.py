@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 30.0
 POLL_S = 0.05
+PLAIN_CSS = "ChangeDialog, OutputDialog, HelpDialog { background: black; }"
+"""To draw the dashboard through a dialog, at every key, would cost more than all else."""
 
 
 class Cockpit:
@@ -87,7 +89,7 @@ class Cockpit:
         await self.until(lambda: dialog._previewed is not None, "the dry run had a result")
         return list(dialog._previewed or [])
 
-    async def consents(self) -> Any:
+    async def consents(self, code: int = 0) -> Any:
         """Say yes, wait for the end, close; what the command printed."""
         dialog = self.dialog
         if dialog.must_type:
@@ -97,7 +99,7 @@ class Cockpit:
         await self.until(lambda: dialog._ended is not None, "the change was made")
         ended = dialog._ended
         assert ended
-        assert ended.code == 0, ended
+        assert ended.code == code, ended
         await self.pilot.pause()
         await self.press("escape")
         await self.until(lambda: len(self.app.screen_stack) == 1, "the dialog closed")
@@ -122,6 +124,7 @@ async def cockpit(
     """Open a dashboard, and close it."""
     desk = Desk(given=Given(redis_url=url, read_only=read_only))
     app = dashboard_of(desk, queue, interval_s, light=False, keep_awake=False)
+    app.stylesheet.add_source(PLAIN_CSS, read_from=("tests", "plain"))
     async with app.run_test(size=size, notifications=True) as pilot:
         yield Cockpit(app, pilot)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-import pytest
+os.environ.setdefault("TEXTUAL_FPS", "15")
+"""Read when Textual is imported. Nobody watches: pictures between two conditions only cost time."""
 
-from chasqui import Link
-from tests.conftest import _do_without
-from tests.server_binaries import KINDS, NoServerError
-from tests.servers import Server, spawn
-from tests.tui import seed
+import pytest  # noqa: E402
+
+from chasqui import Link  # noqa: E402
+from tests.conftest import _do_without  # noqa: E402
+from tests.server_binaries import KINDS, NoServerError  # noqa: E402
+from tests.servers import Server, spawn  # noqa: E402
+from tests.tui import seed  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,28 +1,42 @@
-"""Every change a key offers: seen in Redis, the same as its command line in a shell, and taken back by `u`."""
+"""Every change a key offers, on every kind of server: one person walks through all dialogs. Each change is seen in Redis,
+does the same as its command line in a shell, and is taken back by `u` where it can be.
+
+On one kind of server dialogs and lines run as processes of their own, as in life; on the others inside this one, for what
+differs there is the server.
+"""
 
 from __future__ import annotations
 
 import io
+import os
+import shlex
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from textual.widgets import Input
+from textual import events
+from textual.widgets import Input, Static
 
 from chasqui import Keys
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui_cli.app import run
+from chasqui_cli.tui.lines import Ended, Runner, with_options
 from tests.tui import seed
 from tests.tui.cockpit import cockpit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from chasqui import Link
     from tests.servers import Server
+    from tests.tui.cockpit import Cockpit
 
 Dump = dict[str, Any]
+PARTLY = 3
 
 
 def dump(link: Link, queue: str) -> Dump:
@@ -35,262 +49,274 @@ def dump(link: Link, queue: str) -> Dump:
         delayed_member.decode(one).envelope.id: int(at)
         for one, at in zip(members[::2], members[1::2], strict=True)
     }
+    groups = seed.say(link, "XINFO", "GROUPS", keys.stream) if entries else []
     return {
         "stream": sorted((job.id, entry.name, job.attempt) for job, entry in zip(jobs, entries, strict=True)),
         "dead": sorted(fields[1] for _, fields in seed.say(link, "XRANGE", keys.dlq, "-", "+")),
         "delayed": due,
         "schedules": sorted(seed.say(link, "ZRANGE", keys.repeat, 0, -1)),
+        "holds": {
+            row[1]: row[3]
+            for _ in groups
+            for row in seed.say(link, "XINFO", "CONSUMERS", keys.stream, seed.GROUP)
+            if not row[1].startswith(b"chasqui") and (row[3] or row[1] != b"!released")
+        },
     }
 
 
-class Both:
-    """A change made by a dialog, and its line run on a twin of the queue: the same comes of both."""
+def change(before: Dump, after: Dump) -> Dump:
+    """What became of a queue; times as distances, and jobs that got ids of their own by name: a twin has its own."""
+    moved = {job: due - before["delayed"].get(job, due) for job, due in after["delayed"].items()}
+    known = {job[0] for job in before["stream"]}
+    jobs = [job if job[0] in known or not job[0].startswith("01") else job[1:] for job in after["stream"]]
+    return after | {"delayed": moved, "stream": jobs}
 
-    def __init__(self, server: Server, link: Link, queue: str) -> None:
-        self.server, self.link, self.queue = server, link, queue
-        self.twin = f"{queue}-twin"
 
-    async def try_out(
-        self, plant: Callable[[Link, str], Any], tab: str, table: str, *keys: str, options: str = ""
-    ) -> tuple[Dump, Dump, list[str]]:
-        """Answers how it was before and after, and the line. `plant` fills a queue."""
-        plant(self.link, self.queue)
-        plant(self.link, self.twin)
-        before, twin_before = dump(self.link, self.queue), dump(self.link, self.twin)
-        async with cockpit(self.server.url) as person:
-            await person.open(tab, self.queue)
-            await person.until(lambda: person.table(table).row_count, "there is something to choose from")
-            person.table(table).focus()
-            await person.press(*keys)
-            if options:
-                await person.type(options)
-                await person.press("enter")
-            words = await person.previewed()
-            assert dump(self.link, self.queue) == before, "a preview changes nothing"
-            line = person.app._runner.shown(words)
-            assert self.server.url not in line, "the URL may hold a password: it travels in the environment"
-            self._in_shell([*self._on_twin(words), "--yes"])
-            await person.consents()
-            after = dump(self.link, self.queue)
-            assert after != before
-            told = difference(before, after), difference(twin_before, dump(self.link, self.twin))
-            assert told[0] == told[1], "the dialog and its line in a shell do the same"
+@dataclass(frozen=True)
+class Step:
+    """A key that changes something. plant: fills a queue; holds: what must be true of it afterwards."""
+
+    name: str
+    plant: Callable[[Link, str], Any]
+    tab: str
+    table: str
+    keys: Sequence[str]
+    verb: str
+    holds: Callable[[Dump, Dump], bool]
+    options: str = ""
+    code: int = 0
+    undoes: bool = True
+    first: str = field(default="")
+    """The row under the cursor, if not the first one."""
+
+
+def _two_groups(link: Link, queue: str) -> None:
+    seed.dead(link, queue, 3)
+    seed.dead(link, queue, 2, name="send-email", detail="SMTP timeout")
+
+
+def _crew(link: Link, queue: str) -> None:
+    seed.in_flight(link, queue, 2, "holder")
+    seed.say(link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, seed.GROUP, "idler")
+
+
+STEPS = (
+    Step("replay", lambda link, queue: seed.dead(link, queue, 3), "4", "#letters", ["space", "space", "R"],
+         "dlq replay --limit 2", lambda a, b: [job[0] for job in b["stream"]] == ["charge-dead-1", "charge-dead-2"]
+         and len(b["dead"]) == 1),
+    Step("canary", lambda link, queue: seed.dead(link, queue, 5), "4", "#groups", ["C"], "dlq replay --limit 5 --canary 3",
+         lambda a, b: (len(b["stream"]), len(b["dead"])) == (3, 2), options="--canary-timeout 100ms", code=PARTLY,
+         undoes=False),
+    Step("edit", lambda link, queue: seed.dead(link, queue, 1), "4", "#letters", ["E"], "dlq edit",
+         lambda a, b: len(b["dead"]) == 1 and a["dead"] != b["dead"], options="--set nth=99 --no-replay"),
+    Step("delete", _two_groups, "4", "#groups", ["j", "j", "D"], "dlq purge", lambda a, b: len(b["dead"]) == 3),
+    Step("now", lambda link, queue: seed.delayed(link, queue, 3), "5", "#delayed", ["N"], "delayed now",
+         lambda a, b: [job[0] for job in b["stream"]] == ["remind-0"] and list(b["delayed"]) == ["remind-1", "remind-2"]),
+    Step("cancel", lambda link, queue: seed.delayed(link, queue, 3), "5", "#delayed", ["a", "K"], "delayed cancel",
+         lambda a, b: not b["delayed"]),
+    Step("move", lambda link, queue: seed.delayed(link, queue, 2), "5", "#delayed", ["M"], "delayed move",
+         lambda a, b: {job: b["delayed"][job] - a["delayed"][job] for job in a["delayed"]}
+         == {"remind-0": 3_600_000, "remind-1": 0}, options="--by 1h"),
+    Step("run", seed.schedules, "6", "#specs", ["N"], "repeatable run",
+         lambda a, b: [job[1] for job in b["stream"]] == ["tick"]),
+    Step("remove", seed.schedules, "6", "#specs", ["D"], "repeatable remove",
+         lambda a, b: len(b["schedules"]) == len(a["schedules"]) - 1),
+    Step("claim", _crew, "7", "#workers", ["C"], "workers claim", lambda a, b: not b["holds"].get(b"holder"),
+         undoes=False, first="default\0holder"),
+    Step("prune", _crew, "7", "#workers", ["space", "P"], "workers prune",
+         lambda a, b: b["holds"] == {b"holder": 2}, options="--gone-after 0s", undoes=False, first="default\0idler"),
+)  # fmt: skip
+
+
+class InsideRunner(Runner):
+    """Runs lines in this process: what they do is the same, and a process takes a third of a second to start."""
+
+    async def run(self, words: Sequence[str], **_: Any) -> Ended:
+        return inside(self.environment["CHASQUI_REDIS_URL"], words)
+
+
+def inside(url: str, words: Sequence[str]) -> Ended:
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setenv("CHASQUI_REDIS_URL", url)
+        code = run(list(words))
+    return Ended(int(code), out.getvalue(), err.getvalue())
+
+
+class Walk:
+    """Somebody who opens one dialog after the other."""
+
+    def __init__(self, server: Server, link: Link, person: Cockpit, *, in_life: bool) -> None:
+        self.server, self.link, self.person, self.in_life = server, link, person, in_life
+        runner = person.app._runner
+        if not in_life:
+            person.app._runner = InsideRunner(runner.environment, runner.reach)
+
+    async def go(self, step: Step, queue: str) -> None:
+        """One dialog, from the fleet to consent and back, with the line on a twin in between."""
+        twin = f"{queue}-twin"
+        before, twin_before = dump(self.link, queue), dump(self.link, twin)
+        person = self.person
+        await self.look_at(step.tab, step.table, queue, step.first)
+        await person.press(*step.keys)
+        if step.options:
+            await person.until(lambda: len(person.app.screen_stack) > 1, f"{step.name}: a dialog opened")
+            asked = person.dialog.query_one("#options", Input)
+            asked.focus()
+            asked.post_message(events.Paste(step.options))
+            await person.pilot.pause()
+            await person.press("enter")
+        words = await person.previewed()
+        if step.options:
+            wanted = shlex.split(step.options)
+            await person.until(
+                lambda: set(wanted) <= set(person.dialog._previewed or []), "it was tried again"
+            )
+            words = list(person.dialog._previewed or [])
+        assert " ".join(words).startswith(step.verb)
+        assert dump(self.link, queue) == before, f"{step.name}: a preview changes nothing"
+        shown = str(person.dialog.query_one("#line", Static).render())
+        line = f"$ {person.app._runner.shown(words)}"
+        assert shown == line or (" more …" in shown and line.startswith(shown.partition(" … ")[0]))
+        assert shown.endswith(step.options), "what was typed is seen"
+        assert self.server.url not in shown, "the URL may hold a password: it travels in the environment"
+        self.in_shell(self._on_twin(words, queue, twin), step.code)
+        await person.consents(step.code)
+        after = dump(self.link, queue)
+        assert step.holds(before, after), (step.name, before, after)
+        assert change(before, after) == change(twin_before, dump(self.link, twin)), (
+            f"{step.name}: the dialog and its line in a shell do the same"
+        )
+        if step.undoes:
             await person.press("u")
             await person.previewed()
             await person.consents()
-            assert dump(self.link, self.queue) == before, "u takes it back"
-        return before, after, words
+            assert dump(self.link, queue) == before, f"u takes {step.name} back"
 
-    def _on_twin(self, words: list[str]) -> list[str]:
+    async def look_at(self, tab: str, name: str, queue: str, first: str = "") -> None:
+        """From the fleet to a table of a queue, and to a row in it."""
+        person = self.person
+        await person.press("1")
+        await person.open(tab, queue)
+        table = person.table(name)
+        await person.until(lambda: table.row_count, f"there is something to choose from in {queue}")
+        table.focus()
+        if first:
+            await person.until(lambda: first in table.shown, f"{first!r} is there")
+            table.select(first)
+            await person.pilot.pause()
+
+    def _on_twin(self, words: list[str], queue: str, twin: str) -> list[str]:
         """The same line for the twin, whose letters have ids of their own."""
         places = [
-            [row[0].decode() for row in seed.say(self.link, "XRANGE", Keys(queue).dlq, "-", "+")]
-            for queue in (self.queue, self.twin)
+            [row[0].decode() for row in seed.say(self.link, "XRANGE", Keys(name).dlq, "-", "+")]
+            for name in (queue, twin)
         ]
-        names = dict(zip(*places, strict=True)) | {self.queue: self.twin}
+        names = dict(zip(*places, strict=True)) | {queue: twin}
         return [names.get(word, word) for word in words]
 
-    def _in_shell(self, words: list[str]) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("CHASQUI_REDIS_URL", self.server.url)
-            told = io.StringIO()
-            with redirect_stderr(told), redirect_stdout(io.StringIO()):
-                assert run(words) == 0, told.getvalue()
+    def in_shell(self, words: list[str], code: int = 0) -> str:
+        """The line as it is printed, read by a shell; what it says on stdout."""
+        line = self.person.app._runner.shown(with_options(words, "--yes"))
+        if not self.in_life:
+            ended = inside(self.server.url, shlex.split(line)[1:])
+            assert ended.code == code, ended
+            return ended.out
+        variables = os.environ | {
+            "CHASQUI_REDIS_URL": self.server.url,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+        done = subprocess.run(
+            ["bash", "-c", line], env=variables, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, (line, done.stderr)
+        return done.stdout
 
 
-def difference(before: Dump, after: Dump) -> Dump:
-    """What became of a queue; times as distances, for a twin has its own."""
-    moved = {job: due - before["delayed"].get(job, due) for job, due in after["delayed"].items()}
-    return after | {"delayed": moved}
-
-
-@pytest.fixture
-def both(one_server: Server, link: Link, queue: str) -> Both:
-    return Both(one_server, link, queue)
-
-
-async def test_dead_letters_are_replayed(own_server: Server, link: Link, queue: str) -> None:
-    both = Both(own_server, link, queue)
-    before, after, words = await both.try_out(
-        lambda link, queue: seed.dead(link, queue, 3), "4", "#letters", "space", "space", "R"
-    )
-    assert words[:5] == ["dlq", "replay", "--limit", "2", both.queue]
-    assert len(words) == 7, "the ids of the two that were marked"
-    assert len(before["dead"]) - len(after["dead"]) == 2
-    assert [job[0] for job in after["stream"]] == ["charge-dead-1", "charge-dead-2"]
-    assert {job[2] for job in after["stream"]} == {0}
-
-
-async def test_a_whole_group_is_deleted(both: Both) -> None:
-    def plant(link: Link, queue: str) -> None:
-        seed.dead(link, queue, 3)
-        seed.dead(link, queue, 2, name="send-email", detail="SMTP timeout")
-
-    _, after, words = await both.try_out(plant, "4", "#groups", "j", "j", "D")
-    assert words[:3] == ["dlq", "purge", both.queue]
-    assert len(words) == 5, "the two ids of the second group"
-    assert len(after["dead"]) == 3
-
-
-async def test_a_dead_letter_is_edited(both: Both) -> None:
-    _, after, words = await both.try_out(
-        lambda link, queue: seed.dead(link, queue, 1),
-        "4",
-        "#letters",
-        "E",
-        options="--set nth=99 --no-replay",
-    )
-    assert words[:2] == ["dlq", "edit"]
-    assert b"c" in after["dead"][0]
-
-
-async def test_a_delayed_job_runs_now(both: Both) -> None:
-    _, after, words = await both.try_out(
-        lambda link, queue: seed.delayed(link, queue, 3), "5", "#delayed", "N"
-    )
-    assert words == ["delayed", "now", both.queue, "remind-0"]
-    assert [job[0] for job in after["stream"]] == ["remind-0"]
-    assert list(after["delayed"]) == ["remind-1", "remind-2"]
-
-
-async def test_delayed_jobs_are_cancelled(both: Both) -> None:
-    _, after, words = await both.try_out(
-        lambda link, queue: seed.delayed(link, queue, 3), "5", "#delayed", "a", "K"
-    )
-    assert words[:3] == ["delayed", "cancel", both.queue]
-    assert not after["delayed"]
-
-
-async def test_a_delayed_job_is_moved(both: Both) -> None:
-    before, after, _ = await both.try_out(
-        lambda link, queue: seed.delayed(link, queue, 2), "5", "#delayed", "M", options="--by 1h"
-    )
-    assert after["delayed"]["remind-0"] - before["delayed"]["remind-0"] == 3_600_000
-    assert after["delayed"]["remind-1"] == before["delayed"]["remind-1"]
-
-
-async def test_a_schedule_is_removed(both: Both) -> None:
-    before, after, words = await both.try_out(seed.schedules, "6", "#specs", "D")
-    assert words[:3] == ["repeatable", "remove", both.queue]
-    assert len(after["schedules"]) == len(before["schedules"]) - 1
-
-
-async def test_a_schedule_runs_once(one_server: Server, link: Link, queue: str) -> None:
-    """Each run makes a job with an id of its own, so only the number of jobs can be compared."""
-    seed.schedules(link, queue)
-    async with cockpit(one_server.url) as person:
-        await person.open("6", queue)
-        await person.until(lambda: person.table("#specs").row_count == 2, "both schedules are there")
-        await person.press("N")
-        assert (await person.previewed())[:3] == ["repeatable", "run", queue]
-        await person.consents()
-        assert [job[1] for job in dump(link, queue)["stream"]] == ["tick"]
-        await person.press("u")
-        await person.previewed()
-        await person.consents()
-        assert not dump(link, queue)["stream"]
-
-
-async def test_workers_that_are_gone_are_pruned_and_what_they_hold_is_freed(
-    one_server: Server, link: Link, queue: str
+@pytest.mark.timeout(300)
+async def test_every_dialog_changes_what_its_command_line_changes(
+    own_server: Server, link: Link, home: Path
 ) -> None:
-    keys = Keys(queue)
-    seed.in_flight(link, queue, 2, "dead-1")
-    seed.say(link, "XGROUP", "CREATECONSUMER", keys.stream, "default", "dead-2")
-    async with cockpit(one_server.url) as person:
-        await person.open("7", queue)
-        table = person.table("#workers")
-        await person.until(lambda: table.row_count == 2, "both are there")
-        table.select("default\0dead-1")
-        await person.press("C")
-        assert await person.previewed() == ["workers", "claim", queue, "dead-1"]
-        await person.consents()
-        held = {row[1]: row[3] for row in seed.say(link, "XINFO", "CONSUMERS", keys.stream, "default")}
-        assert held.get(b"dead-1", 0) == 0
-        await person.press("P")
-        await person.sees("nobody here is gone")
+    for step in STEPS:
+        step.plant(link, f"w-{step.name}")
+        step.plant(link, f"w-{step.name}-twin")
+    letters = seed.dead(link, "w-x", 3)
+    seed.waiting(link, "w-k", 1)
+    seed.dead(link, "w-many", 101)
+    async with cockpit(own_server.url, size=(80, 24), interval_s=3) as person:
+        walk = Walk(own_server, link, person, in_life=own_server.kind.startswith("valkey"))
+        await person.until(lambda: len(person.table("#fleet").shown) >= 2 * len(STEPS) + 3, "all are there")
+        for step in STEPS:
+            await walk.go(step, f"w-{step.name}")
+        await _exports(walk, "w-x", letters, home / "dead.jsonl")
+        await _explains_why_a_waiting_job_stays(walk, "w-k")
+        await _wants_the_name_of_many(walk, "w-many")
+        await _takes_lines_at_the_colon(walk, "w-x")
 
 
-async def test_a_canary_goes_first_and_the_rest_stays_when_nobody_answers(
-    one_server: Server, link: Link, queue: str
-) -> None:
-    seed.dead(link, queue, 5)
-    async with cockpit(one_server.url) as person:
-        await person.open("4", queue)
-        await person.until(lambda: person.table("#letters").row_count == 5, "all letters are there")
-        await person.press("C")
-        words = await person.previewed()
-        assert "--canary" in words
-        dialog = person.dialog
-        await person.press("tab", "tab")
-        dialog.query_one("#options").focus()
-        await person.type("--canary-timeout 500ms")
-        await person.press("enter")
-        await person.previewed()
-        await person.press("y")
-        await person.until(lambda: dialog._ended is not None, "the canary's time was over")
-        assert dialog._ended
-        assert dialog._ended.code == 3
-        told = dump(link, queue)
-        assert len(told["stream"]) == 3
-        assert len(told["dead"]) == 2
+async def _exports(walk: Walk, queue: str, letters: list[str], file: Path) -> None:
+    """Two marked letters into a file; the line prints the same."""
+    person = walk.person
+    await walk.look_at("4", "#letters", queue)
+    await person.press("space", "space", "X")
+    person.app.home.query_one("#prompt", Input).value = str(file)
+    await person.press("enter")
+    await person.until(file.exists, "the file was written")
+    await person.output()
+    words = list(person.app.screen._words)  # type: ignore[attr-defined]  # an OutputDialog
+    await person.press("escape")
+    told = file.read_text()
+    assert [one for one in letters if one in told] == letters[1:]
+    ended = inside(walk.server.url, [word for word in words if word not in ("--file", str(file))])
+    assert ended.out == told, "without a file the line prints the same"
 
 
-async def test_many_want_the_name_typed(one_server: Server, link: Link, queue: str) -> None:
-    seed.dead(link, queue, 101)
-    async with cockpit(one_server.url) as person:
-        await person.open("4", queue)
-        await person.until(lambda: person.table("#letters").row_count == 101, "all letters are there")
-        await person.press("D")
-        await person.previewed()
-        dialog = person.dialog
-        assert dialog.must_type
-        await person.press("enter")
-        await person.sees("type the queue's name first")
-        assert dialog._ended is None
-        await person.consents()
-        assert not dump(link, queue)["dead"]
+async def _explains_why_a_waiting_job_stays(walk: Walk, queue: str) -> None:
+    """Only what is delayed can be cancelled, and the dialog says so before anything happens."""
+    before = dump(walk.link, queue)
+    await walk.look_at("3", "#waiting", queue)
+    await walk.person.press("K")
+    await walk.person.sees("this cannot be done", f"chasqui job cancel {queue} send-email-0")
+    await walk.person.press("y", "escape")
+    assert dump(walk.link, queue) == before
 
 
-async def test_letters_are_exported_to_a_file(one_server: Server, link: Link, queue: str, home: Path) -> None:
-    ids = seed.dead(link, queue, 3)
-    async with cockpit(one_server.url) as person:
-        await person.open("4", queue)
-        person.table("#letters").focus()
-        await person.until(lambda: person.table("#letters").row_count == 3, "all letters are there")
-        await person.press("space", "space", "X")
-        prompt = person.app.home.query_one("#prompt", Input)
-        prompt.value = str(home / "dead.jsonl")
-        await person.press("enter")
-        await person.until((home / "dead.jsonl").exists, "the file was written")
-        await person.output()
-    told = (home / "dead.jsonl").read_text()
-    assert [one for one in ids if one in told] == ids[1:]
+async def _wants_the_name_of_many(walk: Walk, queue: str) -> None:
+    person = walk.person
+    await walk.look_at("4", "#groups", queue)
+    await person.until(lambda: person.table("#letters").row_count == 101, "all letters are there")
+    await person.press("D")
+    await person.previewed()
+    dialog = person.dialog
+    assert dialog.must_type
+    await person.press("enter")
+    await person.sees("type the queue's name first")
+    assert dialog._ended is None
+    await person.consents()
+    assert not dump(walk.link, queue)["dead"]
 
 
-async def test_commands_are_taken_at_the_colon(one_server: Server, link: Link, queue: str) -> None:
-    seed.dead(link, queue, 2)
-    async with cockpit(one_server.url) as person:
-        await person.until(lambda: queue in person.table("#fleet").shown, "the queue is there")
+async def _takes_lines_at_the_colon(walk: Walk, queue: str) -> None:
+    person = walk.person
+    await person.press("1", "colon")
+    await person.type(f"dlq groups {queue}")
+    await person.press("enter")
+    assert "card declined" in await person.output()
+    await person.press("escape", "colon")
+    await person.type(f"dlq purge {queue} --limit 1")
+    await person.press("enter")
+    await person.previewed()
+    await person.consents()
+    assert len(dump(walk.link, queue)["dead"]) == 2
+    for line, refusal in (
+        ("worker run x:y", "terminal of its own"),
+        ("events --follow", "never ends"),
+        ('add "', "no command line"),
+    ):
         await person.press("colon")
-        await person.type(f"dlq groups {queue}")
+        await person.type(line)
         await person.press("enter")
-        assert "card declined" in await person.output()
-        await person.press("escape", "colon")
-        await person.type(f"dlq purge {queue} --limit 1")
-        await person.press("enter")
-        await person.previewed()
-        await person.consents()
-        assert len(dump(link, queue)["dead"]) == 1
-        for line, refusal in (
-            ("worker run x:y", "terminal of its own"),
-            ("events --follow", "never ends"),
-            ('add "', "no command line"),
-        ):
-            await person.press("colon")
-            await person.type(line)
-            await person.press("enter")
-            await person.sees(refusal)
+        await person.sees(refusal)
 
 
 async def test_read_only_greys_every_change(one_server: Server, link: Link, queue: str, now_ms: int) -> None:

@@ -189,3 +189,10 @@ def test_a_crash_tells_no_secrets() -> None:
     assert "ValueError" in told
     assert "test_trends.py" in told
     assert "hunter2" not in told
+
+
+def test_a_name_with_a_colon_is_no_field() -> None:
+    row = {"queue": "rsmq:orders", "kind": "rsmq"}
+    assert Filter.of("rsmq:ord").keeps(row)
+    assert Filter.of("queue:*orders").keeps(row)
+    assert not Filter.of("rsmq:mail").keeps(row)

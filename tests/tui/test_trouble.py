@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from textual import events
 
 from chasqui import Keys, Link, SystemClock
 from chasqui_cli.tui.panes.fleet import Fleet
@@ -18,7 +19,7 @@ from tests.cli import hostile
 from tests.cli.shell import Shell, assert_complains
 from tests.servers import spawn
 from tests.tui import seed
-from tests.tui.cockpit import cockpit
+from tests.tui.cockpit import _key, cockpit
 
 if TYPE_CHECKING:
     from tests.servers import Server
@@ -186,6 +187,33 @@ async def test_a_crash_prints_neither_urls_nor_payloads(
     assert "error: the dashboard failed: RuntimeError" in told
     assert "hunter2" not in told
     assert "s3cret" not in told
+
+
+@pytest.mark.parametrize("with_queue", [False, True], ids=["empty server", "a queue"])
+async def test_every_key_on_every_tab_does_no_harm(with_queue: bool) -> None:
+    """Nothing selected, nothing there, garbage pasted into the prompts, clicks anywhere: it goes on."""
+    with spawn("valkey-9.1", tcp=True) as server:
+        if with_queue:
+            with Link.open(server.url) as link:
+                seed.waiting(link, "q", 1)
+        async with cockpit(server.url, size=(80, 24), interval_s=5) as person:
+            await person.until(lambda: person.app.pane.view is not None, "the fleet was read")
+            for tab in "123456789":
+                await person.press(tab)
+                for key in "RCEDXKNMPuhtmnlxvdfwySsaiGgjk" + "[]":
+                    await person.press(_key(key))
+                    await person.press(
+                        *["escape"] * (len(person.app.screen_stack) > 1 or bool(person.app.prompt.asking))
+                    )
+            for prompt in ("slash", "colon"):
+                await person.press(prompt)
+                person.app.prompt.post_message(events.Paste("\x1b]52;c;x\x07[red]\0 ' \" --\udcff " * 9))
+                await person.press("enter")
+                await person.press("escape", "escape")
+            for x, y in ((0, 0), (5, 1), (30, 1), (10, 5), (79, 23), (40, 12)):
+                await person.pilot.click(offset=(x, y))
+            assert person.app.is_running
+            assert hostile.is_harmless(person.screen())
 
 
 def test_a_pipe_is_refused_with_a_better_way(home: Path) -> None:
