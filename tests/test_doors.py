@@ -60,7 +60,7 @@ REFERENCE: dict[str, dict[str, str]] = {
         " missed_fires=None",
     },
 }
-OURS = {"data_dir", "on_full", "strict_unique", "delayed_prefix", "link", "clock"}
+OURS = {"data_dir", "on_full", "strict_unique", "delayed_prefix", "durability", "link", "clock"}
 CASES = [(name, method) for name, methods in REFERENCE.items() for method in methods]
 
 

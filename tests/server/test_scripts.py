@@ -51,7 +51,8 @@ def test_a_script_takes_a_list_exactly_when_its_header_says_so(name: str) -> Non
     numbers = {int(number) for number in re.findall(r"ARGV\[(\d+)\]", used)}
     assert numbers == set(range(1, len(spec.args) + 1))
     first = len(spec.args) + 1
-    takes_list = f"unpack(ARGV, {first})" in used or re.search(rf"for i = {first}, #ARGV", used) is not None
+    ways = (rf"unpack\(ARGV, {first}\)", rf"for i = {first}, #ARGV", r"ARGV\[\w+_at \+ n\]")
+    takes_list = any(re.search(way, used) for way in ways)
     assert takes_list is (spec.rest is not None)
 
 

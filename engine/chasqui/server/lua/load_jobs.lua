@@ -4,8 +4,8 @@
 -- ARGV: kind ttl_s most rate chunk digest count shared columns...
 -- Returns: {word, jobs added, ms to wait}; added, full, early, or other for a chunk whose digest was not the first's.
 local stream, delayed, ledger, pace = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local kind, ttl_s, most, rate, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local count, shared = tonumber(ARGV[7]), ARGV[8]
+local kind, ttl_s, most, rate, chunk, digest, count, shared = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+count = tonumber(count)
 
 -- Columns of `count` words: ids for a ledger of rows, envelopes; then names and due times in ms, unless no job has a
 -- due time and all have the `shared` name. The n-th word of a column stands n after its place.
