@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 MINUTE_MS = 60_000
 POLL_S = 0.1
 ERROR_S = 0.1
-SLACK_S = 0.15
-"""What starting a handler takes on a machine that does other things too."""
+SLACK_S = 0.5
+"""What starting a handler may take, once, on a machine that does other things too."""
 LATE_S = POLL_S + ERROR_S + SLACK_S
 
 
@@ -60,8 +61,9 @@ def test_fault_30_a_clock_that_is_a_minute_wrong_makes_nothing_early_or_late(
         assert 0.7 <= second.started - first.ended <= 0.7 + LATE_S, "the retry"
         await_that(lambda: len(_ticks(stage)) >= 4, "it fires")
     wall = CLOCK.now_ms() / 1000 - CLOCK.mono()
-    for tick in _ticks(stage):
-        assert (tick.started + wall) % 1 <= LATE_S, "a tick is early or late"
+    late = [(tick.started + wall) % 1 for tick in _ticks(stage)]
+    assert max(late) <= LATE_S, "a tick is early or late"
+    assert median(late) <= POLL_S + ERROR_S, "ticks are late as a rule"
     seconds = [int(tick.started + wall) for tick in _ticks(stage)]
     assert seconds == list(range(seconds[0], seconds[0] + len(seconds))), "a tick is missing, or comes twice"
 

