@@ -27,7 +27,7 @@ pipeline-demo: $(SPARK_READY) ## The same for the pipeline: a small archive, and
 
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale --ignore tests/spark
-	$(BIN)/python -m pytest tests/faults -m 'not slow'
+	$(BIN)/python -m pytest -n 2 tests/faults -m 'not slow'
 
 interop: $(READY) servers ## Queues shared with the released chasquimq 1.3.0 and with the real RSMQ clients, in every direction.
 	$(BIN)/python -m pytest tests/interop
@@ -48,7 +48,7 @@ pipeline-proof: $(SPARK_READY) servers ## The pipeline at full size: kills, trim
 	$(BIN)/python -m benchmarks.pipeline_cluster
 
 faults: $(READY) servers ## Inject every fault, the slow ones too, and print what held and how fast it healed.
-	$(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m pytest -n 2 tests/faults
 
 soak: $(READY) servers ## 200,000 jobs, workers killed all the time, every id accounted for.
 	$(BIN)/python -m benchmarks.soak

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.cli.test_decode import ENVELOPE
+from tests.engines import await_that
 
 ACCENTS = "81a161a7" + "żó→".encode().hex()
 QUESTION = json.dumps({"kind": "envelope", "hex": ENVELOPE}).encode() + b"\n"
@@ -129,7 +130,7 @@ def test_a_demo_that_is_asked_to_go_leaves_nothing_behind(
     # it may have got to its end before the signal got to it
     assert program.returncode in {code, 0, -number}
     assert not place.exists()
-    assert not _who_works_in(place)
+    await_that(lambda: not _who_works_in(place), "its server is gone too")
 
 
 def _who_works_in(place: Path) -> list[str]:
