@@ -22,10 +22,12 @@ RATE_WINDOW_MS = 20_000
 LINE_MS = 600_000
 LINE_CELLS = 10
 HOUR_MS = 3_600_000
-KEEP_EVERY_MS = 15_000
-"""Samples older than a minute are thinned out to this, so that an hour of watching costs a few hundred of them."""
 FRESH_MS = 60_000
-MOST_SAMPLES = 330
+KEEP_EVERY_MS = 15_000
+KEEP_OLD_EVERY_MS = 60_000
+"""Samples older than a minute are thinned out to the one, older than the line to the other: an hour costs some 150."""
+THIN_EVERY = 40
+"""Looks between one thinning and the next."""
 DAY_MS = 86_400_000
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -68,6 +70,7 @@ class Trend:
     """What is remembered of one queue."""
 
     samples: deque[Sample] = field(default_factory=deque)
+    _unthinned: int = 0
 
     def note(self, seen: Snapshot | ForeignSnapshot) -> None:
         """One more look. A stream that was made anew, or a clock set back, begins a new story."""
@@ -130,14 +133,22 @@ class Trend:
         """Drop what is older than an hour, and of what is older than a minute all but one in a while."""
         while self.samples and self.samples[0].at_ms < now_ms - HOUR_MS:
             self.samples.popleft()
-        if len(self.samples) < MOST_SAMPLES:
+        self._unthinned += 1
+        if self._unthinned < THIN_EVERY:
             return
+        self._unthinned = 0
         kept: deque[Sample] = deque()
         for one in self.samples:
-            is_old = one.at_ms < now_ms - FRESH_MS
-            if not kept or not is_old or one.at_ms - kept[-1].at_ms >= KEEP_EVERY_MS:
+            if not kept or one.at_ms - kept[-1].at_ms >= _gap(now_ms - one.at_ms):
                 kept.append(one)
         self.samples = kept
+
+
+def _gap(age_ms: int) -> int:
+    """How far apart samples of this age are kept."""
+    if age_ms <= FRESH_MS:
+        return 0
+    return KEEP_EVERY_MS if age_ms <= LINE_MS else KEEP_OLD_EVERY_MS
 
 
 def _pairs(samples: deque[Sample]) -> Iterator[tuple[Sample, Sample]]:

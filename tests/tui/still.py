@@ -5,9 +5,11 @@ The same picture every time, so that one that differs is a change of the dashboa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from chasqui.figures import Figures, NameRow, Spread
+from chasqui.foreign import ForeignSnapshot
 from chasqui.server.commands.looks import Reach
 from chasqui.snapshot import GroupView, LockHolder, Snapshot
 from chasqui_cli.tui.app import ChasquiApp
@@ -84,6 +86,13 @@ def row(queue: str, level: int = 0, word: str = "working", **news: Any) -> Queue
     )
 
 
+def other(queue: str, kind: Literal["rsmq", "joblist"], *, rates: Rates | None, **news: Any) -> QueueRow:
+    """A queue of another system: what it has no idea of is None."""
+    told: dict[str, Any] = {"server_time_ms": NOW_MS, "stream_depth": 64, "longest_idle_ms": None}
+    seen = ForeignSnapshot(queue=queue, kind=kind, **(told | news))
+    return replace(row(queue, rates=rates), seen=seen)
+
+
 FINDINGS = (
     FindingRow(3, "backlog", "84,213 jobs wait", "chasqui watch payments"),
     FindingRow(2, "dead-letters", "318 dead letters", "chasqui dlq groups payments"),
@@ -118,6 +127,8 @@ def fleet() -> FleetView:
             line=(88, 60, 31, 12, 9, 9, 9, 9, 9, 9)),
         row("search-index", 2, "warning", waiting=1_204, oldest_waiting_ms=31_000, rates=Rates(80, 122, 20_000), dlq_depth=2),
         row("thumbnails", waiting=12, oldest_waiting_ms=3_000, pending=4),
+        other("rsmq:invoices", "rsmq", waiting=48, pending=6, delayed_depth=2, oldest_waiting_ms=12_000, rates=Rates(3.1, 3.0, 20_000)),
+        other("list:webhooks", "joblist", waiting=5, pending=2, dlq_depth=3, oldest_waiting_ms=900, rates=None),
         row("billing\x1b[2J-nightly", 0, "idle", pending=0, consumers=2, repeatable_count=12, rates=Rates(0, 0, 20_000)),
         row("[red]exports[/red]", 0, "idle", pending=0, consumers=1, delayed_depth=7, rates=Rates(0, 0, 20_000)),
         row("日本語のキュー", 0, "working", waiting=3, oldest_waiting_ms=400, pending=2),

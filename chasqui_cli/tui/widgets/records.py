@@ -116,6 +116,10 @@ class RecordTable(DataTable[Text]):
         """Draw every cell again, in the colours of the theme there is now."""
         self._lay_out()
 
+    def forget(self) -> None:
+        """Let go of drawings: Textual keeps thousands of them, of cells that are long gone too."""
+        self._clear_caches()
+
     def on_resize(self, event: events.Resize) -> None:
         """Another width, perhaps other columns."""
         if self._widths() != [(col.key, width) for col, width in self._fitting]:
