@@ -26,7 +26,7 @@ pipeline-demo: $(SPARK_READY) ## The same for the pipeline: a small archive, and
 	$(BIN)/chasqui pipeline demo $(VENV)/tour
 
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale --ignore tests/spark
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale --ignore tests/spark
 	$(BIN)/python -m pytest -n 2 tests/faults -m 'not slow'
 
 interop: $(READY) servers ## Queues shared with the released chasquimq 1.3.0 and with the real RSMQ clients, in every direction.
