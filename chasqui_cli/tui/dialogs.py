@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual.app import ComposeResult
+    from textual.await_complete import AwaitComplete
     from textual.binding import BindingType
 
     from chasqui_cli.tui.lines import Ended, Runner
@@ -45,6 +46,11 @@ class Dialog(ModalScreen[Any]):
     def action_close(self) -> None:
         """Back to the dashboard."""
         self.dismiss(None)
+
+    def dismiss(self, result: Any = None) -> AwaitComplete:
+        """Leave, and first stop what still works for this window: its widgets go before Textual would stop it."""
+        self.workers.cancel_node(self)
+        return super().dismiss(result)
 
     def tell(self, widget: str, text: str, style: str = "") -> None:
         """Write text of any origin, line by line."""

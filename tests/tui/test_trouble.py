@@ -8,12 +8,14 @@ import select
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from textual import events
+from textual._context import active_app
 
 from chasqui import Keys, Link, SystemClock
+from chasqui_cli.tui.lines import Ended, Runner
 from chasqui_cli.tui.panes.fleet import Fleet
 from tests.cli import hostile
 from tests.cli.shell import Shell, assert_complains
@@ -22,6 +24,8 @@ from tests.tui import seed
 from tests.tui.cockpit import _key, cockpit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.servers import Server
 
 ROOT = Path(__file__).parents[2]
@@ -214,6 +218,34 @@ async def test_every_key_on_every_tab_does_no_harm(with_queue: bool) -> None:
                 await person.pilot.click(offset=(x, y))
             assert person.app.is_running
             assert hostile.is_harmless(person.screen())
+
+
+class LateRunner(Runner):
+    """Says how a command ended only after somebody has closed the window that wanted to know."""
+
+    async def run(self, words: Sequence[str], **options: Any) -> Ended:
+        ended = await Runner.run(self, words, **options)
+        window = active_app.get().screen
+        window.dismiss()
+        while window.children:
+            await SystemClock().sleep(0)
+        return ended
+
+
+@pytest.mark.parametrize("keys", [("w",), ("K",)], ids=["output", "change"])
+async def test_a_window_closed_at_the_very_moment_its_command_ends_does_no_harm(
+    one_server: Server, link: Link, queue: str, keys: tuple[str, ...]
+) -> None:
+    seed.waiting(link, queue, 1)
+    async with cockpit(one_server.url) as person:
+        await person.open("3", queue)
+        runner = person.app._runner
+        person.app._runner = LateRunner(runner.environment, runner.reach)
+        await person.press(*keys)
+        await person.until(lambda: len(person.app.screen_stack) > 1, "a window opened")
+        await person.until(lambda: len(person.app.screen_stack) == 1, "it closed")
+        await person.pilot.pause()
+        assert person.app.is_running
 
 
 def test_a_pipe_is_refused_with_a_better_way(home: Path) -> None:
