@@ -13,6 +13,7 @@ from chasqui_cli.changes import Plan
 from chasqui_cli.columns import column
 from chasqui_cli.desk import Desk, at_desk
 from chasqui_cli.kept import command_line, what
+from chasqui_cli.safe import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +46,8 @@ WHY_NOT = {
 UNDONE = {"number": "int", "kind": "str", "what": "str", "outcome": "str"}
 COLUMNS = [column("number"), column("kind"), column("what"), column("outcome")]
 AT_ONCE = 200
+LINE_SHOWN = 200
+"""Of the command line that is taken back, so many characters: it may name thousands of ids."""
 
 
 @app.command()
@@ -79,7 +82,10 @@ def undo(
         f"items of {made.op} ({made.verb})",
         records,
         COLUMNS[:-1],
-        effects=[f"it was: {command_line(desk, made.command)}"],
+        effects=[
+            f"it was: {safe(command_line(desk, made.command), LINE_SHOWN)}",
+            "what has moved on in the meantime stays as it is, and is told",
+        ],
     )
     if not desk.agrees(plan):
         desk.emit([one | {"outcome": "would undo"} for one in records], COLUMNS)

@@ -206,7 +206,7 @@ class ChangeDialog(Dialog):
             with_options(words, "--yes", *confirm, "-o", "json"), hear=self._hear
         )
         self.tell("#told", self._ended.err)
-        done = {0: ("done", "ok"), PARTLY: ("partly done", "warn")}
+        done = {0: ("done", "ok"), PARTLY: ("not all of it was done", "warn")}
         self._state(*done.get(self._ended.code, ("failed", "crit")))
         button = self.query_one("#do", Button)
         button.label, button.disabled, button.variant = "esc  close", False, "default"

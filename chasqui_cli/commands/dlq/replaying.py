@@ -125,7 +125,9 @@ def _effects(
     if not seen.consumers:
         effects.append("no consumer is known: nobody may be there to run them")
     if canary:
-        effects.append(f"the first {min(canary, count):,} go ahead, the rest only when that has completed")
+        effects.append(
+            f"the first {min(canary, count):,} go ahead, the rest only when all of those have completed"
+        )
     if rps:
         effects.append(f"at {rps:g} a second that takes {span(round(count / rps * 1000))}")
     return effects
