@@ -52,7 +52,9 @@ def png(svg: str, width: int) -> bytes:
     local = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
     whole = cairosvg.svg2png(bytestring=local.encode(), output_width=width)
     small = BytesIO()
-    Image.open(BytesIO(whole)).convert("RGB").quantize(128).save(small, "PNG", optimize=True)
+    Image.open(BytesIO(whole)).convert("RGB").quantize(
+        256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+    ).save(small, "PNG", optimize=True)
     return small.getvalue()
 
 

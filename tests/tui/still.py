@@ -6,7 +6,9 @@ The same picture every time, so that one that differs is a change of the dashboa
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
+from zoneinfo import ZoneInfo
 
 from chasqui.figures import Figures, NameRow, Spread
 from chasqui.foreign import ForeignSnapshot
@@ -131,7 +133,7 @@ def fleet() -> FleetView:
         other("list:webhooks", "joblist", waiting=5, pending=2, dlq_depth=3, oldest_waiting_ms=900, rates=None),
         row("billing\x1b[2J-nightly", 0, "idle", pending=0, consumers=2, repeatable_count=12, rates=Rates(0, 0, 20_000)),
         row("[red]exports[/red]", 0, "idle", pending=0, consumers=1, delayed_depth=7, rates=Rates(0, 0, 20_000)),
-        row("日本語のキュー", 0, "working", waiting=3, oldest_waiting_ms=400, pending=2),
+        row("größenänderung", 0, "working", waiting=3, oldest_waiting_ms=400, pending=2),
     ]  # fmt: skip
     return FleetView(tuple(rows), 5000, 5000, complete=True)
 
@@ -228,20 +230,17 @@ def delayed() -> DelayedView:
 
 
 def cron() -> CronView:
+    first = datetime(2026, 11, 17, 12, 59, tzinfo=ZoneInfo("Europe/Madrid"))
     fires = tuple(
-        FireRow(
-            NOW_MS + nth * 86_400_000,
-            f"Mon 2026-11-{23 + nth} 09:00:00 CET",
-            "clocks go back" if nth == 3 else "",
-        )
-        for nth in range(5)
+        FireRow(int(day.timestamp() * 1000), f"{day:%a %Y-%m-%d %H:%M:%S %Z}", "")
+        for day in (first + timedelta(days=nth) for nth in range(5))
     )
     specs = (
         SpecRow(
-            "digest::cron:0 9 * * *",
+            "digest::cron:59 12 * * *",
             "digest",
-            "at 09:00 (Europe/Madrid)",
-            NOW_MS - 61_000,
+            "at 12:59 (Europe/Madrid)",
+            fires[0].at_ms,
             412,
             None,
             fires,

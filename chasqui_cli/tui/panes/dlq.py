@@ -8,6 +8,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Static
 
+from chasqui_cli.changes import counted
 from chasqui_cli.times import span
 from chasqui_cli.tui.lines import words_of
 from chasqui_cli.tui.panes.pane import Change, Pane, change
@@ -32,7 +33,7 @@ GROUPS = [
 LETTERS = [
     Col("id", "LETTER", 17),
     Col("job", "JOB", 14, keep=20, full=26, grow=True),
-    Col("attempt", "RUNS", 4, "right", keep=30),
+    Col("attempt", "ATTEMPT", 7, "right", keep=30),
     Col("age", "DIED", 6, "right"),
     Col("size", "BYTES", 6, "right", keep=40),
     Col("error", "SAYS", 20, keep=50, grow=True),
@@ -220,7 +221,7 @@ def _all(view: DeadView, now_ms: int) -> dict[str, Cell]:
     return {
         "count": Cell(short(len(view.letters)), "strong", len(view.letters)),
         "name": Cell("(all)", "strong"),
-        "error": Cell(f"{len(view.groups)} groups", "dim"),
+        "error": Cell(counted(len(view.groups), "groups"), "dim"),
         "age": Cell(span(max(0, now_ms - last)), "", now_ms - last),
     }
 

@@ -32,7 +32,7 @@ COLUMNS = [
     Col("p95", "P95", 8, "right"),
 ]
 NOW_FACTS = 10
-HOLDER = 18
+HOLDER = 16
 GLYPHS = "··◆▲"
 
 
@@ -48,13 +48,13 @@ class QueueTab(Pane):
             with VerticalScroll(classes="box", id="queue-now") as now:
                 now.border_title = "now"
                 yield Static(id="queue-depths")
+                yield Static(id="queue-leaders")
             with VerticalScroll(classes="box", id="queue-pace") as pace:
                 pace.border_title = "pace"
                 yield Static(id="queue-figures")
             with Vertical(classes="box", id="queue-names") as names:
                 names.border_title = "by name"
                 yield RecordTable(COLUMNS, id="names")
-                yield Static(id="queue-leaders")
         with VerticalScroll(classes="box", id="queue-findings") as findings:
             findings.border_title = "findings"
             yield Static(id="findings")
@@ -65,7 +65,8 @@ class QueueTab(Pane):
         row = view.row
         is_other = isinstance(view, OtherView)
         self.query_one("#queue-pace").border_title = "system" if is_other else "pace"
-        self.query_one("#queue-names").display = not is_other
+        for ours in ("#queue-leaders", "#queue-names"):
+            self.query_one(ours).set_class(is_other, "hidden")
         if isinstance(view, OtherView):
             self._draw_other(view)
             return

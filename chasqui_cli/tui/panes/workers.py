@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.widgets import Static
 
+from chasqui_cli.changes import counted
 from chasqui_cli.times import span
 from chasqui_cli.tui.lines import words_of
 from chasqui_cli.tui.panes.pane import Change, Pane, change
@@ -54,7 +55,7 @@ class WorkersTab(Pane):
         """Rows, worst first."""
         view: WorkersView = self.view
         seen = view.row.sure
-        told = f"   {len(view.workers):,} consumers, {seen.pending:,} in flight"
+        told = f"   {counted(len(view.workers), 'consumers')}, {seen.pending:,} in flight"
         self.say("#workers-head", *self.headline(view.row, (told, "dim")))
         self.query_one(RecordTable).show(self.kept([(_key(row), _worker(row)) for row in view.workers]))
 
