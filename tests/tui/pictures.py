@@ -12,15 +12,22 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
 from tests.tui.still import VIEWS, still_app
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from chasqui_cli.tui.app import ChasquiApp
 
 ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).with_name("pictures")
 SHOWN = ROOT / "docs" / "top"
 SIZES = ((120, 40), (80, 24))
 THEMES = {"dark": DARK, "light": LIGHT}
+REST_S = 0.1
 
 
 async def pictures(size: tuple[int, int], theme: str) -> dict[str, tuple[str, str]]:
@@ -29,12 +36,21 @@ async def pictures(size: tuple[int, int], theme: str) -> dict[str, tuple[str, st
     async with app.run_test(size=size) as pilot:
         for number, tab in enumerate(VIEWS, 1):
             await pilot.press(str(number))
-            for _ in range(3):
-                await pilot.pause()
-            strips = app.screen._compositor.render_strips()
-            text = "\n".join(strip.text.rstrip() for strip in strips) + "\n"
-            made[tab] = text, app.export_screenshot(simplify=True)
+            made[tab] = await _at_rest(app, pilot)
     return made
+
+
+async def _at_rest(app: ChasquiApp, pilot: Pilot[None]) -> tuple[str, str]:
+    """Text and picture, as soon as nothing moves any more."""
+    last = None
+    while True:
+        await pilot.pause(REST_S)
+        strips = app.screen._compositor.render_strips()
+        text = "\n".join(strip.text.rstrip() for strip in strips) + "\n"
+        svg = app.export_screenshot(simplify=True)
+        if digest(svg) == last:
+            return text, svg
+        last = digest(svg)
 
 
 def digest(svg: str) -> str:

@@ -32,7 +32,7 @@ async def test_every_tab_tells_what_is_there(own_server: Server, link: Link, que
         await person.press("6")
         await person.sees("2 schedules", "every 1m00s", "at 09:00, on Monday to Friday", "next fires")
         await person.press("7")
-        await person.sees("1 consumers, 3 in flight", "worker-1")
+        await person.sees("1 consumer, 3 in flight", "worker-1")
         await person.press("8")
         await person.sees("events reach back", "● completed", "◆ failed", "SMTP timeout after 3000 ms")
         await person.press("9")
