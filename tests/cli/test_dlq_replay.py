@@ -132,7 +132,7 @@ def test_a_rate_is_held(inside: Inside, yard: Yard) -> None:
     times = [int(row[0].split(b"-")[0]) for row in rows]
     took_s = (times[-1] - times[0]) / 1000
     # Never faster; how much slower is this machine's business, and `make scale` measures it.
-    assert 1.5 * 0.95 <= took_s <= 1.5 * 1.5
+    assert took_s >= 1.5 * 0.95
 
 
 @contextmanager
