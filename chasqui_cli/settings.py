@@ -215,6 +215,13 @@ def contexts() -> tuple[str | None, dict[str, Any]]:
     return contents.get("current"), contents.get("contexts", {})
 
 
+def keys() -> dict[str, Any]:
+    """The dashboard's keys, as far as somebody chose them, unchecked."""
+    path = config_file()
+    chosen: dict[str, Any] = (_read_config(path) if path else {}).get("keys", {})
+    return chosen
+
+
 def _read_config(path: Path) -> dict[str, Any]:
     from chasqui.errors import ConfigError
 
@@ -245,6 +252,8 @@ def _check_shape(path: Path, contents: dict[str, Any]) -> None:
 
     if not isinstance(contents.get("contexts", {}), dict):
         raise ConfigError(f"contexts in {path} is not a table", hint="write each one as [contexts.NAME]")
+    if not isinstance(contents.get("keys", {}), dict):
+        raise ConfigError(f"keys in {path} is not a table", hint='write it as [keys], then "app.quit" = "Q"')
     if not isinstance(contents.get("current", ""), str):
         raise ConfigError(f"current in {path} is not a name", hint='write it as current = "NAME"')
 

@@ -11,6 +11,7 @@ import typer
 
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, reaching
+from chasqui_cli.settings import keys
 
 if TYPE_CHECKING:
     from chasqui_cli.tui.app import ChasquiApp
@@ -87,6 +88,7 @@ def dashboard_of(
         keeps_awake=keep_awake,
         theme=LIGHT if light else DARK,
         queue=queue,
+        keys=_keys(),
     )
     feed = Feed(desk.async_link, interval_s=interval_s, names=desk.name_cache())
     return ChasquiApp(feed, _runner(desk), setup, SystemClock())
@@ -111,6 +113,15 @@ def _runner(desk: Desk) -> Runner:
     if settings.read_only:
         environment["CHASQUI_READONLY"] = "1"
     return Runner(environment, reach)
+
+
+def _keys() -> dict[str, str]:
+    chosen = keys()
+    if not chosen:
+        return {}
+    from chasqui_cli.tui.keys import checked
+
+    return checked(chosen)
 
 
 def _is_served() -> bool:

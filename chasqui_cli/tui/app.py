@@ -183,6 +183,8 @@ class ChasquiApp(App[None]):
             interval_s=self._feed.interval_s,
         )
         self.home.query_one(Tabs).can_focus = False
+        if setup.keys:
+            self.set_keymap(dict(setup.keys))
         self._feed.begin(self.post_message)
         self._feed.look_at(Target("fleet"))
         self.run_worker(self._feed.run(), group="feed", name="feed", exit_on_error=True)
@@ -553,9 +555,11 @@ class ChasquiApp(App[None]):
     def action_help(self) -> None:
         """Every key that works here."""
         from chasqui_cli.tui.dialogs import HelpDialog
+        from chasqui_cli.tui.keys import told
 
         places = (("This tab", self.pane), ("Tables", RecordTable), ("Everywhere", self))
-        self.push_screen(HelpDialog([(title, _keys(place.BINDINGS)) for title, place in places]))
+        keys = self._setup.keys
+        self.push_screen(HelpDialog([(title, told(place.BINDINGS, keys)) for title, place in places]))
 
     def action_theme(self) -> None:
         """Dark, light, dark."""
@@ -593,12 +597,3 @@ def _collect_again() -> None:
 
 def _tab_opener(app: ChasquiApp, tab: str) -> Callable[[], object]:
     return lambda: app.call_later(app.action_open_tab, tab)
-
-
-def _keys(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:
-    """Keys and what they do, for people."""
-    return [
-        (one.key_display or one.key.replace(",", " "), one.description)
-        for one in bindings
-        if isinstance(one, Binding) and one.description
-    ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chasqui_cli.tui.widgets.drawing import DARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from textual.message import Message
 
@@ -53,7 +53,9 @@ class Ticking(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the dashboard is told at its start. confined: it is served to a browser, perhaps far away."""
+    """What the dashboard is told at its start. confined: it is served to a browser, perhaps far away. keys: those that
+    somebody chose, by the name of what they do.
+    """
 
     address: str = ""
     context: str | None = None
@@ -64,3 +66,4 @@ class Setup:
     keeps_awake: bool = False
     theme: str = DARK
     queue: str | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,59 @@
+"""Keys that somebody chose: they work, the old ones do not, `?` and the footer tell them, and mistakes are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui import ConfigError
+from tests.tui import seed
+from tests.tui.cockpit import cockpit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chasqui import Link
+    from tests.servers import Server
+
+URL = "redis://127.0.0.1:1"
+
+
+def choose(home: Path, text: str) -> None:
+    file = home / ".config/chasqui/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    file.chmod(0o600)
+
+
+async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, queue: str, home: Path) -> None:
+    choose(home, '[keys]\n"tab.dlq" = "4,f4"\n"change.replay" = "ctrl+r"\n"app.help" = "f2"\n')
+    seed.dead(link, queue, 2, name="mail", detail="no such host")
+    async with cockpit(one_server.url) as person:
+        await person.open("f4", queue)
+        await person.sees("no such host", "^r replay")
+        await person.press("R", "question_mark")
+        assert len(person.app.screen_stack) == 1, "their old keys are nobody's"
+        await person.press("f2")
+        await person.sees("ctrl+r")
+        await person.press("escape", "ctrl+r")
+        assert (await person.previewed())[:2] == ["dlq", "replay"]
+        await person.press("escape")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[keys]\n"app.leave" = "x"\n', r"there is no 'app\.leave'"),
+        ('[keys]\n"app.quit" = 7\n', "is no key"),
+        ('[keys]\n"app.quit" = "controlx"\n', "is no key"),
+        ('[keys]\n"app.quit" = ""\n', "is no key"),
+        ("keys = 7\n", "is not a table"),
+    ],
+)
+async def test_a_mistake_is_told_before_anything_opens(home: Path, text: str, says: str) -> None:
+    choose(home, text)
+    with pytest.raises(ConfigError, match=says) as told:
+        async with cockpit(URL):
+            pass
+    assert told.value.hint
