@@ -46,6 +46,7 @@ class FleetReader:
         self._told = discovery.Discovered(complete=False)
         self._knows_others = False
         self._searching: asyncio.Task[Any] | None = None
+        self._waits = False
         self._walk: _Walk | None = None
         self._ticks = 0
 
@@ -73,6 +74,7 @@ class FleetReader:
         memory = self._place.memory
         there = [(one, where) for one, where in zip(seen, places, strict=True) if _is_there(one)]
         rows = sorted((memory.row(_shown(where), named(one, where)) for one, where in there), key=rank)
+        self._look_for_others()
         told = self._told
         return FleetView(tuple(rows), told.looked, told.total, told.complete), now_ms
 
@@ -92,33 +94,40 @@ class FleetReader:
         if self._searching is None and not self._told.complete:
             search = discovery.discover_async(self._place.link, progress=self._progress)
             self._searching = asyncio.create_task(search)
-        elif self._searching is None and not self._knows_others:
-            self._searching = asyncio.create_task(self._find_others())
         if self._searching and not self._ours and not self._others:
+            self._waits = True
             await asyncio.wait({self._searching}, timeout=1.0)
+            self._waits = False
         if self._searching and self._searching.done():
             done, self._searching = self._searching, None
             found = done.result()
             if found is not None:
                 self._told, self._ours = found, found.queues
 
+    def _look_for_others(self) -> None:
+        """After ours are known: it takes another walk through the keys, and code that not everybody needs."""
+        if self._searching is None and self._told.complete and not self._knows_others:
+            self._searching = asyncio.create_task(self._find_others())
+
     async def _find_others(self) -> None:
-        """After ours are on the screen: it takes another walk through the keys, and code that not everybody needs."""
         from chasqui import foreign
 
+        before = self._others
         self._know_others(await foreign.discover_async(self._place.link))
-        self._place.nudge()
+        if self._others != before:
+            self._place.nudge()
 
     def _know_others(self, found: ForeignQueues) -> None:
         self._others = (*map(name_of, found.rsmq), *map(name_of, found.joblists))
         self._knows_others = True
 
     def _progress(self, told: Discovered) -> None:
-        """A page was looked through; what is new on it is shown at once."""
+        """A page was looked through; what is new on it is shown at once: by the tick that waits for it, or by another."""
         self._told = told
         if not set(told.queues) <= set(self._ours):
             self._ours = tuple(sorted({*self._ours, *told.queues}))
-            self._place.nudge()
+            if not self._waits:
+                self._place.nudge()
 
     @property
     def _is_cluster(self) -> bool:
