@@ -196,13 +196,11 @@ class ChasquiApp(App[None]):
             self.open_queue(self.queue)
 
     def _tidy(self) -> None:
-        """Let go of what was drawn before, and of the keys of footers that were. Each new footer's keys watch it, and
-        Textual strikes those that are gone off its list only when what they watch changes.
+        """Let go of the keys of footers that were. Each new footer's keys watch it, and Textual strikes those that are
+        gone off its list only when what they watch changes.
         """
         for footer in self.home.query(Footer):
             footer.mutate_reactive(Footer.compact)
-        for table in self.home.query(RecordTable):
-            table.forget()
         gc.collect()  # they hold each other; what was there at the start is not searched
 
     def on_unmount(self) -> None:

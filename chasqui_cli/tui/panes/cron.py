@@ -18,9 +18,9 @@ from chasqui_cli.tui.widgets.records import Col, RecordTable
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
-    from textual.widgets import DataTable
 
     from chasqui_cli.tui.views import CronView, SpecRow
+    from chasqui_cli.tui.widgets.listing import Listing
 
 LATE_MS = 5_000
 COLUMNS = [
@@ -65,11 +65,11 @@ class CronTab(Pane):
         )
         self._draw_fires()
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+    def on_listing_highlighted(self, event: Listing.Highlighted) -> None:
         """Another schedule."""
         self._draw_fires()
 
-    def on_data_table_row_selected(self) -> None:
+    def on_listing_selected(self) -> None:
         """Enter."""
         self.action_preview()
 

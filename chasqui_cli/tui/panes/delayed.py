@@ -18,9 +18,9 @@ from chasqui_cli.tui.widgets.records import Col, RecordTable
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
-    from textual.widgets import DataTable
 
     from chasqui_cli.tui.views import DelayedView, JobRow
+    from chasqui_cli.tui.widgets.listing import Listing
 
 COLUMNS = [
     Col("due", "DUE", 11),
@@ -69,13 +69,13 @@ class DelayedTab(Pane):
         self.query_one(RecordTable).show(self.kept([(row.key, _job(row, self.now_ms)) for row in view.jobs]))
         self.say("#histogram", *histogram(view, self.now_ms))
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+    def on_listing_highlighted(self, event: Listing.Highlighted) -> None:
         """The job under the cursor, opened."""
         row = self._chosen()
         if row is not None:
             self.dashboard.describe(row.raw, "#delayed-job", skip=("hex",))
 
-    def on_data_table_row_selected(self) -> None:
+    def on_listing_selected(self) -> None:
         """Enter."""
         self.dashboard.action_why()
 

@@ -19,9 +19,9 @@ from chasqui_cli.tui.widgets.records import Col, RecordTable
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
-    from textual.widgets import DataTable
 
     from chasqui_cli.tui.views import DeadView, GroupRow, LetterRow
+    from chasqui_cli.tui.widgets.listing import Listing
 
 GROUPS = [
     Col("count", "COUNT", 5, "right"),
@@ -110,9 +110,9 @@ class DeadTab(Pane):
         letters = view.letters if view else ()
         return [one for one in letters if self._group in (ALL, one.group)]
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+    def on_listing_highlighted(self, event: Listing.Highlighted) -> None:
         """Another group, or another letter."""
-        if event.data_table.id == "groups":
+        if event.listing.id == "groups":
             chosen = self.query_one("#groups", RecordTable).current or ALL
             if chosen != self._group:
                 self._group = chosen
@@ -121,9 +121,9 @@ class DeadTab(Pane):
         else:
             self._describe()
 
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+    def on_listing_selected(self, event: Listing.Selected) -> None:
         """Enter goes into a group; in it, it explains a letter's job."""
-        if event.data_table.id == "groups":
+        if event.listing.id == "groups":
             self.query_one("#letters").focus()
         else:
             self.dashboard.action_why()

@@ -109,7 +109,7 @@ class EventsTab(Pane):
         if goal:
             table.select(goal)
 
-    def on_data_table_row_selected(self) -> None:
+    def on_listing_selected(self) -> None:
         """Enter."""
         self.dashboard.action_why()
 

@@ -62,7 +62,7 @@ class Fleet(Pane):
         yield RecordTable(columns(), id="fleet")
         yield Static(id="fleet-note", classes="note")
 
-    def on_data_table_row_selected(self) -> None:
+    def on_listing_selected(self) -> None:
         """Enter, or a second click."""
         self.action_open()
 

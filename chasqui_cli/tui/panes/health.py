@@ -16,10 +16,10 @@ from chasqui_cli.tui.widgets.records import Col, RecordTable
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
-    from textual.widgets import DataTable
 
     from chasqui_cli.tui.messages import FindingRow
     from chasqui_cli.tui.views import HealthView
+    from chasqui_cli.tui.widgets.listing import Listing
 
 COLUMNS = [
     Col("level", "LEVEL", 10),
@@ -55,11 +55,11 @@ class HealthTab(Pane):
         self.query_one(RecordTable).show(self.kept(rows))
         self._draw_one()
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+    def on_listing_highlighted(self, event: Listing.Highlighted) -> None:
         """Another finding."""
         self._draw_one()
 
-    def on_data_table_row_selected(self) -> None:
+    def on_listing_selected(self) -> None:
         """Enter."""
         self.action_doctor()
 

@@ -18,9 +18,9 @@ from chasqui_cli.tui.widgets.records import Col, RecordTable
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
-    from textual.widgets import DataTable
 
     from chasqui_cli.tui.views import FlightRow, JobRow, JobsView
+    from chasqui_cli.tui.widgets.listing import Listing
 
 WAITING = [
     Col("entry", "ENTRY", 17, keep=30),
@@ -77,13 +77,13 @@ class JobsTab(Pane):
             self.kept([(f"{row.group} {row.entry_id}", _flying(row)) for row in view.in_flight])
         )
 
-    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+    def on_listing_highlighted(self, event: Listing.Highlighted) -> None:
         """The job under the cursor, opened."""
         row = self._chosen()
         if row is not None:
             self.dashboard.describe(row.raw, "#job-detail")
 
-    def on_data_table_row_selected(self) -> None:
+    def on_listing_selected(self) -> None:
         """Enter."""
         self.action_detail()
 

@@ -5,19 +5,19 @@ A change is a command line; which one, the tab says. Asking for consent and runn
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.message_pump import _MessagePumpMeta
 from textual.widgets import Static
 
 from chasqui_cli.places import own_name
 from chasqui_cli.safe import safe
 from chasqui_cli.tui.filtering import Filter
 from chasqui_cli.tui.widgets.drawing import Cell, joined
+from chasqui_cli.tui.widgets.listing import AbstractMeta
 from chasqui_cli.tui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
@@ -50,11 +50,7 @@ def change(key: str, name: str, title: str) -> BindingType:
     return Binding(key, f"change('{name}')", title, id=f"change.{name}")
 
 
-class _PaneMeta(ABCMeta, _MessagePumpMeta):
-    """Textual's widgets have a metaclass of their own, so that of abstract classes has to be joined with it."""
-
-
-class Pane(Vertical, metaclass=_PaneMeta):
+class Pane(Vertical, metaclass=AbstractMeta):
     """A tab's contents. `view` is what it was shown last."""
 
     tab: ClassVar[str]
@@ -95,7 +91,7 @@ class Pane(Vertical, metaclass=_PaneMeta):
     def redraw(self) -> None:
         """The theme or the width is another."""
         for table in self.query(RecordTable):
-            table.redraw()
+            table.refresh()
         if self.view is not None:
             self.draw()
 
