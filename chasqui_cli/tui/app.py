@@ -18,7 +18,7 @@ from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher, Footer, Static, Tab, Tabs
+from textual.widgets import ContentSwitcher, Static
 
 from chasqui_cli.places import is_ours
 from chasqui_cli.safe import safe
@@ -28,6 +28,7 @@ from chasqui_cli.tui.messages import Arrived, FleetView, Introduced, LinkLost, T
 from chasqui_cli.tui.panes import TABS, pane_of
 from chasqui_cli.tui.panes.fleet import Fleet
 from chasqui_cli.tui.panes.pane import ANY_PANE, Change
+from chasqui_cli.tui.widgets.bars import WIDE, KeyBar, TabBar
 from chasqui_cli.tui.widgets.drawing import DARK, LIGHT, THEMES, joined
 from chasqui_cli.tui.widgets.frame import Frame
 from chasqui_cli.tui.widgets.prompt import Prompt
@@ -45,14 +46,11 @@ if TYPE_CHECKING:
     from chasqui_cli.tui.setup import Reading, Setup, Ticking
 
 ASLEEP = "asleep without focus"
-NARROW = 78
-"""Below so many columns the tabs are numbers only, but for the one in front."""
 SETTLED_S = 3.0
 """So long after the start all that stays is there, and the search for cycles begins without it."""
-TIDY_S = 60.0
 EVERY_KIND = {"fleet", "queue", "health"}
 """The tabs that have something to say of other systems' queues, too."""
-WIDTHS = [(0, "-narrow"), (64, "-medium"), (110, "-wide")]
+WIDTHS = [(0, "-narrow"), (64, "-medium"), (WIDE, "-wide")]
 
 
 class Home(Screen[None]):
@@ -161,13 +159,11 @@ class ChasquiApp(App[None]):
     def compose(self) -> ComposeResult:
         """Frame, tabs, the first pane (the others are made when they are opened), the prompt, the keys."""
         yield Frame()
-        yield Tabs(
-            *(Tab(f"{number} {tab.title}", id=f"tab-{tab.name}") for number, tab in enumerate(TABS, 1))
-        )
+        yield TabBar()
         with ContentSwitcher(initial="pane-fleet"):
             yield Fleet()
         yield Prompt()
-        yield Footer(compact=True, show_command_palette=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -182,7 +178,6 @@ class ChasquiApp(App[None]):
             read_only=setup.read_only,
             interval_s=self._feed.interval_s,
         )
-        self.home.query_one(Tabs).can_focus = False
         if setup.keys:
             self.set_keymap(dict(setup.keys))
         self._feed.begin(self.post_message)
@@ -190,18 +185,9 @@ class ChasquiApp(App[None]):
         self.run_worker(self._feed.run(), group="feed", name="feed", exit_on_error=True)
         self.set_interval(1.0, self._grow_older)
         self.set_timer(SETTLED_S, _collect_again)
-        self.set_interval(TIDY_S, self._tidy)
         self.pane.focus_first()
         if self.queue:
             self.open_queue(self.queue)
-
-    def _tidy(self) -> None:
-        """Let go of the keys of footers that were. Each new footer's keys watch it, and Textual strikes those that are
-        gone off its list only when what they watch changes.
-        """
-        for footer in self.home.query(Footer):
-            footer.mutate_reactive(Footer.compact)
-        gc.collect()  # they hold each other; what was there at the start is not searched
 
     def on_unmount(self) -> None:
         """The end, perhaps an early one."""
@@ -285,7 +271,6 @@ class ChasquiApp(App[None]):
                 self._choose(chosen)
         if not self.queue and any(one.needs_queue for one in TABS if one.name == tab):
             self.notify("there is no queue to look at yet", severity="warning", markup=False)
-            self._select(self._tab)
             return
         if tab not in EVERY_KIND and not is_ours(self.queue or ""):
             self.notify(
@@ -299,38 +284,16 @@ class ChasquiApp(App[None]):
         if tab != self._tab:
             self._tab_before = self._tab
         self._tab = tab
-        self._select(tab)
+        self.home.query_one(TabBar).active = tab
         self.home.query_one(ContentSwitcher).current = f"pane-{tab}"
         self._hide_prompt()
         pane.apply(self._filtered_by.get(tab, ""))
         pane.focus_first()
         self._feed.look_at(Target(tab, self.queue, pane.page))
 
-    def _select(self, tab: str) -> None:
-        tabs = self.home.query_one(Tabs)
-        if tabs.active != f"tab-{tab}":
-            with self.prevent(Tabs.TabActivated):
-                tabs.active = f"tab-{tab}"
-        self._label_tabs()
-
-    def _label_tabs(self) -> None:
-        narrow = self.size.width < NARROW
-        for number, tab in enumerate(TABS, 1):
-            short = narrow and tab.name != self._tab
-            self.home.query_one(f"#tab-{tab.name}", Tab).label = (
-                str(number) if short else f"{number} {tab.title}"
-            )
-
     def on_resize(self) -> None:
-        """Other room for the tabs. Rich asks the terminal for its size at every cell it measures, unless it was told."""
+        """Rich asks the terminal for its size at every cell it measures, unless it was told."""
         self.console.size = (self.size.width, self.size.height)
-        self.call_after_refresh(self._label_tabs)
-
-    @on(Tabs.TabActivated)
-    def _tab_clicked(self, event: Tabs.TabActivated) -> None:
-        clicked = (event.tab.id or "").removeprefix("tab-")
-        if clicked and clicked != self._tab:
-            self.call_later(self.action_open_tab, clicked)
 
     async def action_step(self, by: int) -> None:
         """The tab beside."""

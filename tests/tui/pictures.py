@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import html
 import json
 import re
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
 
 from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
 from tests.tui.still import VIEWS, still_app
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 
     from chasqui_cli.tui.app import ChasquiApp
 
+CELL = 12.2
+"""As wide as a letter is in Rich's pictures."""
 ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).with_name("pictures")
 SHOWN = ROOT / "docs" / "top"
@@ -58,6 +64,14 @@ def digest(svg: str) -> str:
     return hashlib.sha256(re.sub(r"terminal-\d+", "terminal", svg).encode()).hexdigest()[:16]
 
 
+def _letter_by_letter(text: re.Match[str]) -> str:
+    """A text with a place for each of its letters: a font whose letters are not as wide as the cells bends columns."""
+    letters = html.unescape(text[4])
+    columns = accumulate((cell_len(letter) for letter in letters[:-1]), initial=0)
+    places = " ".join(f"{float(text[1]) + column * CELL:g}" for column in columns)
+    return f'x="{places}" {text[2]} {text[3]}>{text[4]}<'
+
+
 def png(svg: str, width: int) -> bytes:
     """As people see it. The font is one that every Debian has, with all our glyphs."""
     from io import BytesIO
@@ -66,6 +80,9 @@ def png(svg: str, width: int) -> bytes:
     from PIL import Image
 
     local = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
+    local = re.sub(
+        r'x="([\d.]+)" (y="[\d.]+") textLength="[\d.]+" ([^>]*)>([^<]*)<', _letter_by_letter, local
+    )
     whole = cairosvg.svg2png(bytestring=local.encode(), output_width=width)
     small = BytesIO()
     Image.open(BytesIO(whole)).convert("RGB").quantize(

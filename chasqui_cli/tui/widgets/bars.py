@@ -1,0 +1,165 @@
+"""Two lines that can be clicked on: the tabs above, the keys below. Each is one widget, not one for each word in it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from chasqui_cli.tui.panes import TABS
+from chasqui_cli.tui.widgets.listing import AbstractMeta
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.binding import Binding
+    from textual.screen import Screen
+
+NARROW = 78
+"""Below so many columns the tabs are numbers only, but for the one in front."""
+WIDE = 110
+"""From so many columns on there is room for what one can do without."""
+NOTHING = "app.bell"
+
+
+class Part(NamedTuple):
+    """Words with the names of their styles, and what a click on them does."""
+
+    words: tuple[tuple[str, str], ...]
+    action: str
+
+    @property
+    def width(self) -> int:
+        """In cells."""
+        return sum(cell_len(text) for text, _ in self.words)
+
+
+class Bar(Widget, metaclass=AbstractMeta):
+    """Parts beside each other; the last may stand at the right end."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "bar--plain", "bar--chosen", "bar--key", "bar--greyed", "bar--edge", "bar--hover"
+    }  # fmt: skip
+    hovered: reactive[str] = reactive("")
+
+    @abstractmethod
+    def parts(self) -> list[Part]:
+        """What there is to see, from the left."""
+
+    def right(self) -> Part | None:
+        """What stands at the right end."""
+        return None
+
+    def _placed(self) -> list[tuple[int, Part]]:
+        """The parts, each with the column it begins at."""
+        placed, column = [], 0
+        for part in self.parts():
+            placed.append((column, part))
+            column += part.width + 1
+        last = self.right()
+        if last is not None:
+            start = self.size.width - last.width
+            placed = [(column, part) for column, part in placed if column + part.width < start]
+            placed.append((start, last))
+        return placed
+
+    def render_line(self, y: int) -> Strip:
+        """The parts, and nothing between them."""
+        segments: list[Segment] = []
+        at, style = 0, self.rich_style
+        hover = Style.from_color(bgcolor=self.get_component_rich_style("bar--hover").bgcolor)
+        for column, part in self._placed():
+            segments.append(Segment(" " * (column - at), style))
+            over = hover if part.action == self.hovered else Style.null()
+            segments += [
+                Segment(text, self.get_component_rich_style(f"bar--{name}") + over)
+                for text, name in part.words
+            ]
+            at = column + part.width
+        return Strip(segments).crop_extend(0, self.size.width, style).simplify()
+
+    def _action_at(self, x: int) -> str:
+        return next((part.action for column, part in self._placed() if 0 <= x - column < part.width), "")
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Show what a click would do."""
+        self.hovered = self._action_at(event.x)
+
+    def on_leave(self) -> None:
+        """The mouse is elsewhere."""
+        self.hovered = ""
+
+    async def on_click(self, event: events.Click) -> None:
+        """Do it."""
+        action = self._action_at(event.x)
+        if action:
+            event.stop()
+            await self.run_action(action)
+
+
+class TabBar(Bar):
+    """The tabs, with their numbers."""
+
+    DEFAULT_CSS: ClassVar[str] = "TabBar { height: 1; }"
+    active: reactive[str] = reactive(TABS[0].name)
+
+    def parts(self) -> list[Part]:
+        """Where there is little room, names for the one in front only."""
+        narrow = self.size.width < NARROW
+        return [
+            Part(
+                (
+                    (
+                        f"{number}" if narrow and tab.name != self.active else f"{number} {tab.title}",
+                        "chosen" if tab.name == self.active else "plain",
+                    ),
+                ),
+                f"app.open_tab('{tab.name}')",
+            )
+            for number, tab in enumerate(TABS, 1)
+        ]
+
+
+class KeyBar(Bar):
+    """The keys that work just now."""
+
+    DEFAULT_CSS: ClassVar[str] = "KeyBar { height: 1; dock: bottom; }"
+
+    def on_mount(self) -> None:
+        """Other keys work when something else has the focus."""
+        self.screen.bindings_updated_signal.subscribe(self, self._look_again)
+
+    def on_unmount(self) -> None:
+        """The end."""
+        self.screen.bindings_updated_signal.unsubscribe(self)
+
+    def _look_again(self, screen: Screen[None]) -> None:
+        self.refresh()
+
+    def parts(self) -> list[Part]:
+        """One for each thing that can be done, by its first key."""
+        shown: dict[str, Part] = {}
+        for _, binding, enabled, _ in self.screen.active_bindings.values():
+            if binding.show and binding.action not in shown:
+                shown[binding.action] = self._part(binding, enabled=enabled)
+        return list(shown.values())
+
+    def right(self) -> Part | None:
+        """The palette, where there is much room."""
+        found = self.screen.active_bindings.get(self.app.COMMAND_PALETTE_BINDING)
+        if found is None or self.size.width < WIDE:
+            return None
+        part = self._part(found.binding, enabled=found.enabled)
+        return Part((("▏", "edge"), *part.words, (" ", "plain")), part.action)
+
+    def _part(self, binding: Binding, *, enabled: bool) -> Part:
+        key, text = self.app.get_key_display(binding), f" {binding.description}"
+        if not enabled:
+            return Part(((key + text, "greyed"),), NOTHING)
+        return Part(((key, "key"), (text, "plain")), f"app.simulate_key({binding.key!r})")
