@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 def findings_of(seen: Snapshot | ForeignSnapshot, limits: Health | None = None) -> list[Finding]:
     """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
-    from chasqui import health
-    from chasqui.foreign import health as foreign_health
     from chasqui.options import Health
     from chasqui.snapshot import Snapshot
 
     if isinstance(seen, Snapshot):
+        from chasqui import health
+
         return health.of_queue(seen, limits or Health())
+    from chasqui.foreign import health as foreign_health
+
     return foreign_health.of_queue(seen, limits or Health())
 
 
