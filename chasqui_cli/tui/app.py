@@ -113,9 +113,17 @@ class ChasquiApp(App[None]):
         self._paused = ""
         self._line_before_file: list[str] = []
         self._filtered_by: dict[str, str] = {}
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = setup.theme
+        self._begin_in(setup.theme)
+
+    def _begin_in(self, theme: str) -> None:
+        """Have this theme before the stylesheet is read: to change it afterwards is to read all of it twice."""
+        for one in THEMES:
+            self.register_theme(one)
+        self.set_reactive(App.theme, theme)
+        self.set_class(self.current_theme.dark, "-dark-mode", update=False)
+        self.set_class(not self.current_theme.dark, "-light-mode", update=False)
+        self._refresh_truecolor_filter(self.ansi_theme)
+        self.stylesheet.set_variables(self.get_css_variables())
 
     @property
     def read_only(self) -> bool:

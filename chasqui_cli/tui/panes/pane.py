@@ -61,6 +61,7 @@ class Pane(Vertical, metaclass=AbstractMeta):
         self.view: Any = None
         self.now_ms = 0
         self.page = 0
+        self._said: dict[str, object] = {}
 
     @property
     def dashboard(self) -> ChasquiApp:
@@ -147,8 +148,11 @@ class Pane(Vertical, metaclass=AbstractMeta):
         return [row for row in rows if self.filter.keeps(_texts(row[1]))] if self.filter.rules else list(rows)
 
     def say(self, widget: str, *parts: tuple[object, str]) -> None:
-        """Write into one of the tab's lines."""
-        self.query_one(widget, Static).update(joined(parts, theme=self.app.theme))
+        """Write into one of the tab's lines, unless it says that already: Textual lays out the whole screen for it."""
+        told = (self.app.theme, parts)
+        if self._said.get(widget) != told:
+            self._said[widget] = told
+            self.query_one(widget, Static).update(joined(parts, theme=self.app.theme))
 
     def headline(self, row: QueueRow, *more: tuple[object, str]) -> list[tuple[object, str]]:
         """The queue this is about and how it fares, for a tab's first line."""

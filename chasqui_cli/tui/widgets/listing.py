@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from textual import events
     from textual.binding import BindingType
+    from textual.geometry import Region
 
 HEAD = 1
 """The lines above the first row."""
@@ -79,6 +80,7 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
         self.cursor_row = 0
         self._hovered: int | None = None
         self._told: str | None = None
+        self._plain = Style.null()
 
     @property
     @abstractmethod
@@ -103,6 +105,11 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
         self.row_count = rows
         self.virtual_size = Size(width, rows + HEAD)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """What is in sight. Textual puts the style of a widget together anew each time it is asked for."""
+        self._plain = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """A line as it is seen."""
         left, top = self.scroll_offset
@@ -114,12 +121,12 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
             look = self._look(row)
             segments = self.line(row, look)
         else:
-            return Strip.blank(self.size.width, self.rich_style)
+            return Strip.blank(self.size.width, self._plain)
         return Strip(segments).crop_extend(left, left + self.size.width, look.under).simplify()
 
     def _look(self, row: int) -> Look:
         """The cursor has a colour for all texts, so that each can be read on it."""
-        under, over = self.rich_style, Style.null()
+        under, over = self._plain, Style.null()
         if row == self._hovered:
             under += self.get_component_rich_style("listing--hover")
         if row == self.cursor_row:

@@ -153,7 +153,7 @@ class RecordTable(Listing):
         self._extend()
         top = self.scroll_offset.y
         for row in range(top, top + self.page_rows):
-            if before[row : row + 1] != self._rows[row : row + 1]:
+            if not _look_alike(before[row : row + 1], self._rows[row : row + 1]):
                 self.refresh_row(row)
         keys = self.shown
         row = len(keys) - 1 if self._to_end else keys.index(at) if at in keys else self.cursor_row
@@ -214,6 +214,15 @@ class RecordTable(Listing):
             text = fitted(safe(cell.text, 4 * width + 4), width, col.align)
             drawn.append(Segment(text + " ", look.style(style_of(self.app.theme, cell.style))))
         return drawn
+
+
+def _look_alike(before: Sequence[Row], after: Sequence[Row]) -> bool:
+    """Whether rows are drawn the same: what they are sorted by is not seen."""
+    return [_seen(row) for row in before] == [_seen(row) for row in after]
+
+
+def _seen(row: Row) -> tuple[str, list[tuple[str, tuple[str, str]]]]:
+    return row[0], [(column, cell[:2]) for column, cell in row[1].items()]
 
 
 def _order(cell: Cell) -> tuple[int, float, str]:
