@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 CLUSTER_TICKS = 15
 """A cluster's nodes have to be looked through one by one, so that is done now and then."""
+KEEP_MS = 60_000
+"""Names that are known already are written down this often, to say that they are still true."""
 
 
 class FleetReader:
@@ -49,6 +51,8 @@ class FleetReader:
         self._waits = False
         self._walk: _Walk | None = None
         self._ticks = 0
+        self._kept: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+        self._kept_ms = 0
 
     def forget(self) -> None:
         """Look through the keys anew, page by page."""
@@ -153,8 +157,14 @@ class FleetReader:
             self._know_others(others)
         if not isinstance(ours, ServerError):
             self._told, self._ours = ours, ours.queues
-            if self._place.names:
-                self._place.names.write(self._place.clock_ms(), ours.total, ours.queues, self._others)
+            self._keep(ours.total)
+
+    def _keep(self, total: int) -> None:
+        """For the next start: what is new at once, what is known already now and then."""
+        found, now_ms = (self._ours, self._others), self._place.clock_ms()
+        if self._place.names and (found != self._kept or now_ms - self._kept_ms >= KEEP_MS):
+            self._place.names.write(now_ms, total, *found)
+            self._kept, self._kept_ms = found, now_ms
 
 
 def _is_there(seen: Seen) -> bool:
