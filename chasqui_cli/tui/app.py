@@ -146,6 +146,11 @@ class ChasquiApp(App[None]):
         return bool(self.screen_stack) and bool(self.home.query(Frame))
 
     @property
+    def _is_in_front(self) -> bool:
+        """Whether no window stands before the dashboard."""
+        return len(self.screen_stack) == 1
+
+    @property
     def pane(self) -> Pane:
         """The tab in front."""
         return self.home.query_one(f"#pane-{self._tab}", ANY_PANE)
@@ -216,8 +221,8 @@ class ChasquiApp(App[None]):
             interval_s=message.interval_s,
             slowed=message.interval_s > self._feed.interval_s,
         )
-        if message.target.tab != self._tab:
-            return
+        if message.target.tab != self._tab or (self._tab != "fleet" and message.target.queue != self.queue):
+            return  # it is about what was in front before
         self._introduce(message.view)
         self.pane.show(message.view, message.now_ms)
 
@@ -257,9 +262,10 @@ class ChasquiApp(App[None]):
     # Tabs.
 
     def open_queue(self, queue: str, tab: str = "queue") -> None:
-        """Look at one queue."""
-        self._choose(queue)
-        self.call_later(self.action_open_tab, tab)
+        """Look at one queue, unless a window asks about another."""
+        if self._is_in_front:
+            self._choose(queue)
+            self.call_later(self.action_open_tab, tab)
 
     def _choose(self, queue: str) -> None:
         if queue != self.queue:
@@ -271,7 +277,7 @@ class ChasquiApp(App[None]):
 
     async def action_open_tab(self, tab: str) -> None:
         """Bring a tab to the front. From the fleet, it is about the queue under the cursor."""
-        if len(self.screen_stack) > 1:
+        if not self._is_in_front:
             return
         if self._tab == "fleet" and tab != "fleet":
             chosen = self.home.query_one(Fleet).query_one(RecordTable).current
@@ -435,9 +441,11 @@ class ChasquiApp(App[None]):
     # Changes and other commands.
 
     def ask_for(self, change: Change) -> None:
-        """Preview a change, and carry it out with consent."""
+        """Preview a change, and carry it out with consent; one at a time."""
         from chasqui_cli.tui.dialogs import ChangeDialog
 
+        if not self._is_in_front:
+            return
         if change.in_terminal and not self.read_only and not self.confined and not self.is_headless:
             self.call_later(self._hand_over, change)
         elif not self.read_only:

@@ -9,6 +9,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual.app import ComposeResult
-    from textual.await_complete import AwaitComplete
     from textual.binding import BindingType
 
     from chasqui_cli.tui.lines import Ended, Runner
@@ -40,7 +40,7 @@ SHOWN_LINES = 2000
 class Dialog(ModalScreen[Any]):
     """A window with a title and lines that can be scrolled."""
 
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]  # noqa: RUF012 - as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-fair"), (34, "-high")]  # noqa: RUF012 - as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "close", id="dialog.close")]
 
     def action_close(self) -> None:
@@ -48,7 +48,11 @@ class Dialog(ModalScreen[Any]):
         self.dismiss(None)
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
-        """Leave, and first stop what still works for this window: its widgets go before Textual would stop it."""
+        """Leave, once: a second key or click may be on its way. And first stop what still works for this window: its
+        widgets go before Textual would stop it.
+        """
+        if not self.is_active:
+            return AwaitComplete()
         self.workers.cancel_node(self)
         return super().dismiss(result)
 
@@ -145,7 +149,9 @@ class ChangeDialog(Dialog):
         self.notify("the command line was copied", markup=False)
 
     def action_consent(self) -> None:
-        """Do what was previewed, and nothing else."""
+        """Do what was previewed, and nothing else; nothing at all for a window that was closed meanwhile."""
+        if not self.is_active:
+            return
         if self._ended is not None:
             self.action_close()
         elif self._previewed is None or self.query_one("#do", Button).disabled:
@@ -156,11 +162,16 @@ class ChangeDialog(Dialog):
         elif self._previewed != self.words:
             self._preview()
         else:
+            self.set_focus(
+                self.query_one("#preview")
+            )  # else it goes to the next button, and a second enter leaves
             self.query_one("#do", Button).disabled = True
             self._state("running …", "warn")
             self.run_worker(self._carry_out(self._previewed), exclusive=True)
 
     def _preview(self) -> None:
+        if not self.is_active:
+            return
         self.query_one("#do", Button).disabled = True
         self._previewed = None
         try:

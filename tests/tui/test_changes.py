@@ -164,7 +164,7 @@ class Walk:
             asked = person.dialog.query_one("#options", Input)
             asked.focus()
             asked.post_message(events.Paste(step.options))
-            await person.pilot.pause()
+            await person.settle()
             await person.press("enter")
         words = await person.previewed()
         if step.options:
@@ -204,7 +204,7 @@ class Walk:
         if first:
             await person.until(lambda: first in table.shown, f"{first!r} is there")
             table.select(first)
-            await person.pilot.pause()
+            await person.settle()
 
     def _on_twin(self, words: list[str], queue: str, twin: str) -> list[str]:
         """The same line for the twin, whose letters have ids of their own."""
@@ -326,8 +326,7 @@ async def test_read_only_greys_every_change(one_server: Server, link: Link, queu
         await person.open("2", queue)
         assert "READ-ONLY" in person.frame
         for tab, keys in {"3": "K", "4": "RCED", "5": "NKM", "6": "ND", "7": "PC", "1": "u"}.items():
-            await person.press(tab)
-            await person.until(lambda: person.app.pane.view is not None, "the tab had something to show")
+            await person.turn_to(tab)
             for key in keys:
                 offered = person.app.screen.active_bindings[key]
                 assert not offered.enabled, f"{key} of tab {tab} is not greyed"

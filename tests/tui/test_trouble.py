@@ -8,7 +8,7 @@ import select
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from textual import events
@@ -21,10 +21,12 @@ from tests.cli import hostile
 from tests.cli.shell import Shell, assert_complains
 from tests.servers import spawn
 from tests.tui import seed
-from tests.tui.cockpit import _key, cockpit
+from tests.tui.cockpit import cockpit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from textual.screen import Screen
 
     from tests.servers import Server
 
@@ -92,7 +94,7 @@ async def test_hostile_text_is_harmless_on_every_tab(size: tuple[int, int]) -> N
     with spawn("valkey-9.1", tcp=True) as server:
         with Link.open(server.url) as link:
             queues = [plant(link, text) for text in hostile.STRINGS.values()]
-        async with cockpit(server.url, size=size, interval_s=5) as person:
+        async with cockpit(server.url, size=size, interval_s=5, draws=True) as person:
             await person.until(
                 lambda: len(person.table("#fleet").shown) >= len(set(queues)) - 1, "all queues are there"
             )
@@ -106,9 +108,7 @@ async def test_hostile_text_is_harmless_on_every_tab(size: tuple[int, int]) -> N
             await person.until(lambda: queue in person.table("#fleet").shown, "the worst queue is there")
             person.table("#fleet").select(queue)
             for tab in "23456789":
-                await person.press(tab)
-                await person.until(lambda: person.app.pane.view is not None, "there is something to see")
-                await person.pilot.pause()
+                await person.turn_to(tab)
                 assert hostile.is_harmless(person.screen()), tab
             await person.press("4")
             if size[0] > 100:
@@ -200,12 +200,12 @@ async def test_every_key_on_every_tab_does_no_harm(with_queue: bool) -> None:
         if with_queue:
             with Link.open(server.url) as link:
                 seed.waiting(link, "q", 1)
-        async with cockpit(server.url, size=(80, 24), interval_s=5) as person:
+        async with cockpit(server.url, size=(80, 24), interval_s=5, draws=True) as person:
             await person.until(lambda: person.app.pane.view is not None, "the fleet was read")
             for tab in "123456789":
-                await person.press(tab)
-                for key in "RCEDXKNMPuhtmnlxvdfwySsaiGgjk" + "[]":
-                    await person.press(_key(key))
+                await (person.turn_to(tab) if with_queue else person.press(tab))
+                for key in (*"RCEDXKNMPuhtmnlxvdfwySsaiGgjk", "left_square_bracket", "right_square_bracket"):
+                    await person.press(key)
                     await person.press(
                         *["escape"] * (len(person.app.screen_stack) > 1 or bool(person.app.prompt.asking))
                     )
@@ -223,9 +223,12 @@ async def test_every_key_on_every_tab_does_no_harm(with_queue: bool) -> None:
 class LateRunner(Runner):
     """Says how a command ended only after somebody has closed the window that wanted to know."""
 
+    closed: ClassVar[list[Screen[Any]]] = []
+
     async def run(self, words: Sequence[str], **options: Any) -> Ended:
         ended = await Runner.run(self, words, **options)
         window = active_app.get().screen
+        self.closed.append(window)
         window.dismiss()
         while window.children:
             await SystemClock().sleep(0)
@@ -241,11 +244,13 @@ async def test_a_window_closed_at_the_very_moment_its_command_ends_does_no_harm(
         await person.open("3", queue)
         runner = person.app._runner
         person.app._runner = LateRunner(runner.environment, runner.reach)
+        LateRunner.closed.clear()
         await person.press(*keys)
-        await person.until(lambda: len(person.app.screen_stack) > 1, "a window opened")
+        await person.until(lambda: LateRunner.closed, "the window was told to close")
         await person.until(lambda: len(person.app.screen_stack) == 1, "it closed")
-        await person.pilot.pause()
+        await person.settle()
         assert person.app.is_running
+        assert len(person.app.screen_stack) == 1
 
 
 def test_a_pipe_is_refused_with_a_better_way(home: Path) -> None:

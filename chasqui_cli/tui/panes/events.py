@@ -55,6 +55,12 @@ class EventsTab(Pane):
         super().__init__()
         self._lines: list[EventLine] = []
         self._frozen: list[EventLine] | None = None
+        self._missed = 0
+
+    @property
+    def _told(self) -> list[EventLine]:
+        """What is shown: once it is frozen, so much may happen that nothing of it is kept any more."""
+        return self._lines if self._frozen is None else self._frozen
 
     def compose(self) -> ComposeResult:
         """One table, newest below."""
@@ -69,6 +75,10 @@ class EventsTab(Pane):
     def show(self, view: Any, now_ms: int) -> None:
         """Keep what is told; draw it unless frozen."""
         lines: EventsView = view
+        known = {line.key for line in self._frozen or ()}
+        self._missed = sum(line.key not in known for line in lines.lines) + (
+            0 if lines.anew else self._missed
+        )
         self._lines = [*([] if lines.anew else self._lines), *lines.lines][-KEPT:]
         super().show(view, now_ms)
 
@@ -77,11 +87,10 @@ class EventsTab(Pane):
         view: EventsView = self.view
         table = self.query_one(RecordTable)
         follows = table.cursor_row >= table.row_count - 1
-        told = self._lines if self._frozen is None else self._frozen
-        rows = self.kept([(line.key, _event(line)) for line in told])[-SHOWN:]
+        rows = self.kept([(line.key, _event(line)) for line in self._told])[-SHOWN:]
         table.show(rows, to_end=follows and self._frozen is None)
         reach = "no events yet" if view.horizon_ms is None else f"events reach back {span(view.horizon_ms)}"
-        frozen = f"   ⏸ frozen, {len(self._lines) - len(told):,} more" if self._frozen is not None else ""
+        frozen = f"   ⏸ frozen, {self._missed:,} more" if self._frozen is not None else ""
         sampled = "   ✂ too many to show all" if view.sampled else ""
         self.say(
             "#events-head",
@@ -90,14 +99,14 @@ class EventsTab(Pane):
 
     def action_freeze(self) -> None:
         """Hold what is shown; what comes is kept, and shown afterwards."""
-        self._frozen = list(self._lines) if self._frozen is None else None
+        self._frozen, self._missed = list(self._lines) if self._frozen is None else None, 0
         if self.view is not None:
             self.draw()
 
     def action_minute(self, by: int) -> None:
         """To the first event of the minute before, or after."""
         table = self.query_one(RecordTable)
-        times = {line.key: line.at_ms for line in self._lines}
+        times = {line.key: line.at_ms for line in self._told}
         keys = table.shown
         at = times.get(table.current or "")
         if at is None or not keys:
@@ -116,7 +125,7 @@ class EventsTab(Pane):
     def job_id(self) -> str | None:
         """The job an event is about."""
         key = self.query_one(RecordTable).current
-        return next((line.job_id for line in self._lines if line.key == key), None) or None
+        return next((line.job_id for line in self._told if line.key == key), None) or None
 
     def yank(self) -> str | None:
         """Its id."""
