@@ -172,7 +172,7 @@ class ChasquiApp(App[None]):
     def compose(self) -> ComposeResult:
         """Frame, tabs, the first pane (the others are made when they are opened), the prompt, the keys."""
         yield Frame()
-        yield TabBar()
+        yield TabBar([(tab.name, tab.title) for tab in TABS])
         with ContentSwitcher(initial="pane-fleet"):
             yield Fleet()
         yield Prompt()

@@ -98,7 +98,10 @@ class Cockpit:
         await self.press(tab)
         await self.until(lambda: self.app.pane.view is not None, "the tab had something to show")
         tables = self.app.pane.query(RecordTable)
-        await self.until(lambda: any(table._fitting for table in tables), "its tables had their columns")
+        await self.until(
+            lambda: not any(table.is_on_screen and not table._fitting for table in tables),
+            "its tables had their columns",
+        )
         await self.settle()
 
     def table(self, name: str) -> RecordTable:

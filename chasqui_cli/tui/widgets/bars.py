@@ -12,10 +12,11 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from chasqui_cli.tui.panes import TABS
 from chasqui_cli.tui.widgets.listing import AbstractMeta
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual import events
     from textual.binding import Binding
     from textual.screen import Screen
@@ -107,7 +108,13 @@ class TabBar(Bar):
     """The tabs, with their numbers."""
 
     DEFAULT_CSS: ClassVar[str] = "TabBar { height: 1; }"
-    active: reactive[str] = reactive(TABS[0].name)
+    active: reactive[str] = reactive("")
+
+    def __init__(self, tabs: Sequence[tuple[str, str]]) -> None:
+        """Tabs by name and title; the first is in front."""
+        super().__init__()
+        self._tabs = tabs
+        self.set_reactive(TabBar.active, tabs[0][0])
 
     def parts(self) -> list[Part]:
         """Where there is little room, names for the one in front only."""
@@ -116,13 +123,13 @@ class TabBar(Bar):
             Part(
                 (
                     (
-                        f"{number}" if narrow and tab.name != self.active else f"{number} {tab.title}",
-                        "chosen" if tab.name == self.active else "plain",
+                        f"{number}" if narrow and name != self.active else f"{number} {title}",
+                        "chosen" if name == self.active else "plain",
                     ),
                 ),
-                f"app.open_tab('{tab.name}')",
+                f"app.open_tab('{name}')",
             )
-            for number, tab in enumerate(TABS, 1)
+            for number, (name, title) in enumerate(self._tabs, 1)
         ]
 
 
