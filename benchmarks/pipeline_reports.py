@@ -101,12 +101,15 @@ def make(place: Path, millions: int) -> None:
     chance = np.random.default_rng(7)
     names = pa.array([f"job-{n}" for n in range(20)])
     kinds = pa.array(["active", "completed", "failed"])
+    reasons = pa.array([f"no account {n}" for n in range(500)])
     for part in range(millions * 1_000_000 // PART):
         ms = BEGIN_MS + np.sort(chance.integers(0, 86_400_000, PART))
+        kind = chance.choice(3, PART, p=[0.5, 0.48, 0.02])
+        why = reasons.take(pa.array(chance.integers(0, 500, PART), mask=kind != 2))
         table = pa.table(
             {
                 "stream_id": pa.array([f"{m}-{n}" for n, m in enumerate(ms.tolist())]), "ms": ms, "seq": np.arange(PART),
-                "event": kinds.take(pa.array(chance.choice(3, PART, p=[0.5, 0.48, 0.02]))),
+                "event": kinds.take(pa.array(kind)), "reason": why,
                 "job_id": pa.array([f"job-{part}-{n}" for n in range(PART)]),
                 "name": names.take(pa.array(chance.integers(0, 20, PART))),
                 "attempt": pa.array(np.ones(PART, dtype=np.int32)),
@@ -114,9 +117,14 @@ def make(place: Path, millions: int) -> None:
                 "created_ms": ms - chance.integers(1, 30_000, PART),
             }
         )  # fmt: skip
-        directory = place / "events" / "queue=made" / "dt=2026-11-15" / f"batch={part}"
-        directory.mkdir(parents=True)
-        pq.write_table(table, directory / "part.parquet", compression="zstd")
+        letters = table.filter(pa.array((kind == 2) & (chance.random(PART) < 0.2)))
+        for name, rows in (
+            ("events", table),
+            ("dlq", letters.drop_columns(["event", "duration_us", "ts", "created_ms"])),
+        ):
+            directory = place / name / "queue=made" / "dt=2026-11-15" / f"batch={part}"
+            directory.mkdir(parents=True)
+            pq.write_table(rows, directory / "part.parquet", compression="zstd")
 
 
 def measured(engine: str, top: Path, place: Path) -> dict[str, Any]:

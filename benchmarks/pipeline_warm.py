@@ -16,20 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pipeline_reports import make
+from chasqui.spark.reports import REPORTS
 
 ROOT = Path(__file__).parents[1]
-NAMES = (
-    "throughput",
-    "latency",
-    "retries",
-    "failures",
-    "sla",
-    "slowest",
-    "timeline",
-    "heatmap",
-    "diff",
-    "gaps",
-)
+NAMES = tuple(REPORTS)
 
 
 def typed(home: Path, *words: str) -> tuple[float, Any]:
@@ -62,11 +52,12 @@ def main() -> None:
         if not place.exists():
             make(place, asked.millions)
         at = ("--archive", str(place))
-        print(f"up: {typed(home, 'up', *at)[0]:.1f} s", flush=True)
+        print(f"up: {typed(home, 'up')[0]:.1f} s", flush=True)
         try:
             for report in asked.reports:
-                first, again = (typed(home, "report", report, *at)[0] for _ in range(2))
-                print(f"report {report:<11} {first:5.1f} s, again {again:.1f} s", flush=True)
+                first, *again = (typed(home, "report", report, *at)[0] for _ in range(3))
+                later = " and ".join(f"{one:.1f}" for one in again)
+                print(f"report {report:<11} {first:5.1f} s, again {later} s  (goal < 3)", flush=True)
         finally:
             typed(home, "down")
 

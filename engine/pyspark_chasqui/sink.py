@@ -6,7 +6,7 @@ jobs nobody has read. The last twentieth of `maxBacklog` is left to others for t
 
 from __future__ import annotations
 
-from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -108,11 +108,10 @@ class _Rows:
         part = context.partitionId() if context else 0
         desk = _Desk(link, _commands(link), Keys(options.queue), load, options)
         rows = 0
-        with slices.uncollected():
+        with slices.uncollected(), desk:
             for number, run in enumerate(self._runs(batches, load)):
                 desk.take(replace(run, chunk=f"{part}:{number}"))
                 rows += len(run.job_ids)
-            desk.finish()
         return Written(rows, desk.added)
 
     def _runs(self, batches: Iterator[pa.RecordBatch], load: Load) -> Iterator[Run]:
@@ -197,36 +196,62 @@ class StreamWriter(_Rows, DataSourceStreamArrowWriter):
 
 
 class _Desk:
-    """Collects runs and sends some at a time; those that must wait for room are sent again, before any later one."""
+    """Collects runs and sends some at a time, from a thread of its own: while the server works on them the next are
+    made. Those that must wait for room are sent again before any later one.
+    """
 
     def __init__(self, link: Link, commands: Commands, keys: Keys, load: Load, options: WriteOptions) -> None:
         self._link, self._commands, self._keys = link, commands, keys
         self._load, self._options = load, options
-        self._waiting: deque[Run] = deque()
-        self._clock = SystemClock()
+        self._waiting: list[Run] = []
+        self._sender = ThreadPoolExecutor(1)
+        self._under_way: Future[int] | None = None
+        self._given_up = False
         self.added = 0
+
+    def __enter__(self) -> _Desk:
+        return self
+
+    def __exit__(self, fault: object, *_: object) -> None:
+        """All that was taken is sent; after a fault no more than what is on its way."""
+        try:
+            if fault is None:
+                self._ship()
+                self._settle()
+        finally:
+            self._given_up = True
+            self._sender.shutdown()
 
     def take(self, run: Run) -> None:
         self._waiting.append(run)
         if len(self._waiting) >= AT_ONCE:
-            self._send()
+            self._ship()
 
-    def finish(self) -> None:
-        while self._waiting:
-            self._send()
+    def _ship(self) -> None:
+        self._settle()
+        runs, self._waiting = self._waiting, []
+        self._under_way = self._sender.submit(self._deliver, runs)
 
-    def _send(self) -> None:
-        runs = list(self._waiting)
-        once = self._load.idempotence == "none"
+    def _settle(self) -> None:
+        if self._under_way is not None:
+            self.added += self._under_way.result()
 
+    def _deliver(self, runs: list[Run]) -> int:
+        """Send them until the server has taken all; answers how many jobs were new."""
+        added, clock = 0, SystemClock()
+        while runs and not self._given_up:
+            told = self._sent(runs)
+            added += sum(one.added for one in told)
+            runs = [run for run, one in zip(runs, told, strict=True) if not one.done]
+            if runs:
+                clock.pause(min(1.0, max(one.wait_ms for one in told) / 1000))
+        return added
+
+    def _sent(self, runs: list[Run]) -> list[Told]:
         def flow() -> list[Told]:
             return self._link.run(loading.send(self._commands, self._keys, self._load, runs))
 
-        told = flow() if once else insist(self._options.place, flow)
-        self._waiting = deque(run for run, one in zip(runs, told, strict=True) if not one.done)
-        self.added += sum(one.added for one in told)
-        if self._waiting:
-            self._clock.pause(min(1.0, max(one.wait_ms for one in told) / 1000))
+        return flow() if self._load.idempotence == "none" else insist(self._options.place, flow)
 
 
 def _joined(one: Run, other: Run) -> Run:

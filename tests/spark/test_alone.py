@@ -106,7 +106,7 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
 ) -> None:
     some_events(link, queue, 300)
     at = ("--archive", tmp_path / "archive")
-    told = typed(tmp_path, "up", *at)
+    told = typed(tmp_path, "up", "--warm-up", "1s")
     try:
         assert told["running"]
         assert told["url"].startswith("sc://localhost:")

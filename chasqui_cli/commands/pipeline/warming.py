@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,18 +28,34 @@ CHECKS: list[Column] = [column("check"), column("ok"), column("detail")]
 
 
 @offline(shape=SERVER, many=False)
-def up(desk: Desk, path: ArchivePath = None, master: Master = None, heap: Heap = "1g") -> None:
-    """Keep a Spark running on this machine, so that reports take seconds. It listens on loopback, with a token."""
+def up(
+    desk: Desk,
+    warm_up: Annotated[
+        str,
+        typer.Option(
+            "--warm-up", metavar="SPAN", help="How long reports may be rehearsed; 0s for not at all."
+        ),
+    ] = "60s",
+    master: Master = None,
+    heap: Heap = "1g",
+) -> None:
+    """Keep a Spark running on this machine, so that reports take seconds. It listens on loopback, with a token.
+
+    Every report is rehearsed on made-up events, so that the first real one is no slower than the others.
+    """
     from dataclasses import replace
 
-    from chasqui.spark import connect, session
+    from chasqui.spark import connect, rehearsal, session
+    from chasqui_cli.times import duration_ms
 
     session.check_installed()
+    warm_up_s = duration_ms(warm_up) / 1000
     at = where(master, None, heap)
     with desk.progress("starting Spark", None):
         server = connect.up(at, state_directory())
         with session.opened(replace(at, remote=server.url)) as spark:
-            connect.warm(spark, archive_at(path))
+            if at.is_local:
+                rehearsal.rehearse(spark, warm_up_s)
     desk.say("reports use it from now on; `chasqui pipeline down` ends it")
     desk.emit_one(_record(server))
 

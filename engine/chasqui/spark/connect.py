@@ -14,14 +14,13 @@ import subprocess
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError
 from chasqui.spark import session
 
 if TYPE_CHECKING:
-    from chasqui.spark.layout import Archive
     from chasqui.spark.session import Where
 
 PATIENCE_S = 120.0
@@ -106,16 +105,6 @@ def running(state: Path) -> Server | None:
     except (OSError, ValueError, TypeError):
         return None
     return server if server.runs() else None
-
-
-def warm(spark: Any, archive: Archive) -> None:
-    """Let the session do each kind of work once, so that the first report need not wait for it."""
-    from chasqui.spark.reports import Question, report
-
-    spark.range(1000).selectExpr("id % 7 AS k", "id").groupBy("k").count().collect()
-    if archive.has("events"):
-        for name in ("throughput", "latency"):
-            report(spark, archive, name, Question())
 
 
 def _start(where: Where, server: Server) -> subprocess.Popen[bytes]:

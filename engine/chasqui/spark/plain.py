@@ -21,7 +21,9 @@ _PYTHONS_LAST_WORD = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interr
 
 
 class TooBusy(ServerError):
-    """A process of Spark's did not come up within the ten seconds that Spark grants it; waiting helps."""
+    """Spark failed for a moment only: a process did not come up within the ten seconds that Spark grants it, or two
+    queries that began together met in a map that Spark does not guard.
+    """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint, transient=True)
@@ -39,6 +41,8 @@ _EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
     (r"OutOfMemoryError", ConfigError, "Spark ran out of memory", "give it more with --heap, as in --heap 4g"),
     (r"Python worker failed to connect back", TooBusy,
      "a Python worker did not start in time", "this machine is too busy; try again"),
+    (r"Illegal size \d+ of collection, expected", TooBusy,
+     "two threads of Spark got into each other's way", "this is rare and passes; try again"),
     (r"(?:failed to connect to all addresses|Connection refused|StatusCode\.UNAVAILABLE)", ServerError,
      "no Spark answers there", "`chasqui pipeline up` starts one; or leave out --remote and --master"),
     (r"All masters are unresponsive|Could not parse Master URL", ConfigError,

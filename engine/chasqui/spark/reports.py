@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chasqui.errors import ArgumentError, NotFound
+from chasqui.spark.exactly import percentiles
 from chasqui.spark.layout import Archive, chosen, read
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class Tables:
     def everything(self) -> Any:
         """Events and gaps."""
         return self._of("events")
+
+    def count(self) -> int:
+        """How many events and gaps there are; without bounds in time, the files' own figures tell."""
+        found: int = self.everything.count()
+        return found
 
     @property
     def dlq(self) -> Any:
@@ -157,21 +163,18 @@ def _measures() -> dict[str, Any]:
 def _latency(tables: Tables, asked: Question) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    counts = [
-        F.count_if(F.col("event") == "completed").alias("completed"),
-        F.count_if(F.col("event") == "failed").alias("failed"),
-    ]
     if asked.from_rollup:
         return _latency_of_sketches(tables)
-    exact = [
-        F.percentile(measure, F.array(*map(F.lit, PERCENTILES))).alias(name)
-        for name, measure in _measures().items()
-    ]
-    named = tables.events.where(F.col("event").isin("active", "completed", "failed"))
-    grouped = named.groupBy("queue", F.coalesce("name", F.lit("")).alias("name")).agg(*counts, *exact)
-    return grouped.select(
-        "queue", "name", "completed", "failed", *_spread(lambda name, n: F.col(name)[n])
-    ).orderBy("queue", "name")
+    named = _named(tables.events.where(F.col("event").isin("active", "completed", "failed")))
+    ended = {kind: F.col("event") == kind for kind in ("completed", "failed")}
+    found = percentiles(named, ("queue", "name"), ended, _measures(), PERCENTILES, at_most=tables.count())
+    return found.orderBy("queue", "name")
+
+
+def _named(rows: Any) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    return rows.withColumn("name", F.coalesce("name", F.lit("")))
 
 
 def _latency_of_sketches(tables: Tables) -> Any:
@@ -291,15 +294,15 @@ def _slowest(tables: Tables, asked: Question) -> Any:
 
 
 def _timeline(tables: Tables, asked: Question) -> Any:
-    """Everything that happened to one job; by default the one with the most to tell."""
+    """Everything that happened to one job; by default the one that was tried most often, the newest of those."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     events = tables.events.where(F.col("job_id").isNotNull())
     job_id = asked.job_id
     if job_id is None:
-        busiest = events.groupBy("job_id").count().orderBy(F.desc("count"), "job_id").limit(1).collect()
-        job_id = busiest[0]["job_id"] if busiest else ""
+        hardest = F.max(F.struct(F.coalesce("attempt", F.lit(0)), "ms", "seq", "job_id"))
+        job_id = events.select(hardest.alias("of")).select("of.job_id").collect()[0][0] or ""
     place = Window.partitionBy("queue").orderBy("ms", "seq")
     since = F.col("ts") - F.lag("ts").over(place)
     return events.where(F.col("job_id") == job_id).withColumn("since_ms", since).orderBy("queue", "ms", "seq")
@@ -329,22 +332,19 @@ def _diff(tables: Tables, asked: Question) -> Any:
     if at_ms is None or span_ms is None:
         return tables.spark.createDataFrame([], ", ".join(f"{name} DOUBLE" for name in _DIFF))
     near = tables.events.where((F.col("ms") >= at_ms - span_ms) & (F.col("ms") < at_ms + span_ms))
-    after = F.col("ms") >= at_ms
-    run_us = _measures()["run_us"]
-    sides = []
-    for label, side in (("before", ~after), ("after", after)):
-        sides += [
-            F.count_if((F.col("event") == "completed") & side).alias(f"completed_{label}"),
-            F.count_if((F.col("event") == "failed") & side).alias(f"failed_{label}"),
-            F.percentile(F.when(side, run_us), F.lit(0.95)).alias(f"run_us_p95_{label}"),
-        ]
-    grouped = near.where(F.col("event").isin("completed", "failed")).groupBy(
-        "queue", F.coalesce("name", F.lit("")).alias("name")
-    )
-    ratio = F.when(F.col("run_us_p95_before") > 0, F.col("run_us_p95_after") / F.col("run_us_p95_before"))
+    ended = _named(near.where(F.col("event").isin("completed", "failed")))
+    sides = {"before": F.col("ms") < at_ms, "after": F.col("ms") >= at_ms}
+    counts = {
+        f"{kind}_{label}": (F.col("event") == kind) & side
+        for kind in ("completed", "failed")
+        for label, side in sides.items()
+    }
+    runs = {f"run_us_{label}": F.when(side, F.col("duration_us")) for label, side in sides.items()}
+    found = percentiles(ended, ("queue", "name"), counts, runs, (0.95,), at_most=tables.count())
+    before, after = F.col("run_us_before_p95"), F.col("run_us_after_p95")
     return (
-        grouped.agg(*sides)
-        .withColumn("run_ratio", ratio)
+        found.withColumn("run_ratio", F.when(before > 0, after / before))
+        .withColumnsRenamed({f"run_us_{label}_p95": f"run_us_p95_{label}" for label in sides})
         .orderBy(F.desc_nulls_last("run_ratio"), "queue", "name")
     )
 
