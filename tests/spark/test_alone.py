@@ -15,8 +15,9 @@ from chasqui.clock import SystemClock
 from chasqui.server.link import Link
 from chasqui.spark.archive import latest
 from chasqui.spark.layout import Archive
-from tests.servers import Server
-from tests.spark.scenes import some_events
+from chasqui.wire.keys import Keys
+from tests.servers import Server, spawn
+from tests.spark.scenes import ask, some_events
 
 ROOT = Path(__file__).parents[2]
 CLOCK = SystemClock()
@@ -64,6 +65,63 @@ def test_a_machine_without_java_archives_and_reports(
     assert typed(tmp_path, *words, PATH=path, JAVA_HOME="")["events"] == 500
     rows = typed(tmp_path, "report", "throughput", *at, PATH=path, JAVA_HOME="")
     assert sum(row["completed"] for row in rows) == 500
+
+
+EVERYTHING = """
+import sys, json, urllib.request
+from pathlib import Path
+from chasqui.spark import session
+from chasqui.spark.session import Where
+top, queue = Path(sys.argv[1]), sys.argv[2]
+conf = {'spark.ui.enabled': 'true', 'spark.ui.port': '0', 'spark.eventLog.enabled': 'true',
+        'spark.eventLog.compress': 'false', 'spark.eventLog.dir': (top / 'told').as_uri()}
+with session.opened(Where(top / 'cache', top / 'log', master='local[2,4]', conf=conf)) as spark:
+    rows = spark.read.format('chasqui').option('subscribe', queue).load()
+    rows.explain(True)
+    assert rows.count() == 50
+    stream = spark.readStream.format('chasqui').option('subscribe', queue).load()
+    jobs = stream.selectExpr('job_id', 'struct(ts) AS data').writeStream.format('chasqui').option('queue', queue + '-s')
+    jobs = jobs.option('runId', 's').option('checkpointLocation', str(top / 'point')).trigger(availableNow=True)
+    jobs.start().awaitTermination()
+    writer = rows.selectExpr('job_id', 'struct(ts) AS data').write.format('chasqui').mode('append')
+    writer.option('queue', queue + '-w').option('runId', 'w').save()
+    ui = spark.sparkContext.uiWebUrl.replace(spark.conf.get('spark.driver.host'), '127.0.0.1')
+    at = f'{ui}/api/v1/applications/{spark.sparkContext.applicationId}'
+    for page in (f'{at}/environment', f'{at}/sql?details=true&planDescription=true', f'{at}/jobs', f'{ui}/environment/',
+                 f'{ui}/StreamingQuery/'):
+        (top / 'pages').mkdir(exist_ok=True)
+        name = page.removeprefix(ui).replace('/', '_')[:60]
+        (top / 'pages' / name).write_bytes(urllib.request.urlopen(page).read())
+"""
+
+
+def test_a_password_shows_nowhere_that_spark_shows_anything(queue: str, tmp_path: Path) -> None:
+    """Read, stream and write with a password in the server's URL; then look at all that Spark tells anybody."""
+    (tmp_path / "told").mkdir()
+    password = "correct-horse-battery"
+    with spawn("redis-8.6", tcp=True, password=password) as server:
+        url = f"redis://:{password}@127.0.0.1:{server.port}"
+        with Link.open(url) as link:
+            some_events(link, queue, 50)
+            done = subprocess.run(
+                [sys.executable, "-c", EVERYTHING, str(tmp_path), queue],
+                env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}", "CHASQUI_REDIS_URL": url},
+                capture_output=True, text=True, timeout=280,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            for written in ("s", "w"):
+                assert ask(link, "XLEN", Keys(f"{queue}-{written}").stream) == 50
+    surfaces = {"output": done.stdout + done.stderr, "log": (tmp_path / "log").read_text(errors="replace")}
+    for place in ("told", "pages", "point"):
+        files = [file for file in (tmp_path / place).rglob("*") if file.is_file()]
+        surfaces |= {f"{place}/{file.name}": file.read_text(errors="replace") for file in files}
+    assert [name for name, text in surfaces.items() if password in text] == []
+    told = [name for name, text in surfaces.items() if name.startswith("told/") and queue in text]
+    assert told, "the event log shows options: had the password been one, it would have been found"
+    assert "chasqui" in surfaces["output"], "the plan"
+    assert any("local[2,4]" in text for name, text in surfaces.items() if name.startswith("pages/")), (
+        "the web page"
+    )
 
 
 def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(

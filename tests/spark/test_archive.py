@@ -13,7 +13,7 @@ from chasqui import loading
 from chasqui.errors import ConfigError, Conflict, ServerError
 from chasqui.server.link import Link
 from chasqui.spark import archive as archiver
-from chasqui.spark import bulk, layout, reports, upkeep
+from chasqui.spark import bulk, exactly, layout, reports, upkeep
 from chasqui.spark.archive import Plan, Totals
 from chasqui.spark.layout import Archive
 from chasqui.spark.reports import Question
@@ -151,6 +151,9 @@ def test_a_timeline_and_a_diff_equal_plain_loops(
     assert job_id
     found = reports.report(spark, kept, "timeline", Question(job_id=job_id))
     assert found == brute.timeline(happenings, QUEUE, job_id)
+    hardest = max(happenings, key=lambda one: (one.event.attempt or 0, one.ms, one.seq)).event.job_id
+    assert hardest
+    assert reports.report(spark, kept, "timeline", Question()) == brute.timeline(happenings, QUEUE, hardest)
     at_ms, span_ms = happenings[len(happenings) // 3].ms, 36_000_000
     found = reports.report(spark, kept, "diff", Question(at_ms=at_ms, span_ms=span_ms))
     assert found == brute.diff(happenings, QUEUE, at_ms, span_ms)
@@ -224,6 +227,39 @@ def test_archived_and_lost_is_what_was_added_under_trimming(
         == totals.lost["events"]
         == added - first_trim - totals.rows["events"]
     )
+
+
+def test_gaps_are_told_to_the_digit(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    key = Keys(queue).events
+    told: list[str] = []
+    expected, archived = [], 0
+    for size, left in ((300, 300), (400, 150), (50, 50), (200, 0), (70, 69)):
+        some_events(link, queue, size, first=len(told))
+        told += [entry_id.decode() for entry_id, _ in ask(link, "XRANGE", key, "-", "+")][-size:]
+        ask(link, "XTRIM", key, "MAXLEN", left)
+        lost = len(told) - left - archived
+        if lost > 0:
+            last = told[archived - 1]
+            row = {"stream_id": last, "ms": int(last.split("-")[0]), "reason": "trimmed", "lost": lost}
+            expected.append({"queue": queue} | row)
+        totals = once(spark, tmp_path, reach, queue, tables=("events",))
+        assert totals.lost["events"] == max(0, lost)
+        archived = len(told)
+    assert len(expected) == 3
+    assert reports.report(spark, Archive(str(tmp_path)), "gaps", Question()) == expected
+
+
+@pytest.mark.parametrize("few", [0, 10_000_000])
+def test_percentiles_are_the_same_whether_rows_are_few_or_many(
+    spark: Any, kept: Archive, happenings: list[Happening], monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(exactly, "FEW", few)
+    assert reports.report(spark, kept, "latency", Question()) == brute.latency(happenings, QUEUE)
+    at_ms, span_ms = happenings[len(happenings) // 2].ms, 7_200_000
+    found = reports.report(spark, kept, "diff", Question(at_ms=at_ms, span_ms=span_ms))
+    assert found == brute.diff(happenings, QUEUE, at_ms, span_ms)
 
 
 def test_an_archive_that_runs_on_warms_up_waits_out_a_restart_and_ends_when_asked(

@@ -233,6 +233,7 @@ def test_java_is_looked_for_in_three_places(monkeypatch: pytest.MonkeyPatch, tmp
             "there is nothing at file:/nowhere",
         ),
         ("java.lang.OutOfMemoryError: Java heap space", "ran out of memory"),
+        ("IllegalStateException: Illegal size 5 of collection, expected 6", "got into each other's way"),
         ("org.apache.SomethingNew: what\n\tat a.b.c", "Spark failed: org.apache.SomethingNew: what"),
     ],
 )
