@@ -23,7 +23,9 @@ from chasqui_cli.tui.widgets.records import RecordTable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
+    from textual.app import App
     from textual.pilot import Pilot
+    from textual.screen import Screen
 
     from chasqui_cli.tui.app import ChasquiApp
 
@@ -61,14 +63,7 @@ class Cockpit:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until no widget has anything left to deal with. `Pilot.pause` waits for the processor to be idle
-        instead: twenty milliseconds for each key on an idle machine, and a second on a busy one.
-        """
-        calm = 0
-        while calm < CALM and not self.app._exception:
-            await CLOCK.sleep(0)
-            pumps = (self.app, *self.app._registry)
-            calm = calm + 1 if all(pump._message_queue.empty() for pump in pumps) else 0
+        await settled(self.app)
 
     async def until(self, condition: Callable[[], Any], what: str) -> None:
         left = PATIENCE_S
@@ -97,12 +92,7 @@ class Cockpit:
         """Bring a tab to the front, and wait until it shows what there is."""
         await self.press(tab)
         await self.until(lambda: self.app.pane.view is not None, "the tab had something to show")
-        tables = self.app.pane.query(RecordTable)
-        await self.until(
-            lambda: not any(table.is_on_screen and not table._fitting for table in tables),
-            "its tables had their columns",
-        )
-        await self.settle()
+        await at_rest(self.app)
 
     def table(self, name: str) -> RecordTable:
         return self.app.home.query_one(name, RecordTable)
@@ -151,6 +141,36 @@ class Cockpit:
         told = self.app.screen.query_one("#told", Static)
         await self.until(lambda: str(told.render()).strip(), "the command had said something")
         return str(told.render())
+
+
+async def settled(app: App[None]) -> None:
+    """Wait until no widget has anything left to deal with. `Pilot.pause` waits for the processor to be idle instead:
+    twenty milliseconds for each key on an idle machine, and a second on a busy one.
+    """
+    calm = 0
+    while calm < CALM and not app._exception:
+        await CLOCK.sleep(0)
+        calm = calm + 1 if all(pump._message_queue.empty() for pump in (app, *app._registry)) else 0
+
+
+async def at_rest(app: App[None]) -> None:
+    """Wait until also everything has its place and is drawn: now, not when the next picture would be due."""
+    await settled(app)
+    await app.animator.wait_until_complete()
+    while not app._exception and _has_to_draw(app.screen):
+        app.screen._on_timer_update()
+        await settled(app)
+        await app.animator.wait_until_complete()
+
+
+def _has_to_draw(screen: Screen[Any]) -> bool:
+    return bool(
+        screen._layout_required
+        or screen._scroll_required
+        or screen._repaint_required
+        or screen._dirty_widgets
+        or screen._callbacks
+    )
 
 
 @asynccontextmanager

@@ -14,17 +14,12 @@ import re
 import sys
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
+from tests.tui.cockpit import Cockpit, at_rest
 from tests.tui.still import VIEWS, still_app
-
-if TYPE_CHECKING:
-    from textual.pilot import Pilot
-
-    from chasqui_cli.tui.app import ChasquiApp
 
 CELL = 12.2
 """As wide as a letter is in Rich's pictures."""
@@ -33,30 +28,18 @@ KEPT = Path(__file__).with_name("pictures")
 SHOWN = ROOT / "docs" / "top"
 SIZES = ((120, 40), (80, 24))
 THEMES = {"dark": DARK, "light": LIGHT}
-REST_S = 0.1
 
 
 async def pictures(size: tuple[int, int], theme: str) -> dict[str, tuple[str, str]]:
     """Every tab in this size and theme: its text, and its picture as SVG."""
     app, made = still_app(THEMES[theme]), {}
     async with app.run_test(size=size) as pilot:
+        person = Cockpit(app, pilot)
         for number, tab in enumerate(VIEWS, 1):
-            await pilot.press(str(number))
-            made[tab] = await _at_rest(app, pilot)
+            await person.press(str(number))
+            await at_rest(app)
+            made[tab] = f"{person.screen()}\n", app.export_screenshot(simplify=True)
     return made
-
-
-async def _at_rest(app: ChasquiApp, pilot: Pilot[None]) -> tuple[str, str]:
-    """Text and picture, as soon as nothing moves any more."""
-    last = None
-    while True:
-        await pilot.pause(REST_S)
-        strips = app.screen._compositor.render_strips()
-        text = "\n".join(strip.text.rstrip() for strip in strips) + "\n"
-        svg = app.export_screenshot(simplify=True)
-        if digest(svg) == last:
-            return text, svg
-        last = digest(svg)
 
 
 def digest(svg: str) -> str:
