@@ -108,6 +108,7 @@ class ChasquiApp(App[None]):
         self.queue = setup.queue
         self.known: list[str] = []
         self.last_op: str | None = None
+        self._is_final = False
         self._arrived_at: float | None = None
         self._tab, self._tab_before = "fleet", "fleet"
         self._paused = ""
@@ -467,8 +468,8 @@ class ChasquiApp(App[None]):
     def _after_change(self, ended: Ended | None) -> None:
         if ended is None:
             return
-        if ended.op:
-            self.last_op = ended.op
+        if ended.op or ended.did_something:
+            self.last_op, self._is_final = ended.op, not ended.op
         self.pane.after_change()
         self._feed.again()
 
@@ -477,7 +478,8 @@ class ChasquiApp(App[None]):
         if self.read_only:
             self.notify("this dashboard is read-only", severity="warning", markup=False)
         elif self.last_op is None:
-            self.notify("nothing was changed from here that could be taken back", markup=False)
+            told = "the last change cannot be taken back, or was"
+            self.notify(told if self._is_final else "nothing was changed from here yet", markup=False)
         else:
             self.ask_for(
                 Change(f"take back {self.last_op}", words_of("undo", self.last_op), self.queue or "")

@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
 from chasqui_cli.safe import safe
-from chasqui_cli.tui.lines import quoted, with_options
+from chasqui_cli.tui.lines import PARTLY, quoted, with_options
 from chasqui_cli.tui.widgets.drawing import joined
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 MANY = 100
 """More than so many at once, and the queue's name has to be typed: as on the command line."""
-PARTLY = 3
-"""The exit code of a line that does part of what was asked."""
 SHOWN_WORDS = 9
 ABOUT = (("lower case", "looks"), ("UPPER CASE", "changes, after a preview and your consent"))
 SHOWN_LINES = 2000

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MOST_OUTPUT = 400_000
 """Of what a command prints, as many characters are kept for the screen."""
 PATIENCE_S = 600
+PARTLY = 3
+"""The exit code of a line that does part of what was asked."""
 CHANGING = {
     ("add",),
     ("dlq", "replay"),
@@ -66,6 +68,11 @@ class Ended:
     code: int
     out: str
     err: str
+
+    @property
+    def did_something(self) -> bool:
+        """Whether all or part of it was done."""
+        return self.code in (0, PARTLY)
 
     @property
     def op(self) -> str | None:

@@ -1,8 +1,8 @@
 """Every change a key offers, on every kind of server: one person walks through all dialogs. Each change is seen in Redis,
 does the same as its command line in a shell, and is taken back by `u` where it can be.
 
-On one kind of server dialogs and lines run as processes of their own, as in life; on the others inside this one, for what
-differs there is the server.
+One dialog runs its commands as processes of their own, as in life, and on one kind of server every printed line is run by a
+shell; all else happens inside this process, for what differs there is the server.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tests.tui.cockpit import Cockpit
 
 Dump = dict[str, Any]
+IN_LIFE = ("replay",)
+"""The dialogs whose commands are processes of their own, on every kind of server; the others' run inside this one."""
 PARTLY = 3
 
 
@@ -95,6 +97,12 @@ def _two_groups(link: Link, queue: str) -> None:
     seed.dead(link, queue, 2, name="send-email", detail="SMTP timeout")
 
 
+def _waits_and_is_delayed(link: Link, queue: str) -> None:
+    """The same job once more, for later: that one can be cancelled."""
+    seed.waiting(link, queue, 1, name="remind")
+    seed.delayed(link, queue, 1)
+
+
 def _crew(link: Link, queue: str) -> None:
     seed.in_flight(link, queue, 2, "holder")
     seed.say(link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, seed.GROUP, "idler")
@@ -105,8 +113,7 @@ STEPS = (
          "dlq replay --limit 2", lambda a, b: [job[0] for job in b["stream"]] == ["charge-dead-1", "charge-dead-2"]
          and len(b["dead"]) == 1),
     Step("canary", lambda link, queue: seed.dead(link, queue, 5), "4", "#groups", ["C"], "dlq replay --limit 5 --canary 3",
-         lambda a, b: (len(b["stream"]), len(b["dead"])) == (3, 2), options="--canary-timeout 100ms", code=PARTLY,
-         undoes=False),
+         lambda a, b: (len(b["stream"]), len(b["dead"])) == (3, 2), options="--canary-timeout 100ms", code=PARTLY),
     Step("edit", lambda link, queue: seed.dead(link, queue, 1), "4", "#letters", ["E"], "dlq edit",
          lambda a, b: len(b["dead"]) == 1 and a["dead"] != b["dead"], options="--set nth=99 --no-replay"),
     Step("delete", _two_groups, "4", "#groups", ["j", "j", "D"], "dlq purge", lambda a, b: len(b["dead"]) == 3),
@@ -117,6 +124,8 @@ STEPS = (
     Step("move", lambda link, queue: seed.delayed(link, queue, 2), "5", "#delayed", ["M"], "delayed move",
          lambda a, b: {job: b["delayed"][job] - a["delayed"][job] for job in a["delayed"]}
          == {"remind-0": 3_600_000, "remind-1": 0}, options="--by 1h"),
+    Step("cancel-job", _waits_and_is_delayed, "3", "#waiting", ["K"], "job cancel",
+         lambda a, b: a["delayed"] and not b["delayed"] and a["stream"] == b["stream"]),
     Step("run", seed.schedules, "6", "#specs", ["N"], "repeatable run",
          lambda a, b: [job[1] for job in b["stream"]] == ["tick"]),
     Step("remove", seed.schedules, "6", "#specs", ["D"], "repeatable remove",
@@ -148,15 +157,15 @@ class Walk:
 
     def __init__(self, server: Server, link: Link, person: Cockpit, *, in_life: bool) -> None:
         self.server, self.link, self.person, self.in_life = server, link, person, in_life
-        runner = person.app._runner
-        if not in_life:
-            person.app._runner = InsideRunner(runner.environment, runner.reach)
+        self._outside = person.app._runner
+        self._inside = InsideRunner(self._outside.environment, self._outside.reach)
 
     async def go(self, step: Step, queue: str) -> None:
         """One dialog, from the fleet to consent and back, with the line on a twin in between."""
         twin = f"{queue}-twin"
         before, twin_before = dump(self.link, queue), dump(self.link, twin)
         person = self.person
+        person.app._runner = self._outside if step.name in IN_LIFE else self._inside
         await self.look_at(step.tab, step.table, queue, step.first)
         await person.press(*step.keys)
         if step.options:
@@ -192,6 +201,11 @@ class Walk:
             await person.previewed()
             await person.consents()
             assert dump(self.link, queue) == before, f"u takes {step.name} back"
+        person.app.clear_notifications()
+        await person.press("u")
+        told = [one.message for one in person.app._notifications]
+        assert told == ["the last change cannot be taken back, or was"], step.name
+        assert len(person.app.screen_stack) == 1, "what was done before is not meant"
 
     async def look_at(self, tab: str, name: str, queue: str, first: str = "") -> None:
         """From the fleet to a table of a queue, and to a row in it."""
