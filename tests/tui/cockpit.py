@@ -22,6 +22,7 @@ from chasqui_cli.tui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
+    from pathlib import Path
 
     from textual.app import App
     from textual.pilot import Pilot
@@ -180,11 +181,14 @@ async def cockpit(
     size: tuple[int, int] = (120, 40),
     interval_s: float = 0.5,
     read_only: bool = False,
+    context: str | None = None,
     queue: str | None = None,
     draws: bool = False,
 ) -> AsyncIterator[Cockpit]:
-    """Open a dashboard, and close it. draws: also what nobody looks at, between two looks at the screen."""
-    desk = Desk(given=Given(redis_url=url, read_only=read_only))
+    """Open a dashboard, and close it. draws: also what nobody looks at, between two looks at the screen.
+    context: what says where the server is, instead of a URL.
+    """
+    desk = Desk(given=Given(redis_url=None if context else url, context=context, read_only=read_only))
     app = dashboard_of(desk, queue, interval_s, light=False, keep_awake=False)
     app.stylesheet.add_source(PLAIN_CSS, read_from=("tests", "plain"))
     app.animation_level = "none"
@@ -192,6 +196,14 @@ async def cockpit(
         async with app.run_test(size=size, notifications=True) as pilot:
             yield Cockpit(app, pilot)
             app.workers.cancel_all()  # as at the end of `App.run`; `run_test` takes the widgets away first
+
+
+def configure(home: Path, text: str) -> None:
+    """Write what a user keeps in the configuration."""
+    file = home / ".config/chasqui/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    file.chmod(0o600)
 
 
 def _draw_nothing(compositor: Compositor, *_: Any, **__: Any) -> None:

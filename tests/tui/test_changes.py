@@ -21,12 +21,12 @@ import pytest
 from textual import events
 from textual.widgets import Input, Static
 
-from chasqui import Keys
+from chasqui import Keys, SyncQueue
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui_cli.app import run
 from chasqui_cli.tui.lines import Ended, Runner, with_options
 from tests.tui import seed
-from tests.tui.cockpit import cockpit
+from tests.tui.cockpit import cockpit, configure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -331,6 +331,53 @@ async def _takes_lines_at_the_colon(walk: Walk, queue: str) -> None:
         await person.type(line)
         await person.press("enter")
         await person.sees(refusal)
+
+
+async def test_a_protected_context_wants_the_name_of_the_queue_typed(
+    one_server: Server, link: Link, queue: str, home: Path
+) -> None:
+    configure(home, f'[contexts.prod]\nurl = "{one_server.url}"\nprotected = true\ncolor = "red"\n')
+    seed.dead(link, queue, 2)
+    async with cockpit(one_server.url, context="prod") as person:
+        await person.open("4", queue)
+        assert "prod" in person.frame
+        await person.press("R")
+        await person.previewed()
+        dialog = person.dialog
+        dialog.set_focus(None)
+        await person.press("y")
+        await person.sees("type the queue's name first")
+        typed = dialog.query_one("#typed", Input)
+        typed.value = "another"
+        await person.press("enter")
+        assert dump(link, queue)["dead"], "another name is no consent"
+        typed.value = queue
+        await person.press("enter")
+        await person.until(lambda: dialog._ended is not None, "the change was made")
+        assert dialog._ended is not None
+        assert dialog._ended.code == 0, dialog._ended
+        assert not dump(link, queue)["dead"]
+
+
+async def test_a_group_emptied_by_somebody_else_while_it_is_open(
+    one_server: Server, link: Link, queue: str
+) -> None:
+    seed.dead(link, queue, 3, name="charge", detail="card declined")
+    seed.dead(link, queue, 1, name="mail", detail="no such host")
+    async with cockpit(one_server.url) as person:
+        await person.open("4", queue)
+        await person.press("down")
+        await person.sees("card declined")
+        with SyncQueue(queue, link=link) as door:
+            door.replay_dlq(limit=3)
+        await person.until(lambda: "1 dead" in person.screen(), "the others were gone")
+        await person.press("R")
+        words = await person.previewed()
+        assert words[:2] == ["dlq", "replay"]
+        await person.consents()
+        await person.sees("no dead letters")
+        await person.press("R")
+        assert len(person.app.screen_stack) == 1, "there is nothing to replay"
 
 
 async def test_read_only_greys_every_change(one_server: Server, link: Link, queue: str, now_ms: int) -> None:

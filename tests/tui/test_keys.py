@@ -8,7 +8,7 @@ import pytest
 
 from chasqui import ConfigError
 from tests.tui import seed
-from tests.tui.cockpit import cockpit
+from tests.tui.cockpit import cockpit, configure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,15 +19,8 @@ if TYPE_CHECKING:
 URL = "redis://127.0.0.1:1"
 
 
-def choose(home: Path, text: str) -> None:
-    file = home / ".config/chasqui/config.toml"
-    file.parent.mkdir(parents=True)
-    file.write_text(text)
-    file.chmod(0o600)
-
-
 async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, queue: str, home: Path) -> None:
-    choose(home, '[keys]\n"tab.dlq" = "4,f4"\n"change.replay" = "ctrl+r"\n"app.help" = "f2"\n')
+    configure(home, '[keys]\n"tab.dlq" = "4,f4"\n"change.replay" = "ctrl+r"\n"app.help" = "f2"\n')
     seed.dead(link, queue, 2, name="mail", detail="no such host")
     async with cockpit(one_server.url) as person:
         await person.open("f4", queue)
@@ -52,7 +45,7 @@ async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, que
     ],
 )
 async def test_a_mistake_is_told_before_anything_opens(home: Path, text: str, says: str) -> None:
-    choose(home, text)
+    configure(home, text)
     with pytest.raises(ConfigError, match=says) as told:
         async with cockpit(URL):
             pass

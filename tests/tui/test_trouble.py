@@ -118,12 +118,20 @@ async def test_hostile_text_is_harmless_on_every_tab(size: tuple[int, int]) -> N
 
 
 def test_nothing_of_it_reaches_a_real_terminal(home: Path) -> None:
+    """Each text in the name of a queue of its own; the worst ones in all there is of one queue, on every tab."""
+    worst = "".join(
+        hostile.STRINGS[name] for name in ("clipboard", "hyperlink", "one-byte CSI", "right to left")
+    )
     with spawn("valkey-9.1", tcp=True) as server:
         with Link.open(server.url) as link:
-            worst = "".join(hostile.STRINGS.values()).replace("\0", "")
-            plant(link, worst)
-        seen = _on_a_terminal(server.url, home, list("234567891"))
-        assert b"Fleet" in seen
+            for text in hostile.STRINGS.values():
+                plant(link, text)
+            queue = plant(link, worst)
+        seen = _on_a_terminal(server.url, home, list("GkgjG"))
+        tabs = _on_a_terminal(server.url, home, list("23456789"), queue)
+    assert seen.count(b"h-") >= 60, "the names of the queues are seen"
+    assert tabs.count(rb"\x1b]52;c;") >= 8, "every tab shows it, in a form that does nothing"
+    seen += tabs
     for name, text in hostile.STRINGS.items():
         raw = text.encode("utf-8", "replace")
         if not hostile.is_harmless(text) and b"?" not in raw and raw != b"\x1b[2J":
@@ -132,14 +140,16 @@ def test_nothing_of_it_reaches_a_real_terminal(home: Path) -> None:
         assert mark not in seen
 
 
-def _on_a_terminal(url: str, home: Path, keys: list[str]) -> bytes:
+def _on_a_terminal(url: str, home: Path, keys: list[str], *queue: str) -> bytes:
     """All bytes a terminal gets while somebody looks through the tabs."""
     pid, fd = pty.fork()
     if pid == 0:
         variables = {"HOME": str(home), "CHASQUI_REDIS_URL": url, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40",
                      "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}", "PATH": os.environ["PATH"]}  # fmt: skip
         os.execve(
-            sys.executable, [sys.executable, "-m", "chasqui_cli", "top", "--interval", "500ms"], variables
+            sys.executable,
+            [sys.executable, "-m", "chasqui_cli", "top", "--interval", "500ms", *queue],
+            variables,
         )
     seen = _read(fd, 60.0, until=b"cmd")
     for key in keys:
