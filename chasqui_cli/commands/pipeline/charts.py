@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 720, 200
 LEFT, BOTTOM = 48, 24
 POINTS = 180
+DOTS = 24
+"""Up to so many moments each is a dot as well: one alone makes no line."""
 BARS = 12
 ROW = 44
 """Room for a bar and its label, in the larger letters that a phone shows."""
@@ -50,6 +52,7 @@ def throughput(records: Sequence[Record]) -> str:
         return (
             f'<polygon points="{ground}" fill="var({colour})" fill-opacity=".15"/>'
             f'<polyline points="{" ".join(points)}" fill="none" stroke="var({colour})" stroke-width="1.8"/>'
+            + "".join(_dot(point, colour) for point in points if count <= DOTS)
         )
 
     moments = (
@@ -194,8 +197,14 @@ def _scale(top: float) -> str:
     return "".join(lines)
 
 
+def _dot(point: str, colour: str) -> str:
+    x, y = point.split(",")
+    return f'<circle cx="{x}" cy="{y}" r="3" fill="var({colour})"/>'
+
+
 def _svg(inside: str, height: int, label: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{inside}</svg>'
+    drawn = f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{inside}</svg>'
+    return f'<div class="wide">{drawn}</div>'
 
 
 def _legend(*items: tuple[str, str], told: str = "") -> str:

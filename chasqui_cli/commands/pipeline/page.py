@@ -40,8 +40,8 @@ section{background:var(--card);border:1px solid var(--line);border-radius:10px;p
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}
 td.text{white-space:normal;min-width:10rem;overflow-wrap:anywhere}th{color:var(--soft);font-weight:600}
-.right{text-align:right}svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:11px}
-@media (max-width:640px){svg text{font-size:18px}section{padding:.75rem}}
+.right{text-align:right}svg{width:100%;height:auto;display:block;overflow:visible}svg text{fill:var(--soft);font-size:11px}
+@media (max-width:640px){svg{min-width:520px;padding-top:6px}svg text{font-size:18px}section{padding:.75rem}}
 .legend{font-size:.85rem;color:var(--soft);margin:.25rem 0}.legend i{display:inline-block;width:.7rem;height:.7rem;
 border-radius:2px;margin:0 .3rem 0 .8rem}.legend i:first-child{margin-left:0}.legend span{margin-left:.8rem}details summary{cursor:pointer;color:var(--soft);font-size:.85rem;margin-top:.5rem}
 """

@@ -121,11 +121,8 @@ def _emit(desk: Desk, found: dict[str, list[Record]], *, alone: bool) -> None:
         return
     for name, records in found.items():
         if not alone:
-            desk.say(
-                f"\n{REPORTS[name].title} ({name})"
-                if records
-                else f"\n{REPORTS[name].title} ({name}): nothing"
-            )
+            desk.say("")
+            desk.say(f"{REPORTS[name].title} ({name}){'' if records else ': nothing'}")
         if alone or records:
             tagged = (
                 [{"report": name} | one for one in records]
