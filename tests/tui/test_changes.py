@@ -155,8 +155,8 @@ def inside(url: str, words: Sequence[str]) -> Ended:
 class Walk:
     """Somebody who opens one dialog after the other."""
 
-    def __init__(self, server: Server, link: Link, person: Cockpit, *, in_life: bool) -> None:
-        self.server, self.link, self.person, self.in_life = server, link, person, in_life
+    def __init__(self, server: Server, link: Link, person: Cockpit) -> None:
+        self.server, self.link, self.person = server, link, person
         self._outside = person.app._runner
         self._inside = InsideRunner(self._outside.environment, self._outside.reach)
 
@@ -232,10 +232,6 @@ class Walk:
     def in_shell(self, words: list[str], code: int = 0) -> str:
         """The line as it is printed, read by a shell; what it says on stdout."""
         line = self.person.app._runner.shown(with_options(words, "--yes"))
-        if not self.in_life:
-            ended = inside(self.server.url, shlex.split(line)[1:])
-            assert ended.code == code, ended
-            return ended.out
         variables = os.environ | {
             "CHASQUI_REDIS_URL": self.server.url,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -258,7 +254,7 @@ async def test_every_dialog_changes_what_its_command_line_changes(
     seed.waiting(link, "w-k", 1)
     seed.dead(link, "w-many", 101)
     async with cockpit(own_server.url, size=(80, 24), interval_s=3) as person:
-        walk = Walk(own_server, link, person, in_life=own_server.kind.startswith("valkey"))
+        walk = Walk(own_server, link, person)
         await person.until(lambda: len(person.table("#fleet").shown) >= 2 * len(STEPS) + 3, "all are there")
         for step in STEPS:
             await walk.go(step, f"w-{step.name}")

@@ -41,7 +41,7 @@ def up(
 ) -> None:
     """Keep a Spark running on this machine, so that reports take seconds. It listens on loopback, with a token.
 
-    Every report is rehearsed on made-up events, so that the first real one is no slower than the others.
+    Every report is rehearsed on made-up events, so that the first real one takes seconds, too.
     """
     from dataclasses import replace
 

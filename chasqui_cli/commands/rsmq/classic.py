@@ -6,7 +6,7 @@ They ask nobody and end with 1 where `rsmqctl` does, so that its scripts need no
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -300,11 +300,9 @@ def _hand_out(desk: Desk, output: Format | None, queue: str, message: Message | 
     if message is None:
         print_line(f"No messages on queue: {queue}")
         return
-    body = message.body
-    try:
-        told = None if body is None else body.decode()
-    except UnicodeDecodeError:
-        told = body  # type: ignore[assignment]  # bytes stay bytes, and are told as such
+    told: str | bytes | None = message.body
+    with suppress(UnicodeDecodeError):  # bytes stay bytes, and are told as such
+        told = None if message.body is None else message.body.decode()
     record = {
         "id": message.id,
         "message": told,

@@ -6,7 +6,7 @@ What does not fit is left out from the right of its importance; the state of the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -50,9 +50,9 @@ class Frame(Widget):
     DEFAULT_CSS: ClassVar[str] = "Frame { height: 1; width: 1fr; dock: top; }"
     standing: reactive[Standing] = reactive(Standing())
 
-    def change(self, **news: object) -> None:
+    def change(self, **news: Any) -> None:
         """Something is different."""
-        self.standing = replace(self.standing, **news)  # type: ignore[arg-type]  # named by their fields
+        self.standing = replace(self.standing, **news)
 
     def render(self) -> Text:
         """The line, as wide as there is room."""

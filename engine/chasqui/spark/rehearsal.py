@@ -1,5 +1,5 @@
-"""Every report on made-up days, over and over, until Java has compiled what they need: then the first real one is as fast
-as any later one, whether there is an archive yet or not.
+"""Every report on made-up days, over and over, until Java has compiled most of what they need: then the first real one
+takes seconds, too, whether there is an archive yet or not.
 """
 
 from __future__ import annotations
