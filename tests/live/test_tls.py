@@ -12,6 +12,7 @@ import pytest
 
 from chasqui.errors import AuthRefused, ConfigError, ServerError, Unreachable
 from chasqui.server.address import Address, Tls, parse
+from chasqui.server.faults import from_exception
 from chasqui.server.link import Link
 from chasqui.server.pools import tls_context
 from tests.certificates import Certificates, make_certificates
@@ -135,6 +136,14 @@ async def test_without_a_client_certificate_we_are_told_what_is_missing(
         with pytest.raises((AuthRefused, Unreachable)) as caught:  # the server's alert may drown in its reset
             await link.run(say("PING"))
     assert "--tls-cert" in str(caught.value.hint)
+
+
+def test_a_server_that_goes_without_a_word_is_a_broken_connection_and_passes() -> None:
+    gone = ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol")
+    told = from_exception(gone, "somewhere:6379", Tls(insecure=True))
+    assert isinstance(told, Unreachable)
+    assert told.transient
+    assert "--tls-cert" in str(told.hint)
 
 
 @both

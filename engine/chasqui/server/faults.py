@@ -115,7 +115,7 @@ def from_exception(problem: BaseException, where: str, tls: Tls | None = None) -
             )
         case redis.exceptions.ResponseError():
             return ServerError(f"{where} refused to open the connection: {_said(cause)}")
-        case ssl.SSLError():
+        case ssl.SSLError() if not isinstance(cause, ssl.SSLEOFError):  # that one is a connection that broke
             return _from_tls(cause, where)
         case _:
             message, hint = _unreachable(cause, where, tls)
