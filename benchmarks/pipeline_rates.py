@@ -1,6 +1,6 @@
 """How fast, side by side in one run: reading beside a plain redis-py loop, producing beside the engine's own add_bulk.
 
-python -m benchmarks.pipeline_rates [--events 1000000] [--jobs 1000000] [--rounds 3]
+python -m benchmarks.pipeline_rates [--events 1000000] [--jobs 3000000] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def own(url: str, jobs: int, queue: str) -> int:
 
 
 def spark_write(spark: Any, url: str, jobs: int, idempotence: str, pipeline: int, queue: str) -> int:
-    rows = spark.range(0, jobs, 1, 4).selectExpr(
+    rows = spark.range(0, jobs, 1, 2).selectExpr(
         "concat('job-', id) AS job_id", "struct(id AS i, 'ada@example.com' AS to) AS data", "'mail' AS name"
     )
     writer = rows.write.format("chasqui").mode("append").option("redis.url", url).option("runId", "r")
@@ -93,7 +93,7 @@ def written(link: Link, work: Callable[[str], int]) -> Callable[[str], int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--jobs", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     jobs = asked.jobs
@@ -112,15 +112,17 @@ def main() -> None:
                 print(
                     f"read ÷ loop  {rates['spark read'] / rates['redis-py loop']:.2f}  (goal ≥ 2)", flush=True
                 )
-            kinds = [("rows", 500), ("chunks", 500), ("chunks", 1000)]
-            spark_write(spark, url, jobs, "rows", 500, "warm")
+            kinds = [("rows", 1000), ("chunks", 1000), ("chunks", 500)]
+            for kind, size in kinds:  # a round that does not count, for the same reason
+                written(link, partial(spark_write, spark, url, jobs, kind, size))(f"warm-{kind}-{size}")
             contenders = {"add_bulk": written(link, partial(own, url, jobs))} | {
                 f"{kind} {size}": written(link, partial(spark_write, spark, url, jobs, kind, size))
                 for kind, size in kinds
             }
             rates = in_turns(asked.rounds, contenders)
             for name, rate in rates.items():
-                print(f"{name:<12} ÷ add_bulk  {rate / rates['add_bulk']:.2f}  (goal ≥ 1.5)", flush=True)
+                goal = "(goal ≥ 1.5)" if name == "chunks 1000" else ""
+                print(f"{name:<12} ÷ add_bulk  {rate / rates['add_bulk']:.2f}  {goal}", flush=True)
 
 
 if __name__ == "__main__":

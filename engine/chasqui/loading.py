@@ -139,6 +139,8 @@ def send(commands: Commands, keys: Keys, load: Load, runs: Sequence[Run]) -> Flo
     """
     if load.idempotence == "idmp":
         return (yield from _send_natively(commands, keys, load, runs))
+    if load.idempotence == "rows":
+        runs = [_unrepeated(run) for run in runs]
     replies = yield [_call(commands, keys, load, run) for run in runs]
     return [_told(run, reply) for run, reply in zip(runs, replies, strict=True)]
 
@@ -158,6 +160,23 @@ def _call(commands: Commands, keys: Keys, load: Load, run: Run) -> Call:
         rate=load.rate,
         chunk=run.chunk if by_chunk else "",
         digest=run.digest if by_chunk else "",
+    )
+
+
+def _unrepeated(run: Run) -> Run:
+    """The run with the first job of each id only; nearly always that is the run itself."""
+    if len(set(run.job_ids)) == len(run.job_ids):
+        return run
+    first: dict[str, int] = {}
+    for at, job_id in enumerate(run.job_ids):
+        first.setdefault(job_id, at)
+    places = first.values()
+    return Run(
+        [*first],
+        [run.dues[at] for at in places],
+        [run.envelopes[at] for at in places],
+        [run.names[at] for at in places],
+        run.chunk,
     )
 
 

@@ -184,7 +184,7 @@ class WriteOptions:
     run_id: str
     idempotence: str = "rows"
     ttl_s: int = 7 * 86_400
-    pipeline: int = 500
+    pipeline: int = 1000
     max_backlog: int = 800_000
     max_rate: int = 0
     created_at_ms: int | None = None
@@ -216,7 +216,7 @@ class WriteOptions:
             run_id or "none",
             idempotence,
             given.number("ledgerTtl", 7 * 86_400, least=1) or 1,
-            given.number("pipelineSize", 500, least=1, most=1500) or 500,
+            given.number("pipelineSize", 1000, least=1, most=1500) or 1000,
             given.number("maxBacklog", 800_000, least=0) or 0,
             given.number("maxRate", 0, least=0) or 0,
             given.number("createdAtMs", None, least=0),

@@ -109,60 +109,61 @@ class _Rows:
         desk = _Desk(link, _commands(link), Keys(options.queue), load, options)
         rows = 0
         with slices.uncollected(), desk:
-            for number, run in enumerate(self._runs(batches, load)):
-                desk.take(replace(run, chunk=f"{part}:{number}"))
-                rows += len(run.job_ids)
+            for number, piece in enumerate(_pieces(batches, options.pipeline)):
+                desk.take(replace(self._run(piece, load), chunk=f"{part}:{number}"))
+                rows += piece.num_rows
         return Written(rows, desk.added)
 
-    def _runs(self, batches: Iterator[pa.RecordBatch], load: Load) -> Iterator[Run]:
-        """Runs of `pipelineSize` jobs, over the bounds of batches: how Spark cuts those is nobody's promise."""
-        size = self.options.pipeline
-        left = Run((), (), (), ())
-        for batch in batches:
-            ready = _joined(left, self._run(batch, load)) if batch.num_rows else left
-            whole = len(ready.job_ids) // size * size
-            yield from (_part(ready, start, start + size) for start in range(0, whole, size))
-            left = _part(ready, whole, None)
-        if left.job_ids:
-            yield left
-
     def _run(self, batch: pa.RecordBatch, load: Load) -> Run:
-        columns, count = batch.to_pydict(), batch.num_rows
-        job_ids = columns.get("job_id") or ids.mint_many(count, load.since_ms)
-        if None in job_ids:
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        count, given = batch.num_rows, columns.get("job_id")
+        job_ids = ids.mint_many(count, load.since_ms) if given is None else given.to_pylist()
+        if given is not None and given.null_count:
             raise ArgumentError("a row has no job_id", hint="leave such rows out, or give them an id")
-        names = columns.get("name") or [None] * count
-        octets = {name: loading.check_name(name) for name in set(names)}
+        dues = columns.get("run_at_ms")
         run = Run(
             job_ids,
-            columns.get("run_at_ms") or [None] * count,
+            [None] * count if dues is None else dues.to_pylist(),
             self._envelopes(columns, job_ids, load),
-            [octets[name] for name in names],
+            _names(columns.get("name"), count),
         )
         return loading.check(run, load)
 
-    def _envelopes(self, columns: dict[str, list[Any]], job_ids: list[str], load: Load) -> list[bytes]:
+    def _envelopes(self, columns: dict[str, pa.Array], job_ids: list[str], load: Load) -> list[bytes]:
         """Whole envelopes are taken as they are; then `job_id` is only their name in the ledger."""
-        given = columns.get("body") or columns.get("payload") or packed.pack_each(columns["data"])
-        if None in given:
+        made_of = next(columns[name] for name in ("body", "payload", "data") if name in columns)
+        if made_of.null_count and "data" not in columns:
             raise ArgumentError("a row has no payload", hint="msgpack of nothing is b'\\xc0'")
+        given: list[Any] = made_of.to_pylist()
         if "body" in columns:
             return given
-        return loading.make_envelopes(job_ids, given, self._moments(columns, job_ids, load))
+        payloads = packed.pack_each(given) if "data" in columns else given
+        return loading.make_envelopes(job_ids, payloads, self._moments(columns, load))
 
-    def _moments(self, columns: dict[str, list[Any]], job_ids: list[str], load: Load) -> int | list[int]:
-        """When each job was made: as its row says, or the options, or its id if that is a ULID; else now."""
+    def _moments(self, columns: dict[str, pa.Array], load: Load) -> int | list[int]:
+        """When each job was made: as the options say, or its row, or its id if that is a ULID; else now."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         if self.options.created_at_ms is not None:
             return self.options.created_at_ms
-        given = columns.get("created_at_ms")
-        if given is not None and None not in given:
-            return given
-        stamps = tables.made_ms(job_ids)
-        if given is not None:
-            stamps = [
-                known if known is not None else stamp for known, stamp in zip(given, stamps, strict=True)
-            ]
-        return [load.since_ms if stamp is None else stamp for stamp in stamps]
+        told = [columns["created_at_ms"].cast(pa.int64())] if "created_at_ms" in columns else []
+        if "job_id" in columns and not (told and told[0].null_count == 0):
+            told.append(tables.ulid_ms(columns["job_id"].cast(pa.binary())))
+        if all(one.null_count == len(one) for one in told):
+            return load.since_ms
+        stamps: list[int] = pc.coalesce(*told, pa.scalar(load.since_ms, pa.int64())).to_pylist()
+        return stamps
+
+
+def _names(given: pa.Array | None, count: int) -> list[bytes]:
+    """The names of the jobs as bytes; each different one is looked at once."""
+    if given is None:
+        return [b""] * count
+    octets = {name: loading.check_name(name) for name in given.unique().to_pylist()}
+    if len(octets) == 1:
+        return [*octets.values()] * count
+    return [octets[name] for name in given.to_pylist()]
 
 
 class Writer(_Rows, DataSourceArrowWriter):
@@ -254,19 +255,23 @@ class _Desk:
         return flow() if self._load.idempotence == "none" else insist(self._options.place, flow)
 
 
-def _joined(one: Run, other: Run) -> Run:
-    return Run(
-        [*one.job_ids, *other.job_ids],
-        [*one.dues, *other.dues],
-        [*one.envelopes, *other.envelopes],
-        [*one.names, *other.names],
-    )
+def _pieces(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """The rows in pieces of this size, over the bounds of batches: how Spark cuts those is nobody's promise."""
+    import pyarrow as pa
 
-
-def _part(run: Run, start: int, stop: int | None) -> Run:
-    return Run(
-        run.job_ids[start:stop], run.dues[start:stop], run.envelopes[start:stop], run.names[start:stop]
-    )
+    parts: list[pa.RecordBatch] = []
+    missing = size
+    for batch in batches:
+        at = 0
+        while at < batch.num_rows:
+            parts.append(batch.slice(at, missing))
+            at += parts[-1].num_rows
+            missing -= parts[-1].num_rows
+            if not missing:
+                yield pa.concat_batches(parts)
+                parts, missing = [], size
+    if parts:
+        yield pa.concat_batches(parts)
 
 
 def _commands(link: Link) -> Commands:

@@ -143,7 +143,7 @@ class _Events(_Rows):
         if name in _NUMBERS:
             return _number(self._field(_NUMBERS[name]))
         if name == "created_ms":
-            return _ulid_ms(self._field(b"id"))
+            return ulid_ms(self._field(b"id"))
         return self.place(name)
 
     @cached_property
@@ -251,7 +251,7 @@ def _whole(value: bytes | None) -> int | None:
     return int(value)
 
 
-def _ulid_ms(values: Any) -> Any:
+def ulid_ms(values: Any) -> Any:
     """When each job was made, if its id is a ULID; its first ten letters are milliseconds."""
     import numpy as np
     import pyarrow as pa
@@ -270,11 +270,3 @@ def _ulid_ms(values: Any) -> Any:
         result[where] = stamps
         known[where] = (letters != 255).all(axis=1) & (letters[:, 0] < 8)
     return pa.array(result, mask=~known)
-
-
-def made_ms(job_ids: Sequence[str]) -> list[int | None]:
-    """The same for ids that are at hand."""
-    import pyarrow as pa
-
-    found: list[int | None] = _ulid_ms(pa.array(job_ids, pa.string()).cast(pa.binary())).to_pylist()
-    return found

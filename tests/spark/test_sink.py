@@ -13,7 +13,7 @@ from chasqui.errors import ArgumentError, ChasquiError, QueueFull
 from chasqui.server.link import Link
 from chasqui.spark import bulk, plain
 from chasqui.sync_queue import SyncQueue
-from chasqui.wire import envelope
+from chasqui.wire import envelope, ids
 from chasqui.wire.keys import Keys
 from tests.servers import Server
 from tests.spark.scenes import ask, some_events
@@ -58,6 +58,24 @@ def test_jobs_are_the_producers_byte_for_byte_delayed_ones_too(
     write(rows, reach, queue)
     assert [fields for _, fields in ask(link, "XRANGE", Keys(queue).stream, "-", "+")] == [produced]
     assert ask(link, "ZRANGE", Keys(queue).delayed, 0, -1, "WITHSCORES") == [member, score]
+
+
+def test_jobs_were_made_when_their_row_says_or_their_id_or_else_now(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    ulid = "01M7FEK0ZGBZK5R25VVNHVQ28Q"
+    rows = [("told", 7, "mail"), (ulid, None, None), ("plain", None, "bill"), ("told", 8, "mail")]
+    made = spark.createDataFrame(rows, "job_id STRING, created_at_ms INT, name STRING").coalesce(1)
+    write(made.selectExpr("*", "named_struct() AS data"), reach, queue)
+    found = [
+        (envelope.decode(fields[1]), fields[3:])
+        for _, fields in ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+    ]
+    told, by_id, by_nobody = (job.created_at_ms for job, _ in found)
+    assert told == 7
+    assert by_id == ids.time_ms(ulid)
+    assert by_nobody == int(ask(link, "GET", Keys(queue).load_since("load")))
+    assert [name for _, name in found] == [[b"mail"], [], [b"bill"]]
 
 
 def failing_once(place: str, batches: Iterator[Any]) -> Iterator[Any]:

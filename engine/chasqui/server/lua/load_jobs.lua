@@ -1,5 +1,6 @@
 -- Add a run of jobs of a bulk load, once: what its ledger knows already is passed over, also long after.
--- It never fills the stream beyond `most` entries, nor faster than `rate` jobs a second: then it adds nothing yet.
+-- It never fills the stream beyond `most` entries, nor faster than `rate` jobs a second: then it adds nothing yet. In a
+-- ledger of rows the ids of one run must differ.
 -- KEYS: stream delayed ledger pace
 -- ARGV: kind ttl_s most rate chunk digest count shared columns...
 -- Returns: {word, jobs added, ms to wait}; added, full, early, or other for a chunk whose digest was not the first's.
@@ -20,9 +21,12 @@ local depth = redis.call('XLEN', stream)
 local free = tonumber(redis.call('GET', pace) or 0)
 redis.call('ZCARD', delayed)
 
-local known, seen, written = {}, {}, {}
+local known, fresh = {}, count
 if kind == 'rows' then
   known = redis.call('SMISMEMBER', ledger, unpack(ARGV, id_at + 1, id_at + count))
+  for n = 1, count do
+    fresh = fresh - known[n]
+  end
 elseif kind == 'chunks' then
   local before = redis.call('HGET', ledger, chunk)
   if before then
@@ -30,31 +34,23 @@ elseif kind == 'chunks' then
   end
 end
 
-local fresh, delays, now_jobs = {}, {}, 0
-for n = 1, count do
-  local id = kind == 'rows' and ARGV[id_at + n]
-  if not id or known[n] == 0 and not seen[id] then
-    local at = #fresh + 1
-    fresh[at] = n
-    if id then
-      seen[id], written[at] = true, id
-    end
-    local due = not plain and tonumber(ARGV[due_at + n])
+local delayed_until, now_jobs = {}, fresh
+if not plain then
+  for n = 1, count do
+    local due = known[n] ~= 1 and tonumber(ARGV[due_at + n])
     if due and due > now then
-      delays[n] = true
-    else
-      now_jobs = now_jobs + 1
+      delayed_until[n], now_jobs = ARGV[due_at + n], now_jobs - 1
     end
   end
 end
 if now_jobs > 0 and depth + now_jobs > tonumber(most) then
   return {'full', 0, 50}
 end
-if tonumber(rate) > 0 and #fresh > 0 then
+if tonumber(rate) > 0 and fresh > 0 then
   if free > now + 50 then
     return {'early', 0, math.floor(free - now)}
   end
-  free = math.max(free, now) + #fresh * 1000 / rate
+  free = math.max(free, now) + fresh * 1000 / rate
   redis.call('SET', pace, string.format('%.3f', free), 'PX', 60000 + math.ceil(free - now))
 end
 
@@ -65,21 +61,24 @@ elseif kind == 'chunks' then
   assert(redis.acl_check_cmd('HSET', ledger, chunk, digest), "no permissions to run the 'hset' command")
 end
 assert(redis.acl_check_cmd('EXPIRE', ledger, ttl_s), "no permissions to run the 'expire' command")
-for _, n in ipairs(fresh) do
-  local d, name = ARGV[d_at + n], plain and shared or ARGV[name_at + n]
-  if delays[n] then
-    redis.call('ZADD', delayed, ARGV[due_at + n], string.char(#name % 256, math.floor(#name / 256), 0, 0) .. name .. d)
-  elseif name == '' then
-    redis.call('XADD', stream, '*', 'd', d)
-  else
-    redis.call('XADD', stream, '*', 'd', d, 'n', name)
+local call = redis.call
+for n = 1, count do
+  if known[n] ~= 1 then
+    local d, name, due = ARGV[d_at + n], plain and shared or ARGV[name_at + n], delayed_until[n]
+    if due then
+      call('ZADD', delayed, due, string.char(#name % 256, math.floor(#name / 256), 0, 0) .. name .. d)
+    elseif name == '' then
+      call('XADD', stream, '*', 'd', d)
+    else
+      call('XADD', stream, '*', 'd', d, 'n', name)
+    end
   end
 end
-if kind == 'rows' and #written > 0 then
-  redis.call('SADD', ledger, unpack(written))
+if kind == 'rows' and fresh > 0 then
+  redis.call('SADD', ledger, unpack(ARGV, id_at + 1, id_at + count))
   redis.call('EXPIRE', ledger, ttl_s)
 elseif kind == 'chunks' then
   redis.call('HSET', ledger, chunk, digest)
   redis.call('EXPIRE', ledger, ttl_s)
 end
-return {'added', #fresh, 0}
+return {'added', fresh, 0}
