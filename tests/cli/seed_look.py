@@ -82,6 +82,12 @@ class Seed:
         event = Event(kind, job_id, self.now_ms + at_ms, name, **said)
         self.say("XADD", self.keys.events, "*", *event_entry.encode(event))
 
+    def let_time_pass(self) -> None:
+        """Until the server's clock shows another millisecond: within one, streams have no order among them."""
+        began_ms = time_ms(self.say("TIME"))
+        while time_ms(self.say("TIME")) == began_ms:
+            pass
+
     def repeat(self, key: str, next_in_ms: int, every_ms: int = 60_000) -> None:
         payload = Payload("bin", packed.pack({"n": 1}))
         spec = RepeatSpec(key=key, job_name="tick", pattern=Every(every_ms), payload=payload)

@@ -298,7 +298,9 @@ def test_past_events_have_an_end_and_so_are_json_too(scene: Scene) -> None:
 
 def test_events_of_all_queues_come_in_order_of_time(scene: Scene) -> None:
     other = Seed(scene.seed.link, f"{scene.queue}-2")
+    scene.seed.let_time_pass()
     other.tell("active", "x", attempt=1)
+    scene.seed.let_time_pass()
     scene.seed.tell("active", "y", attempt=1)
     mine = [scene.queue, other.queue]
     told = [one["id"] for one in scene("events").lines if one["queue"] in mine]
