@@ -1,6 +1,6 @@
 """How fast, side by side in one run: reading beside a plain redis-py loop, producing beside the engine's own add_bulk.
 
-python -m benchmarks.pipeline_rates [--events 1000000] [--jobs 3000000] [--rounds 3]
+python -m benchmarks.pipeline_rates [--events 2000000] [--jobs 3000000] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def written(link: Link, work: Callable[[str], int]) -> Callable[[str], int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--events", type=int, default=2_000_000)
     parser.add_argument("--jobs", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
