@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 LAST_OF_MS = 2**64 - 1
 OVERSLICED = 2
-"""Time is cut into more slices than needed: jobs come in bursts, and many small slices even out."""
+"""Time is cut into more slices than asked for: jobs come in bursts, and many slices even out. A long stream makes many
+of itself, and more would only add the cost of a task each."""
 
 
 class Reader(DataSourceReader):
@@ -94,10 +95,10 @@ class Reader(DataSourceReader):
     def _by_time(self, queue: str, first: Mark, last: Mark, reach: Any) -> list[Slice]:
         """Even pieces of time between the first entry and the last."""
         options = self.source.options
-        needed = max(options.min_partitions, -(-reach.length // options.max_per_partition))
+        needed = max(OVERSLICED * options.min_partitions, -(-reach.length // options.max_per_partition))
         low = max(order(first.id)[0], order(reach.first_id)[0])
         high = order(last.id)[0]
-        pieces = min(OVERSLICED * needed, max(1, high - low)) if reach.length > options.fetch_count else 1
+        pieces = min(needed, max(1, high - low)) if reach.length > options.fetch_count else 1
         cuts = [before_ms(low + (high - low) * n // pieces) for n in range(1, pieces)]
         inner = [cut for cut in cuts if order(first.id) < order(cut.id) < order(last.id)]
         marks = [first, *inner, last]

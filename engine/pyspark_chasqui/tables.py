@@ -166,10 +166,11 @@ class _Events(_Rows):
         import pyarrow as pa
 
         codes, of, owners, values = self._flat
+        if name not in codes:
+            return pa.nulls(len(self.rows), pa.binary())
         where: Any = np.full(len(self.rows), -1, dtype=np.int64)
-        if name in codes:
-            hits = np.flatnonzero(of == codes[name])[::-1]  # backwards, so that the first of a row wins
-            where[owners[hits]] = hits
+        hits = np.flatnonzero(of == codes[name])[::-1]  # backwards, so that the first of a row wins
+        where[owners[hits]] = hits
         return values.take(pa.array(where, mask=where < 0))
 
 
