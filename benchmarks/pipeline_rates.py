@@ -65,29 +65,31 @@ def spark_write(spark: Any, url: str, jobs: int, idempotence: str, pipeline: int
     return jobs
 
 
-def in_turns(rounds: int, contenders: dict[str, Callable[[str], int]]) -> dict[str, float]:
-    """Rows a second of each, median of some rounds, one after the other in each: the machine changes its mind."""
+def in_turns(
+    rounds: int, contenders: dict[str, Callable[[str], int]], after: Callable[[str, int], None] | None = None
+) -> dict[str, float]:
+    """Rows a second of each, median of some rounds, one after the other in each: the machine changes its mind.
+
+    What must be done `after` each is done before the next begins, and no clock runs.
+    """
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(rounds):
         for name, work in contenders.items():
+            queue = f"{name}-{number}".replace(" ", "-")
             begun = time.monotonic()
-            count = work(f"{name}-{number}".replace(" ", "-"))
+            count = work(queue)
             rates[name].append(count / (time.monotonic() - begun))
+            if after:
+                after(queue, count)
     for name, found in rates.items():
         print(f"{name:<20} {' '.join(f'{rate / 1000:6.0f}' for rate in found)}  k/s", flush=True)
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def written(link: Link, work: Callable[[str], int]) -> Callable[[str], int]:
-    """The same, and every job counted and then removed: a server that fills up would tell against whoever is last."""
-
-    def checked(queue: str) -> int:
-        count = work(queue)
-        assert ask(link, "XLEN", Keys(queue).stream) == count
-        ask(link, "FLUSHALL", "ASYNC")
-        return count
-
-    return checked
+def count_and_clear(link: Link, queue: str, count: int) -> None:
+    """Every job is there, and then none: a server that is full, or still emptying, would tell against the next."""
+    assert ask(link, "XLEN", Keys(queue).stream) == count
+    ask(link, "FLUSHALL", "SYNC")
 
 
 def main() -> None:
@@ -113,13 +115,13 @@ def main() -> None:
                     f"read ÷ loop  {rates['spark read'] / rates['redis-py loop']:.2f}  (goal ≥ 2)", flush=True
                 )
             kinds = [("rows", 1000), ("chunks", 1000), ("chunks", 500)]
+            tidy = partial(count_and_clear, link)
             for kind, size in kinds:  # a round that does not count, for the same reason
-                written(link, partial(spark_write, spark, url, jobs, kind, size))(f"warm-{kind}-{size}")
-            contenders = {"add_bulk": written(link, partial(own, url, jobs))} | {
-                f"{kind} {size}": written(link, partial(spark_write, spark, url, jobs, kind, size))
-                for kind, size in kinds
+                tidy("warm", spark_write(spark, url, jobs, kind, size, "warm"))
+            contenders = {"add_bulk": partial(own, url, jobs)} | {
+                f"{kind} {size}": partial(spark_write, spark, url, jobs, kind, size) for kind, size in kinds
             }
-            rates = in_turns(asked.rounds, contenders)
+            rates = in_turns(asked.rounds, contenders, tidy)
             for name, rate in rates.items():
                 goal = "(goal ≥ 1.5)" if name == "chunks 1000" else ""
                 print(f"{name:<12} ÷ add_bulk  {rate / rates['add_bulk']:.2f}  {goal}", flush=True)
