@@ -9,7 +9,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,9 @@ def spark_write(spark: Any, url: str, jobs: int, idempotence: str, pipeline: int
 
 
 def in_turns(
-    rounds: int, contenders: dict[str, Callable[[str], int]], after: Callable[[str, int], None] | None = None
+    rounds: int,
+    contenders: Mapping[str, Callable[[str], int]],
+    after: Callable[[str, int], None] | None = None,
 ) -> dict[str, float]:
     """Rows a second of each, median of some rounds, one after the other in each: the machine changes its mind.
 
