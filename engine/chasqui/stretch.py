@@ -8,6 +8,7 @@ Following the newest events is the business of `events.py`; this is for those wh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from chasqui.server.commands.looks import Reach, exact_reach_and_rows
@@ -51,7 +52,9 @@ class Chunk:
 
     @property
     def is_another(self) -> bool:
-        """Whether this is not the stream the mark was made in: somebody deleted that one and made it anew."""
+        """Whether this is not the stream the mark was made in: that one was deleted and made anew, or its server came
+        back without what it was told last. `standing` tells which.
+        """
         if not self.reach.exists or self.at == Mark(epoch=self.at.epoch):
             return False
         if order(self.reach.last_id) < order(self.at.id) or self.reach.added < self.at.n:
@@ -77,9 +80,45 @@ def read(
     commands: Commands, stream: str, at: Mark, *, last: str = NEWEST, count: int = 10_000
 ) -> Flow[Chunk]:
     """Up to `count` entries after a mark. Reading changes nothing, so it may be repeated."""
-    replies = yield commands.read_exactly(stream, at.id, last, count)
+    replies = yield commands.read_exactly(stream, f"({at.id}", last, count)
     reach, rows = exact_reach_and_rows(replies)
     return Chunk(at, reach, rows, is_last=last == NEWEST and len(rows) < count)
+
+
+class Standing(Enum):
+    """What became of the stream in which a mark was made."""
+
+    SAME = "same"
+    RECREATED = "recreated"
+    ROLLED_BACK = "rolled back"
+
+
+def standing(commands: Commands, stream: str, at: Mark) -> Flow[tuple[Standing, Chunk]]:
+    """Whether a mark still holds. A server that crashed, or whose replica took over, may have forgotten the newest
+    entries and given their ordinals to others: then the mark's own entry is missing, though older ones are there.
+    """
+    replies = yield commands.read_exactly(stream, at.id, NEWEST, 1)
+    reach, rows = exact_reach_and_rows(replies)
+    chunk = Chunk(at, reach, rows, is_last=False)
+    if chunk.is_another:
+        return (Standing.RECREATED if chunk.is_past else Standing.ROLLED_BACK), chunk
+    is_there = bool(rows) and rows[0][0].decode() == at.id
+    if reach.exists and not chunk.is_past and not is_there and order(reach.deleted_id) < order(at.id):
+        return Standing.ROLLED_BACK, chunk
+    return Standing.SAME, chunk
+
+
+def resume(commands: Commands, stream: str, at: Mark) -> Flow[Mark]:
+    """The mark for what a stream that was rolled back got since, in a new epoch: what came before it was read."""
+    rows, onwards = 0, at
+    while True:
+        chunk = yield from read(commands, stream, onwards)
+        rows += len(chunk.rows)
+        if chunk.is_last:
+            break
+        onwards = Mark(chunk.rows[-1][0].decode())
+    last_id = chunk.reach.last_id or ORIGIN
+    return Mark(min(at.id, last_id, key=order), chunk.reach.added - rows, at.epoch + 1)
 
 
 def ends(commands: Commands, stream: str) -> Flow[tuple[Mark, Mark, Reach]]:

@@ -13,10 +13,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Supp
 
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError
-from chasqui.stretch import Mark, ends, order, read, walk
+from chasqui.stretch import ORIGIN, Mark, Standing, ends, order, resume, standing, walk
 from pyspark_chasqui import plainly
 from pyspark_chasqui.reading import before_ms
-from pyspark_chasqui.slices import Slice, Source, data_loss, recreated
+from pyspark_chasqui.slices import Slice, Source, data_loss, recreated, rolled_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from pyspark_chasqui.options import ReadOptions
 
 LOOK_AGAIN_S = 10.0
-"""How often a pattern is matched against the queues there are."""
+"""How often a pattern is matched against the queues there are, at the most."""
+LOOKING_SHARE = 1 / 50
+"""How much of the time may go into that: among millions of keys one look takes the server seconds."""
 
 Offsets = dict[str, dict[str, Any]]
 
@@ -37,7 +39,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: Any) -> None:
         self.source = Source(options, schema)
         self._known: list[str] = []
-        self._looked: float | None = None
+        self._look_at = 0.0
         self._cuts: dict[str, list[Mark]] = {}
         self._goal: dict[str, Mark] | None = None
         self._newest: dict[str, Mark] = {}
@@ -45,12 +47,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's word
         """Where the first batch begins."""
         with plainly.told():
-            return told({queue: self._start(queue) for queue in self._queues()})
+            begins = {queue: self._start(queue) for queue in self._queues()}
+            return told(begins, begins)
 
     def latestOffset(self, start: Offsets, limit: Any) -> Offsets:  # noqa: N802 - Spark's word
         """Where the next batch ends: at the newest entries, or as far as the limit goes, shared evenly."""
         with plainly.told():
-            before = marks_in(start)
+            before, origins = marks_in(start), origins_in(start)
             marks = self._subscribed(before)
             most = getattr(limit, "max_rows", None)
             self._cuts = {}
@@ -59,7 +62,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             backlog = sum(newest.n - begin.n for begin, newest in waiting.values()) or 1
             share = 1.0 if most is None else min(1.0, most / backlog)
             found = {queue: self._end(queue, *waiting[queue], share) for queue in marks}
-            return told(before | found)
+            for queue, (begin, _) in waiting.items():
+                if queue not in before or before[queue].epoch != begin.epoch:
+                    origins[queue] = begin
+            return told(before | found, origins)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's word
         """`maxOffsetsPerTrigger`, if it was given."""
@@ -68,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802 - Spark's word
         """How far the streams reached when they were last looked at, for the lag in Spark's progress."""
-        return told(self._newest) if self._newest else None
+        return told(self._newest, {}) if self._newest else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's word
         """What is there now is what will be read, however much comes meanwhile."""
@@ -81,13 +87,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[Slice]:
         """The slices of one batch. The cuts were made with the offset; after a restart they are made again."""
         with plainly.told():
-            begins, found = marks_in(start), []
+            begins, origins, found = marks_in(start), origins_in(end), []
             for queue, last in marks_in(end).items():
-                first = begins.get(queue, Mark())
+                first = begins.get(queue)
+                anew = first is not None and first.epoch != last.epoch
+                if first is None or anew:
+                    first = origins.get(queue, Mark(epoch=last.epoch))
                 if first == last:
                     continue
-                anew = first.epoch != last.epoch
-                first = Mark(epoch=last.epoch) if anew else first
                 marks = [first, *self._inner(queue, first, last), last]
                 found += [Slice(queue, a, b) for a, b in pairwise(marks)]
                 found[-len(marks) + 1].anew = anew
@@ -121,8 +128,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _queues(self) -> list[str]:
         clock = SystemClock()
-        if self._looked is None or clock.mono() - self._looked > LOOK_AGAIN_S:
-            self._known, self._looked = self.source.queues(), clock.mono()
+        begun = clock.mono()
+        if begun >= self._look_at:
+            self._known = self.source.queues()
+            took = clock.mono() - begun
+            self._look_at = begun + max(LOOK_AGAIN_S, took / LOOKING_SHARE)
         return self._known
 
     def _start(self, queue: str) -> Mark:
@@ -140,17 +150,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.source.ask(walk, key, floor, rows, last=wanted)
 
     def _newest_of(self, queue: str, mark: Mark) -> tuple[Mark, Mark]:
-        """From where a queue is read on, and how far it reaches; a stream that was made anew begins another epoch."""
+        """From where a queue is read on, and how far it reaches. A stream that was made anew begins another epoch, and so
+        does one whose server forgot what was read already.
+        """
         options, key = self.source.options, self.source.key(queue)
-        chunk = self.source.ask(read, key, mark, count=1)
+        fate, chunk = self.source.ask(standing, key, mark)
         if not chunk.reach.exists:
             return mark, mark
-        if chunk.is_another:
+        if fate is Standing.RECREATED:
             if not options.allow_recreated:
                 raise recreated(queue, mark, chunk)
             mark = Mark(epoch=mark.epoch + 1)
-        newest = Mark(chunk.reach.last_id or "0-0", chunk.reach.added, mark.epoch)
-        if options.table == "events" and options.fail_on_loss and chunk.lost and not chunk.is_another:
+        elif fate is Standing.ROLLED_BACK:
+            if options.fail_on_loss and not options.allow_recreated:
+                raise rolled_back(queue, mark, chunk)
+            mark = self.source.ask(resume, key, mark)
+        newest = Mark(chunk.reach.last_id or ORIGIN, chunk.reach.added, mark.epoch)
+        if options.table == "events" and options.fail_on_loss and chunk.lost and fate is Standing.SAME:
             raise data_loss(queue, mark, newest, chunk.lost)
         goal = self._goal.get(queue) if self._goal is not None else None
         if goal and order(goal.id) < order(newest.id):
@@ -191,11 +207,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [cut for cut in cuts if first.n < cut.n < last.n and order(cut.id) <= order(last.id)]
 
 
-def told(marks: dict[str, Mark]) -> Offsets:
-    """Marks as Spark keeps them: `{"emails": {"id": …, "n": …, "ep": …}}`."""
-    return {queue: {"id": mark.id, "n": mark.n, "ep": mark.epoch} for queue, mark in marks.items()}
+def told(marks: dict[str, Mark], origins: dict[str, Mark]) -> Offsets:
+    """Marks as Spark keeps them: `{"emails": {"id": …, "n": …, "ep": …, "from": {"id": …, "n": …}}}`.
+
+    from: where the epoch began for us, so that the batch in which it did can be read again after a restart.
+    """
+    found: Offsets = {}
+    for queue, mark in marks.items():
+        found[queue] = {"id": mark.id, "n": mark.n, "ep": mark.epoch}
+        if queue in origins:
+            found[queue]["from"] = {"id": origins[queue].id, "n": origins[queue].n}
+    return found
 
 
 def marks_in(offsets: Offsets) -> dict[str, Mark]:
     """The marks of an offset."""
     return {queue: Mark(one["id"], one["n"], one.get("ep", 0)) for queue, one in offsets.items()}
+
+
+def origins_in(offsets: Offsets) -> dict[str, Mark]:
+    """Where the epochs of an offset began; older checkpoints do not say."""
+    return {
+        queue: Mark(one["from"]["id"], one["from"]["n"], one.get("ep", 0))
+        for queue, one in offsets.items()
+        if "from" in one
+    }

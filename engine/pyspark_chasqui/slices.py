@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from chasqui.errors import ArgumentError, NotFound, ServerError
-from chasqui.stretch import ORIGIN, Chunk, Mark, read
+from chasqui.stretch import ORIGIN, Chunk, Mark, Standing, read
 from pyspark_chasqui import tables
 from pyspark_chasqui.options import insist, open_link
 
@@ -36,13 +36,14 @@ ANOTHER_HINT = (
     "check that it is the right server; allowRecreated=true (pipeline archive --accept-recreated) goes on with the "
     "new stream from its start"
 )
+ROLLED_BACK_HINT = "a server that crashed or failed over may forget its last moments; failOnDataLoss=false goes on after what was read"
 
 
 @dataclass
 class Slice(InputPartition):
     """From after one mark up to another. exact: the marks know their ordinals, so loss can be counted.
 
-    floor: how many were gone already when the slice was planned. anew: the stream was made anew before it.
+    floor: how many were gone already when the slice was planned. anew: the stream became another before it.
     """
 
     queue: str
@@ -97,54 +98,66 @@ class Source:
     def rows_of(self, piece: Slice) -> Iterator[pa.RecordBatch]:
         """The slice as batches, with a row for every gap in it."""
         schema = tables.arrow_schema(self.schema)
-        counts = self.options.table == "events"
         with uncollected():
             for found in self._chunks(piece):
                 if isinstance(found, Chunk):
                     yield tables.batch(self.options.table, piece.queue, found.rows, schema)
-                elif counts:
+                elif self._counts:
                     after, lost, why = found
                     yield tables.gap(piece.queue, after, lost, why, schema)
 
     def _chunks(self, piece: Slice) -> Iterator[Chunk | tuple[str, int | None, str]]:
+        """What the server still has of a slice; then what is missing in it, by the ordinals of its marks: whether that
+        was trimmed, deleted, or forgotten by a server that crashed.
+        """
         key, count = self.key(piece.queue), self.options.fetch_count
-        counts = self.options.table == "events"
-        at, end = piece.start, piece.end
+        at, overtaken, rows = piece.start, None, 0
         if piece.anew:
-            yield end.id, None, "recreated"
+            why = Standing.RECREATED if at.id == ORIGIN else Standing.ROLLED_BACK
+            yield _place(at, piece), None, why.value
         while True:
-            chunk = self.ask(read, key, at, last=end.id, count=count)
-            if piece.exact and chunk.is_another and not self.options.allow_recreated:
-                raise recreated(piece.queue, at, chunk)
-            lost = min(chunk.lost, end.n - at.n) if piece.exact and not chunk.is_another else 0
-            if counts and lost:
-                yield self._lost(piece, at, lost)
-            elif counts and not piece.exact and chunk.is_past and chunk.floor > piece.floor:
+            chunk = self.ask(read, key, at, last=piece.end.id, count=count)
+            if piece.exact and chunk.is_another and chunk.is_past:
+                if not self.options.allow_recreated:
+                    raise recreated(piece.queue, at, chunk)
+                break
+            if piece.exact and chunk.lost:
+                overtaken = overtaken or at
+            elif not piece.exact and chunk.is_past and chunk.floor > piece.floor:
                 yield self._lost(piece, at, None)
                 piece.floor = chunk.floor
-            if not chunk.rows or chunk.is_another:
-                at = Mark(at.id, at.n + lost, at.epoch)
-                break
-            yield chunk
-            at = Mark(chunk.rows[-1][0].decode(), at.n + lost + len(chunk.rows), at.epoch)
+            if chunk.rows:
+                yield chunk
+                rows += len(chunk.rows)
+                at = Mark(chunk.rows[-1][0].decode(), piece.start.n + rows, at.epoch)
             if len(chunk.rows) < count:
                 break
-        if piece.exact and counts and at.n != end.n:
-            yield self._remainder(piece, at)
+        lost = piece.end.n - piece.start.n - rows
+        if piece.exact and self._counts and lost:
+            yield self._lost(piece, overtaken or at, lost, "trimmed" if overtaken else "missing")
 
-    def _remainder(self, piece: Slice, at: Mark) -> tuple[str, int | None, str]:
-        """What is missing at the end of a slice; that it should be too much is a contradiction, and told as one."""
-        if at.n > piece.end.n:
+    @property
+    def _counts(self) -> bool:
+        """Whether entries must be accounted for: dead letters and jobs are deleted by right."""
+        return self.options.table == "events"
+
+    def _lost(
+        self, piece: Slice, at: Mark, lost: int | None, why: str = "trimmed"
+    ) -> tuple[str, int | None, str]:
+        """A gap; that there should be too much instead is a contradiction, and told as one."""
+        if lost is not None and lost < 0:
             raise ServerError(
-                f"{piece.queue}: {at.n - piece.end.n} more events than there can be up to {piece.end.id}",
+                f"{piece.queue}: {-lost} more events than there can be up to {piece.end.id}",
                 hint="was the stream restored or written by hand? begin again with a new checkpoint",
             )
-        return self._lost(piece, at, piece.end.n - at.n)
-
-    def _lost(self, piece: Slice, at: Mark, lost: int | None) -> tuple[str, int | None, str]:
-        if self.options.fail_on_loss:
+        if self.options.fail_on_loss and self._counts:
             raise data_loss(piece.queue, at, piece.end, lost)
-        return at.id if at.id != ORIGIN else piece.end.id, lost, "trimmed"
+        return _place(at, piece), lost, why
+
+
+def _place(at: Mark, piece: Slice) -> str:
+    """The id a gap is told under: of the last entry before it, if there ever was one."""
+    return at.id if at.id != ORIGIN else piece.end.id
 
 
 @contextmanager
@@ -173,6 +186,16 @@ def recreated(queue: str, at: Mark, chunk: Chunk) -> Recreated:
         f"{queue}: the stream was deleted and made anew: it was read up to {at.id} (#{at.n}), "
         f"and now it ends at {now.last_id} (#{now.added})",
         hint=ANOTHER_HINT,
+    )
+
+
+def rolled_back(queue: str, at: Mark, chunk: Chunk) -> DataLoss:
+    """The error for a stream that forgot entries which were read."""
+    now = chunk.reach
+    return DataLoss(
+        f"{queue}: the server forgot its newest entries: it was read up to {at.id} (#{at.n}), which is not there any "
+        f"more, and now it ends at {now.last_id} (#{now.added})",
+        hint=ROLLED_BACK_HINT,
     )
 
 

@@ -18,6 +18,12 @@ def fill(b: Bench, count: int) -> list[str]:
     return [b.say("XADD", b.keys.events, "*", "e", "active", "id", str(n)).decode() for n in range(count)]
 
 
+def outlive(b: Bench, entry_id: str) -> None:
+    """Let the millisecond of an entry pass: in a stream made anew its ids could not be told apart by anybody."""
+    while b.now_ms() <= stretch.order(entry_id)[0]:
+        pass
+
+
 def read(b: Bench, at: Mark, **bounds: Any) -> Chunk:
     return b.run(stretch.read(b.commands, b.keys.events, at, **bounds))
 
@@ -51,8 +57,7 @@ def test_a_stream_made_anew_is_recognised_though_its_ids_go_on(everywhere: Every
         at = read(b, Mark(), count=100).end
         b.say("DEL", b.keys.events)
         gone = read(b, at)
-        while b.now_ms() <= stretch.order(at.id)[0]:
-            pass  # ids of the same millisecond could not be told apart by anybody
+        outlive(b, at.id)
         fill(b, 3)
         shorter = read(b, at)
         fill(b, 20)
@@ -88,3 +93,53 @@ def test_a_key_that_is_no_stream_is_told(benches: list[Bench]) -> None:
     b.say("SET", b.keys.events, "text")
     with pytest.raises(WrongType, match="not a stream"):
         read(b, Mark())
+
+
+def standing(b: Bench, at: Mark) -> stretch.Standing:
+    return b.run(stretch.standing(b.commands, b.keys.events, at))[0]
+
+
+def rolled_back(b: Bench, ids: list[str], kept: int) -> None:
+    """The stream as a server has it that crashed before the newest entries were on its disk."""
+    b.say("DEL", b.keys.events)
+    for n, entry_id in enumerate(ids[:kept]):
+        b.say("XADD", b.keys.events, entry_id, "e", "active", "id", str(n))
+
+
+def test_a_stream_whose_server_forgot_the_newest_is_told_from_one_made_anew(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> list[Any]:
+        ids = fill(b, 20)
+        at = Mark(ids[-1], 20)
+        told = [standing(b, at)]
+        rolled_back(b, ids, kept=15)
+        told.append(standing(b, at))
+        assert b.run(stretch.resume(b.commands, b.keys.events, at)) == Mark(ids[14], 15, epoch=1)
+        outlive(b, at.id)
+        fill(b, 12)
+        told.append(standing(b, at))
+        resumed = b.run(stretch.resume(b.commands, b.keys.events, at))
+        assert resumed == Mark(at.id, 15, epoch=1)
+        assert len(read(b, resumed).rows) == 12
+        told.append(standing(b, read(b, resumed).end))
+        b.say("DEL", b.keys.events)
+        fill(b, 3)
+        told.append(standing(b, at))
+        return [one.value for one in told]
+
+    assert everywhere(story).told == ["same", "rolled back", "rolled back", "same", "recreated"]
+
+
+def test_an_entry_that_was_deleted_or_trimmed_does_not_make_another_stream(everywhere: Everywhere) -> None:
+    def story(b: Bench) -> list[Any]:
+        ids = fill(b, 20)
+        b.say("XDEL", b.keys.events, ids[9])
+        told = [standing(b, Mark(ids[9], 10))]
+        b.say("XDEL", b.keys.events, ids[19])
+        told.append(standing(b, Mark(ids[19], 20)))
+        b.say("XTRIM", b.keys.events, "MAXLEN", 3)
+        told.append(standing(b, Mark(ids[4], 5)))
+        b.say("XTRIM", b.keys.events, "MAXLEN", 0)
+        told.append(standing(b, Mark(ids[19], 20)))
+        return [one.value for one in told]
+
+    assert everywhere(story).told == ["same"] * 4

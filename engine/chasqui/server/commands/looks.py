@@ -57,12 +57,14 @@ class Reach(NamedTuple):
     """How far a stream reaches. A stream that is not there has no ids, and nothing was ever added to it.
 
     first_id: None also when all entries are gone. last_id: the last one ever given, whether or not it is still there.
+    deleted_id: the last one that somebody deleted, trimming aside; told by `exact_reach_and_rows` only.
     """
 
     length: int = 0
     first_id: str | None = None
     last_id: str | None = None
     added: int = 0
+    deleted_id: str | None = None
 
     @classmethod
     def of(cls, reply: Sequence[Reply]) -> Reach:
@@ -118,13 +120,14 @@ class Looks:
         """Entries after an id and the stream's reach, for `reach_and_rows`; a `ServerError` instead when it is refused."""
         return replace(script("read_on", stream=stream, after=after, count=count), tolerant=True)
 
-    def read_exactly(self, stream: str, after: str, last: str, count: int) -> tuple[Call, ...]:
-        """Entries after an id up to another and the stream's reach at that moment, for `exact_reach_and_rows`.
+    def read_exactly(self, stream: str, first: str, last: str, count: int) -> tuple[Call, ...]:
+        """Entries from an id (after `(`: without it) up to another and the stream's reach at that moment, for
+        `exact_reach_and_rows`.
 
         The same as `read_on` for those who read by the million: a transaction costs the server a quarter of a script.
         """
         reach = ("XINFO", "STREAM", stream)
-        rows = ("XRANGE", stream, f"({after}", last, "COUNT", count)
+        rows = ("XRANGE", stream, first, last, "COUNT", count)
         return tuple(Call(words, keys=(stream,)) for words in (("MULTI",), reach, rows, ("EXEC",)))
 
     def await_entries(self, streams: Sequence[str], after: Sequence[str], *, block_ms: int) -> Call:
@@ -198,8 +201,10 @@ def exact_reach_and_rows(replies: Sequence[Reply]) -> tuple[Reach, list[Any]]:
         return Reach(), []
     info = dict(zip(told[::2], told[1::2], strict=True))
     first = info[b"first-entry"]
-    reach = (info[b"length"], first and first[0], info[b"last-generated-id"], info[b"entries-added"])
-    return Reach.of(reach), rows
+    reach = Reach.of(
+        (info[b"length"], first and first[0], info[b"last-generated-id"], info[b"entries-added"])
+    )
+    return reach._replace(deleted_id=info[b"max-deleted-entry-id"].decode()), rows
 
 
 def with_news(reply: Reply) -> list[bytes]:
