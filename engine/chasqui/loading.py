@@ -46,6 +46,14 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """When a load was begun for the first time, and when this try of it was, by the server's clock."""
+
+    since_ms: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Jobs that are written together. `chunk` is its name in the ledger where that is kept by chunk."""
 
@@ -85,12 +93,25 @@ class Told:
     wait_ms: int = 0
 
 
-def begin(commands: Commands, keys: Keys, run_id: str, *, ttl_s: int) -> Flow[int]:
-    """When the load was begun, by the server's clock: the first time now, in any later try the same moment again."""
+def begin(commands: Commands, keys: Keys, run_id: str, how: str, *, ttl_s: int) -> Flow[Begun]:
+    """Note when and how a load is begun, the first time; any later try is told the same moment again.
+
+    how: what its ledger knows jobs by. A try that goes about it otherwise is refused, for that ledger would know nothing
+    of what is written already. Without a ledger ("none") every try is a load of its own.
+    """
     [clock] = yield [commands.server_time()]
     now_ms = time_ms(clock)
-    [before] = yield [commands.load_since(keys, run_id, now_ms, ttl_s=ttl_s)]
-    return now_ms if before is None else int(before)
+    if how == "none":
+        return Begun(now_ms, now_ms)
+    [before] = yield [commands.load_since(keys, run_id, f"{now_ms} {how}", ttl_s=ttl_s)]
+    since, _, how_then = (before or b"%d" % now_ms).decode().partition(" ")
+    if how_then not in ("", how):
+        raise ArgumentError(
+            f"load {run_id!r} was begun with idempotence={how_then}, and is now to be {how}: it would add jobs twice",
+            hint="go on as it was begun (chunks: with the same pipelineSize, maxBacklog and maxRate), "
+            "or give another runId",
+        )
+    return Begun(int(since), now_ms)
 
 
 def known(commands: Commands, keys: Keys, run_id: str) -> Flow[int]:
@@ -107,22 +128,31 @@ def make_envelopes(
     return packed.pack_each(zip(job_ids, payloads, moments, repeat(0)))
 
 
-def check(run: Run, load: Load, options: Producer | None = None) -> Run:
+def check(run: Run, load: Load, now_ms: int) -> Run:
     """The run, if a producer would have accepted each of its jobs."""
-    bounds = options or Producer()
     if not all(map(str.strip, run.job_ids)):
         for job_id in run.job_ids:
             ids.check(job_id)
     dues = [due for due in run.dues if due is not None]
-    for due in dues:
-        if due > load.since_ms:
-            delayed_member.check_delay(due - load.since_ms, bounds.max_delay_s)
+    if dues:
+        check_due(max(dues), now_ms)
     if load.idempotence == "idmp" and dues:
         raise ArgumentError(
             "idempotence=idmp knows no delayed jobs, and some rows have run_at_ms",
             hint="use idempotence=rows for them",
         )
     return run
+
+
+def check_due(due_ms: int, now_ms: int) -> int:
+    """When a job is to run. What was near enough once is so in every later try, too."""
+    most_s = Producer().max_delay_s
+    try:
+        delayed_member.check_delay(max(0, due_ms - now_ms), most_s)
+    except ArgumentError as fault:
+        hint = f"run_at_ms is a time in ms, at most {most_s // 86_400} days ahead"
+        raise ArgumentError(str(fault), hint=hint) from None
+    return due_ms
 
 
 def check_name(name: str | None) -> bytes:
@@ -192,18 +222,23 @@ def _told(run: Run, reply: Reply) -> Told:
 
 def _send_natively(commands: Commands, keys: Keys, load: Load, runs: Sequence[Run]) -> Flow[list[Told]]:
     """One XADD IDMP a job. The server does not tell a repetition from an addition, so all count as added."""
+    told = [Told(len(run.job_ids)) for run in runs]
     if load.most is not None:
         [depth] = yield [commands.length(keys.stream)]
-        if depth + sum(len(run.job_ids) for run in runs) > load.most:
-            return [Told(0, done=False, wait_ms=50) for _ in runs]
+        for at, run in enumerate(runs):
+            if depth + len(run.job_ids) > load.most:
+                told[at] = Told(0, done=False, wait_ms=50)
+            else:
+                depth += len(run.job_ids)
     yield [
         commands.add_entry(
             keys, _producer_of(load, job_id), job_id, stream_entry.encode(run.envelopes[at], run.names[at])
         )
-        for run in runs
+        for run, one in zip(runs, told, strict=True)
+        if one.done
         for at, job_id in enumerate(run.job_ids)
     ]
-    return [Told(len(run.job_ids)) for run in runs]
+    return told
 
 
 def _producer_of(load: Load, job_id: str) -> str:

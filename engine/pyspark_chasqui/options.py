@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chasqui.errors import ArgumentError, ConfigError, ServerError
+from pyspark_chasqui import plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,8 +117,7 @@ def insist(place: Place, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except ServerError as error:
-            moved = error.code in {"EXECABORT", "MOVED", "ASK"}
-            if not (error.transient or moved) or clock.mono() + pause > deadline:
+            if not plainly.may_pass(error) or clock.mono() + pause > deadline:
                 raise
         clock.pause(pause)
         pause = min(2.0, pause * 2)
@@ -147,12 +147,13 @@ class ReadOptions:
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
         """Checked, with unknown names refused: a misspelt option must not be a silent default."""
         given = _Given(options, _READ + _REACH)
-        queues = tuple(name.strip() for name in (given.text("subscribe") or "").split(",") if name.strip())
+        queues = given.names("subscribe")
         pattern = given.text("subscribePattern")
         if bool(queues) == bool(pattern):
             raise ArgumentError(
                 "say which queues to read: either subscribe or subscribePattern",
-                hint='as in .option("subscribe", "emails,orders") or .option("subscribePattern", ".*")',
+                hint='as in .option("subscribe", "emails,orders"), or ["odd, name"] for odd ones, '
+                'or .option("subscribePattern", ".*")',
             )
         if pattern:
             _check_pattern(pattern)
@@ -189,6 +190,7 @@ class WriteOptions:
     max_rate: int = 0
     created_at_ms: int | None = None
     since_ms: int = field(default=0)
+    now_ms: int = field(default=0)
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
@@ -204,6 +206,11 @@ class WriteOptions:
             raise ArgumentError(
                 "option runId is missing: without it a retried task would add its jobs twice",
                 hint="name the load, and use the same name when you run it again; or say idempotence=none",
+            )
+        if idempotence == "idmp" and given.number("maxRate", 0, least=0):
+            raise ArgumentError(
+                "idempotence=idmp knows no maxRate: its jobs are added one by one, and nothing counts them together",
+                hint="use idempotence=rows, or leave maxRate out",
             )
         if streaming and idempotence == "chunks":
             raise ArgumentError(
@@ -236,6 +243,17 @@ class _Given:
 
     def text(self, name: str) -> str | None:
         return self._options.get(name.lower()) or None
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Names between commas; or, as a name may have any letter in it, a JSON list of them."""
+        given = self.text(name) or ""
+        try:
+            listed = json.loads(given)
+        except ValueError:
+            listed = None
+        if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+            return tuple(listed)
+        return tuple(one.strip() for one in given.split(",") if one.strip())
 
     def number(self, name: str, default: int | None, *, least: int, most: int = 2**53) -> int | None:
         given = self.text(name)

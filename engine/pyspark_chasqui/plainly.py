@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OPEN, HINT, CLOSE = "[chasqui ", " [hint] ", " [end]"
+OPEN, PASSING, HINT, CLOSE = "[chasqui ", " may pass", " [hint] ", " [end]"
+UNSETTLED = frozenset({"EXECABORT", "MOVED", "ASK"})
+"""Replies of a server that loads its data or hands its keys to another: transient, although they do not look it."""
 
 
 class Trouble(RuntimeError):
@@ -26,7 +28,13 @@ def told() -> Iterator[None]:
     try:
         yield
     except ChasquiError as error:
-        found = Trouble(f"{OPEN}{type(error).__name__}] {error}{HINT}{error.hint or ''}{CLOSE}")
+        passing = PASSING if may_pass(error) else ""
+        found = Trouble(f"{OPEN}{type(error).__name__}{passing}] {error}{HINT}{error.hint or ''}{CLOSE}")
     else:
         return
     raise found
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether waiting may help."""
+    return bool(getattr(error, "transient", False)) or getattr(error, "code", None) in UNSETTLED

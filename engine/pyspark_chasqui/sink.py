@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, DataType, IntegralType, LongType, NullType, StringType
 
 from chasqui import loading
 from chasqui.clock import SystemClock
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 AT_ONCE = 10
 """Runs in one round trip."""
 
-COLUMNS = {
-    "job_id": "string", "payload": "binary", "data": "struct", "name": "string", "run_at_ms": "bigint",
-    "created_at_ms": "bigint", "body": "binary",
+COLUMNS: dict[str, type[DataType]] = {
+    "job_id": StringType, "payload": BinaryType, "data": DataType, "name": StringType, "run_at_ms": IntegralType,
+    "created_at_ms": IntegralType, "body": BinaryType,
 }  # fmt: skip
 
 
@@ -56,6 +57,14 @@ def begun(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteOption
             f"the data source chasqui cannot write a column named {unknown[0]!r}",
             hint=f"columns of a job are {', '.join(COLUMNS)}; put the rest into a struct named data",
         )
+    for field in schema.fields:
+        wanted = COLUMNS[field.name]
+        if not isinstance(field.dataType, (wanted, NullType)):
+            word = (LongType if wanted is IntegralType else wanted)().simpleString()
+            raise ArgumentError(
+                f"column {field.name} is {field.dataType.simpleString()}, and should be {word}",
+                hint="put what a job carries into data, which may be anything; times are whole ms, as of unix_millis()",
+            )
     if sum(name in names for name in ("payload", "data", "body")) != 1:
         raise ArgumentError(
             "a job needs one column that it is made of: data, payload (msgpack) or body (a whole envelope)",
@@ -72,14 +81,25 @@ def begun(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteOption
             hint='use .mode("append"), or purge the queue first',
         )
     keys, link = Keys(options.queue), open_link(options.place)
-    commands = _commands(link)
+    commands = _commands(options, link)
     if options.idempotence == "idmp":
         insist(options.place, lambda: link.run(loading.check_idmp(commands, keys)))
-    since = insist(
+    how = f"chunks of {_size(options)} rows" if options.idempotence == "chunks" else options.idempotence
+    noted = insist(
         options.place,
-        lambda: link.run(loading.begin(commands, keys, options.run_id, ttl_s=options.ttl_s)),
+        lambda: link.run(loading.begin(commands, keys, options.run_id, how, ttl_s=options.ttl_s)),
     )
-    return replace(options, since_ms=since)
+    return replace(options, since_ms=noted.since_ms, now_ms=noted.now_ms)
+
+
+def _room(options: WriteOptions) -> int:
+    return options.max_backlog - options.max_backlog // 20
+
+
+def _size(options: WriteOptions) -> int:
+    """Rows that are written together: so few that ten times as many have room at once and are due within a second."""
+    limits = (limit for limit in (_room(options), options.max_rate) if limit)
+    return min([options.pipeline, *(max(1, limit // AT_ONCE) for limit in limits)])
 
 
 class _Rows:
@@ -94,22 +114,21 @@ class _Rows:
         from pyspark import TaskContext
 
         options = self.options
-        room = options.max_backlog - options.max_backlog // 20 if options.max_backlog else None
         load = Load(
             options.run_id,
             options.since_ms,
             options.idempotence,  # type: ignore[arg-type]  # checked when the option was read
             options.ttl_s,
-            room,
+            _room(options) or None,
             options.max_rate,
         )
         link = open_link(options.place)
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        desk = _Desk(link, _commands(link), Keys(options.queue), load, options)
+        desk = _Desk(link, _commands(options, link), Keys(options.queue), load, options)
         rows = 0
         with slices.uncollected(), desk:
-            for number, piece in enumerate(_pieces(batches, options.pipeline)):
+            for number, piece in enumerate(_pieces(batches, _size(options))):
                 desk.take(replace(self._run(piece, load), chunk=f"{part}:{number}"))
                 rows += piece.num_rows
         return Written(rows, desk.added)
@@ -117,7 +136,7 @@ class _Rows:
     def _run(self, batch: pa.RecordBatch, load: Load) -> Run:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         count, given = batch.num_rows, columns.get("job_id")
-        job_ids = ids.mint_many(count, load.since_ms) if given is None else given.to_pylist()
+        job_ids = ids.mint_many(count, load.since_ms) if given is None else _listed(given)
         if given is not None and given.null_count:
             raise ArgumentError("a row has no job_id", hint="leave such rows out, or give them an id")
         dues = columns.get("run_at_ms")
@@ -127,14 +146,14 @@ class _Rows:
             self._envelopes(columns, job_ids, load),
             _names(columns.get("name"), count),
         )
-        return loading.check(run, load)
+        return loading.check(run, load, self.options.now_ms)
 
     def _envelopes(self, columns: dict[str, pa.Array], job_ids: list[str], load: Load) -> list[bytes]:
         """Whole envelopes are taken as they are; then `job_id` is only their name in the ledger."""
         made_of = next(columns[name] for name in ("body", "payload", "data") if name in columns)
         if made_of.null_count and "data" not in columns:
             raise ArgumentError("a row has no payload", hint="msgpack of nothing is b'\\xc0'")
-        given: list[Any] = made_of.to_pylist()
+        given = _listed(made_of)
         if "body" in columns:
             return given
         payloads = packed.pack_each(given) if "data" in columns else given
@@ -148,6 +167,8 @@ class _Rows:
         if self.options.created_at_ms is not None:
             return self.options.created_at_ms
         told = [columns["created_at_ms"].cast(pa.int64())] if "created_at_ms" in columns else []
+        if told and (pc.min(told[0]).as_py() or 0) < 0:
+            raise ArgumentError("a row was made before 1970", hint="created_at_ms is a time in ms")
         if "job_id" in columns and not (told and told[0].null_count == 0):
             told.append(tables.ulid_ms(columns["job_id"].cast(pa.binary())))
         if all(one.null_count == len(one) for one in told):
@@ -160,10 +181,29 @@ def _names(given: pa.Array | None, count: int) -> list[bytes]:
     """The names of the jobs as bytes; each different one is looked at once."""
     if given is None:
         return [b""] * count
-    octets = {name: loading.check_name(name) for name in given.unique().to_pylist()}
+    octets = {name: loading.check_name(name) for name in _listed(given.unique())}
     if len(octets) == 1:
         return [*octets.values()] * count
     return [octets[name] for name in given.to_pylist()]
+
+
+def _listed(column: pa.Array) -> list[Any]:
+    """As values of Python, maps as dicts; only where there are some, for asking costs twenty times the rest."""
+    how = {"maps_as_pydicts": "strict"} if _holds_map(column.type) else {}
+    try:
+        found: list[Any] = column.to_pylist(**how)
+    except (KeyError, TypeError, ValueError) as fault:
+        raise ArgumentError(
+            f"what is in a row cannot be stored: {fault}",
+            hint="text must be UTF-8; keys of maps must differ, and be text or numbers",
+        ) from None
+    return found
+
+
+def _holds_map(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_map(kind)) or any(_holds_map(kind.field(n).type) for n in range(kind.num_fields))
 
 
 class Writer(_Rows, DataSourceArrowWriter):
@@ -274,7 +314,8 @@ def _pieces(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordB
         yield pa.concat_batches(parts)
 
 
-def _commands(link: Link) -> Commands:
+def _commands(options: WriteOptions, link: Link) -> Commands:
+    """What the server can do; one that is away is waited for here already."""
     from chasqui.server.commands import Commands
 
-    return Commands(link.features())
+    return Commands(insist(options.place, link.features))

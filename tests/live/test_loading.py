@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from chasqui import loading
-from chasqui.errors import ArgumentError
+from chasqui.errors import ArgumentError, AuthRefused
 from chasqui.loading import Load, Run
+from chasqui.server.commands import Commands
+from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import packed
 from tests.live.bench import Bench
 from tests.live.conftest import Everywhere
+from tests.servers import Server, spawn
 
 
 def run_of(*job_ids: str, due: int | None = None, name: bytes = b"mail", chunk: str = "0:0") -> Run:
@@ -81,8 +84,48 @@ def test_a_rate_is_kept_by_all_tasks_together(benches: list[Bench]) -> None:
 
 def test_a_load_remembers_when_it_was_begun(benches: list[Bench]) -> None:
     for b in benches:
-        first = b.run(loading.begin(b.commands, b.keys, "run", ttl_s=60))
-        assert first == b.run(loading.begin(b.commands, b.keys, "run", ttl_s=60))
+        first = b.run(loading.begin(b.commands, b.keys, "run", "rows", ttl_s=60))
+        again = b.run(loading.begin(b.commands, b.keys, "run", "rows", ttl_s=60))
+        assert first.since_ms == first.now_ms == again.since_ms <= again.now_ms
+
+
+@pytest.mark.parametrize("idempotence", ["rows", "chunks"])
+def test_what_is_known_of_a_load_lives_as_long_as_it_is_tried_also_while_it_waits(
+    benches: list[Bench], idempotence: Any
+) -> None:
+    load = Load("run", 0, idempotence, ttl_s=1000, most=2)
+    for b in benches:
+        notes = (b.keys.load_since("run"), b.keys.load_ledger(idempotence, "run"))
+        b.run(loading.begin(b.commands, b.keys, "run", idempotence, ttl_s=10))
+        for run, added in ((run_of("a", "b"), 2), (run_of("a", "b"), 0), (run_of("c", "d", chunk="0:1"), 0)):
+            assert send(b, load, run) == [added]
+            assert all(b.say("TTL", note) > 10 for note in notes)
+            for note in notes:
+                b.say("EXPIRE", note, 10)
+
+
+def test_without_the_right_to_delay_a_job_none_of_its_run_is_written(server: Server, queue: str) -> None:
+    with spawn(server.kind, tcp=True) as guarded, Link.open(guarded.url) as link:
+        b = Bench("boss", link, Commands(link.features()), queue)
+        b.say("ACL", "SETUSER", "loader", "on", ">pw", "~*", "+@all", "-zadd")
+        mixed = replace(run_of("a", "b"), dues=[None, b.now_ms() + 60_000])
+        with Link.open(guarded.url.replace("//", "//loader:pw@")) as loader, pytest.raises(AuthRefused):
+            loader.run(loading.send(b.commands, b.keys, Load("run", 0), [mixed]))
+        assert b.say("XLEN", b.keys.stream) == 0
+        assert send(b, Load("run", 0), mixed) == [2]
+
+
+def test_native_ids_wait_for_room_run_by_run(benches: list[Bench]) -> None:
+    native = [b for b in benches if b.commands.features.idmp]
+    assert native or not benches
+    for b in native:
+        load = Load("run", 0, "idmp", most=3)
+        told = b.run(
+            loading.send(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d"), run_of("e")])
+        )
+        assert [(one.added, one.done) for one in told] == [(2, True), (0, False), (1, True)]
+        assert [one.done for one in b.run(loading.send(b.commands, b.keys, load, [run_of("f")]))] == [False]
+        assert b.say("XLEN", b.keys.stream) == 3
 
 
 def test_jobs_are_byte_for_byte_those_of_a_producer(benches: list[Bench]) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from chasqui.errors import ArgumentError, ChasquiError, QueueFull
+from chasqui.server.commands import time_ms
 from chasqui.server.link import Link
 from chasqui.spark import bulk, plain
 from chasqui.sync_queue import SyncQueue
-from chasqui.wire import envelope, ids
+from chasqui.wire import envelope, ids, packed
 from chasqui.wire.keys import Keys
 from tests.servers import Server
 from tests.spark.scenes import ask, some_events
@@ -74,8 +75,23 @@ def test_jobs_were_made_when_their_row_says_or_their_id_or_else_now(
     told, by_id, by_nobody = (job.created_at_ms for job, _ in found)
     assert told == 7
     assert by_id == ids.time_ms(ulid)
-    assert by_nobody == int(ask(link, "GET", Keys(queue).load_since("load")))
+    assert by_nobody == int(ask(link, "GET", Keys(queue).load_since("load")).split()[0])
     assert [name for _, name in found] == [[b"mail"], [], [b"bill"]]
+
+
+def test_data_of_any_shape_becomes_what_it_is_maps_and_nothing_too(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    rows = spark.sql("""
+        SELECT 'a' AS job_id, struct(map('x', array(map(7, 'y'))) AS m, NULL AS none) AS data, NULL AS name,
+            NULL AS run_at_ms, CAST(3 AS TINYINT) AS created_at_ms
+        UNION ALL SELECT 'b', NULL, NULL, NULL, NULL""").coalesce(1)
+    write(rows, reach, queue)
+    found = [envelope.decode(fields[1]) for _, fields in ask(link, "XRANGE", Keys(queue).stream, "-", "+")]
+    assert [job.payload.data() for job in found] == [
+        {"m": {"x": [packed.Pairs(((7, "y"),))]}, "none": None},
+        None,
+    ]
 
 
 def failing_once(place: str, batches: Iterator[Any]) -> Iterator[Any]:
@@ -172,6 +188,106 @@ def test_the_backlog_stays_below_its_bound_beside_a_live_producer(
     assert ask(link, "SCARD", Keys(queue).load_ledger("rows", "load")) == 20_000
 
 
+@pytest.fixture
+def drained(redis: Server, queue: str) -> Iterator[None]:
+    """A worker that takes whatever comes, but for the first entry: a job that runs for long stays in the stream."""
+    over, key = threading.Event(), Keys(queue).stream
+
+    def drain() -> None:
+        with Link.open(redis.url) as own:
+            while not over.is_set():
+                entries = ask(own, "XRANGE", key, "-", "+", "COUNT", 300)[1:]
+                if entries:
+                    ask(own, "XDEL", key, *(entry_id for entry_id, _ in entries))
+
+    thread = threading.Thread(target=drain)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("idempotence", ["rows", "chunks", "idmp", "none"])
+def test_a_backlog_smaller_than_a_run_of_rows_is_kept_and_the_load_comes_to_its_end(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, drained: None, idempotence: str
+) -> None:
+    key = Keys(queue).stream
+    ask(link, "XADD", key, "*", "d", "a job that runs for long")
+    ask(link, "XCFGSET", key, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
+    write(jobs(spark, 300), reach, queue, idempotence=idempotence, maxBacklog=20)
+    info = ask(link, "XINFO", "STREAM", key)
+    assert dict(zip(info[::2], info[1::2], strict=True))[b"entries-added"] == 301
+
+
+def test_a_rate_is_kept_from_the_first_second_on(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    write(jobs(spark, 50), reach, queue, maxRate=20)
+    times = [
+        int(entry_id.split(b"-")[0]) for entry_id, _ in ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+    ]
+    assert len(times) == 50
+    assert max(sum(begin <= ms < begin + 1000 for ms in times) for begin in times) <= 22
+
+
+def test_a_load_in_chunks_is_refused_under_limits_that_would_cut_it_otherwise(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    """Chunk 1 alone was written, as if there had been no room for chunk 0 yet. Other chunks would hold its rows again."""
+    rows = jobs(spark, 30, parts=1)
+    write(rows, reach, queue, idempotence="chunks", pipelineSize=10)
+    ask(link, "HDEL", Keys(queue).load_ledger("chunks", "load"), "0:0")
+    for limits in ({"pipelineSize": 20}, {"maxRate": 50}, {"maxBacklog": 50}):
+        with pytest.raises(
+            ArgumentError, match="begun with idempotence=chunks of 10 rows, and is now to be"
+        ) as refused:
+            write(rows, reach, queue, idempotence="chunks", **({"pipelineSize": 10} | limits))
+        assert "with the same pipelineSize, maxBacklog and maxRate" in str(refused.value.hint)
+    write(rows, reach, queue, idempotence="chunks", pipelineSize=10, maxBacklog=200, maxRate=1000)
+    assert ask(link, "XLEN", Keys(queue).stream) == 40
+
+
+def test_a_load_goes_on_only_with_the_ledger_it_was_begun_with(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    write(jobs(spark, 10), reach, queue)
+    for other in ("chunks", "idmp"):
+        ask(link, "XCFGSET", Keys(queue).stream, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
+        with pytest.raises(
+            ArgumentError, match="load 'load' was begun with idempotence=rows, and is now to be"
+        ):
+            write(jobs(spark, 10), reach, queue, idempotence=other)
+    assert ask(link, "XLEN", Keys(queue).stream) == 10
+
+
+def test_a_load_without_a_ledger_begins_anew_each_time(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    rows = spark.range(1).selectExpr("struct(id) AS data")
+    write(rows, reach, queue, runId="", idempotence="none")
+    between = time_ms(ask(link, "TIME"))
+    write(rows, reach, queue, runId="", idempotence="none")
+    first, second = (ids.time_ms(job_id) or 0 for job_id in ids_in(link, queue))
+    assert first <= between <= second
+    assert not ask(link, "KEYS", f"*{queue}*load*")
+
+
+def test_a_delay_counts_from_now_however_long_ago_the_load_began(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    """A stream of rows is one load for months."""
+    keys, now_ms = Keys(queue), time_ms(ask(link, "TIME"))
+    ask(link, "SET", keys.load_since("load"), f"{now_ms - 40 * 86_400_000} rows")
+    rows = jobs(spark, 1).selectExpr("*", f"{now_ms + 3_600_000} AS run_at_ms")
+    write(rows, reach, queue)
+    assert ask(link, "ZCARD", keys.delayed) == 1
+    with pytest.raises(ArgumentError, match="exceeds max_delay_secs") as refused:
+        write(
+            rows.selectExpr("'b' AS job_id", "data", f"{now_ms + 31 * 86_400_000} AS run_at_ms"), reach, queue
+        )
+    assert "run_at_ms" in str(refused.value.hint)
+
+
 def test_native_ids_serve_where_the_server_remembers_enough_of_them(
     spark: Any, link: Link, reach: dict[str, str], queue: str
 ) -> None:
@@ -208,6 +324,16 @@ def test_a_stream_of_rows_becomes_jobs_once_also_when_its_checkpoint_is_lost(
         ("CAST(id AS STRING) AS job_id| struct(id) AS data", {"idempotence": "often"}, "option idempotence is 'often'"),
         ("CAST(id AS STRING) AS job_id| struct(id) AS data| rpad('n', 257, 'n') AS name", {}, "job name exceeds 256-byte cap"),
         ("CAST(NULL AS STRING) AS job_id| struct(id) AS data", {}, "a row has no job_id"),
+        ("CAST(id AS STRING) AS job_id| 'text' AS payload", {}, "column payload is string, and should be binary"),
+        ("CAST(id AS STRING) AS job_id| 'text' AS body", {}, "column body is string, and should be binary"),
+        ("id AS job_id| struct(id) AS data", {}, "column job_id is bigint, and should be string"),
+        ("CAST(id AS STRING) AS job_id| struct(id) AS data| id AS name", {}, "column name is bigint, and should be string"),
+        ("CAST(id AS STRING) AS job_id| struct(id) AS data| now() AS run_at_ms", {}, "column run_at_ms is timestamp, and should be bigint"),
+        ("CAST(id AS STRING) AS job_id| struct(id) AS data| 1.5D AS created_at_ms", {}, "column created_at_ms is double, and should be bigint"),
+        ("CAST(id AS STRING) AS job_id| struct(id) AS data| -1L AS created_at_ms", {}, "a row was made before 1970"),
+        ("CAST(id AS STRING) AS job_id| struct(map(struct(id), id) AS m) AS data", {}, "cannot be stored: unhashable type"),
+        ("CAST(X'FF' AS STRING) AS job_id| struct(id) AS data", {}, "cannot be stored: 'utf-8' codec"),
+        ("CAST(id AS STRING) AS job_id| struct(id) AS data", {"idempotence": "idmp", "maxRate": 5}, "idempotence=idmp knows no maxRate"),
     ],
 )  # fmt: skip
 def test_rows_that_cannot_be_jobs_are_refused_in_our_words(

@@ -91,5 +91,5 @@ class Keys:
         return self._key(f"load:pace:{run_id}")
 
     def load_since(self, run_id: str) -> str:
-        """String: when a bulk load was begun for the first time, in ms."""
+        """String: when a bulk load was begun for the first time, in ms, and what its ledger knows jobs by."""
         return self._key(f"load:since:{run_id}")

@@ -52,6 +52,7 @@ class Loads:
             delayed=keys.delayed,
             ledger=keys.load_ledger(kind, run_id),
             pace=keys.load_pace(run_id),
+            since=keys.load_since(run_id),
             kind=kind,
             ttl_s=ttl_s,
             most=most or NO_CAP,
@@ -63,10 +64,10 @@ class Loads:
             rest=columns,
         )
 
-    def load_since(self, keys: Keys, run_id: str, now_ms: int, *, ttl_s: int) -> Call:
-        """Note when a load began, the first time; answers when it did begin, None if that is now."""
+    def load_since(self, keys: Keys, run_id: str, note: str, *, ttl_s: int) -> Call:
+        """Note when and how a load began, the first time; answers what was noted then, None if that is now."""
         key = keys.load_since(run_id)
-        return Call(("SET", key, now_ms, "NX", "GET", "EX", ttl_s), keys=(key,))
+        return Call(("SET", key, note, "NX", "GET", "EX", ttl_s), keys=(key,))
 
     def load_count(self, keys: Keys, run_id: str) -> Call:
         """How many rows of a load its ledger knows."""

@@ -1,10 +1,10 @@
 -- Add a run of jobs of a bulk load, once: what its ledger knows already is passed over, also long after.
 -- It never fills the stream beyond `most` entries, nor faster than `rate` jobs a second: then it adds nothing yet. In a
--- ledger of rows the ids of one run must differ.
--- KEYS: stream delayed ledger pace
+-- ledger of rows the ids of one run must differ. Ledger and `since` live `ttl_s` from the last try on, also one that waits.
+-- KEYS: stream delayed ledger pace since
 -- ARGV: kind ttl_s most rate chunk digest count shared columns...
 -- Returns: {word, jobs added, ms to wait}; added, full, early, or other for a chunk whose digest was not the first's.
-local stream, delayed, ledger, pace = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local stream, delayed, ledger, pace, since = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local kind, ttl_s, most, rate, chunk, digest, count, shared = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 count = tonumber(count)
 
@@ -21,6 +21,14 @@ local depth = redis.call('XLEN', stream)
 local free = tonumber(redis.call('GET', pace) or 0)
 redis.call('ZCARD', delayed)
 
+-- Any answer keeps what is known of the load. Not sooner: a script that has written something is not stopped by a full
+-- server any more.
+local function told(word, added, wait_ms)
+  redis.call('EXPIRE', ledger, ttl_s)
+  redis.call('EXPIRE', since, ttl_s)
+  return {word, added, wait_ms}
+end
+
 local known, fresh = {}, count
 if kind == 'rows' then
   known = redis.call('SMISMEMBER', ledger, unpack(ARGV, id_at + 1, id_at + count))
@@ -30,7 +38,7 @@ if kind == 'rows' then
 elseif kind == 'chunks' then
   local before = redis.call('HGET', ledger, chunk)
   if before then
-    return {before == digest and 'added' or 'other', 0, 0}
+    return told(before == digest and 'added' or 'other', 0, 0)
   end
 end
 
@@ -44,23 +52,27 @@ if not plain then
   end
 end
 if now_jobs > 0 and depth + now_jobs > tonumber(most) then
-  return {'full', 0, 50}
+  return told('full', 0, 50)
 end
 if tonumber(rate) > 0 and fresh > 0 then
   if free > now + 50 then
-    return {'early', 0, math.floor(free - now)}
+    return told('early', 0, math.floor(free - now))
   end
   free = math.max(free, now) + fresh * 1000 / rate
   redis.call('SET', pace, string.format('%.3f', free), 'PX', 60000 + math.ceil(free - now))
 end
 
--- What comes last must be allowed before any job is written.
+-- What comes later must be allowed before any job is written.
+if now_jobs < fresh then
+  assert(redis.acl_check_cmd('ZADD', delayed, 0, ''), "no permissions to run the 'zadd' command")
+end
 if kind == 'rows' then
   assert(redis.acl_check_cmd('SADD', ledger, ''), "no permissions to run the 'sadd' command")
 elseif kind == 'chunks' then
   assert(redis.acl_check_cmd('HSET', ledger, chunk, digest), "no permissions to run the 'hset' command")
 end
 assert(redis.acl_check_cmd('EXPIRE', ledger, ttl_s), "no permissions to run the 'expire' command")
+assert(redis.acl_check_cmd('EXPIRE', since, ttl_s), "no permissions to run the 'expire' command")
 local call = redis.call
 for n = 1, count do
   if known[n] ~= 1 then
@@ -76,9 +88,7 @@ for n = 1, count do
 end
 if kind == 'rows' and fresh > 0 then
   redis.call('SADD', ledger, unpack(ARGV, id_at + 1, id_at + count))
-  redis.call('EXPIRE', ledger, ttl_s)
 elseif kind == 'chunks' then
   redis.call('HSET', ledger, chunk, digest)
-  redis.call('EXPIRE', ledger, ttl_s)
 end
-return {'added', fresh, 0}
+return told('added', fresh, 0)
