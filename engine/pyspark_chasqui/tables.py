@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from chasqui.wire.envelope import Envelope
 
 GAP = "chasqui.gap"
+LARGEST = 2**63 - 1
+"""Of Spark's whole numbers."""
 PLACE = {"queue": "STRING", "stream_id": "STRING", "ms": "BIGINT", "seq": "BIGINT"}
 JOB = {
     "name": "STRING", "job_id": "STRING", "created_at_ms": "BIGINT", "attempt": "INT", "payload": "BINARY",
@@ -35,7 +37,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     "stream": PLACE | JOB,
 }  # fmt: skip
 
-_TEXTS = {"event": b"e", "job_id": b"id", "name": b"n", "reason": b"reason"}
+_TEXTS = {"job_id": b"id", "name": b"n", "reason": b"reason"}
 _NUMBERS = {
     "attempt": b"attempt", "backoff_ms": b"backoff_ms", "delay_ms": b"delay_ms", "duration_us": b"duration_us",
     "ts": b"ts",
@@ -79,10 +81,9 @@ def gap(queue: str, after: str, lost: int | None, why: str, schema: pa.Schema) -
     """One row that stands for events nobody can read any more, right after the last one before them."""
     import pyarrow as pa
 
-    ms, _, seq = after.partition("-")
+    ms, seq = _id_parts(after)
     told = {
-        "queue": queue, "stream_id": after, "ms": int(ms), "seq": int(seq or 0), "event": GAP, "reason": why,
-        "lost": lost,
+        "queue": _shown(queue), "stream_id": after, "ms": ms, "seq": seq, "event": GAP, "reason": why, "lost": lost,
     }  # fmt: skip
     arrays = [pa.array([told.get(one.name)], one.type) for one in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -115,18 +116,21 @@ class _Rows:
 
     @cached_property
     def id_parts(self) -> Any:
+        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        return pc.split_pattern(self.ids, "-").flatten().cast(pa.int64()).to_numpy().reshape(-1, 2)
+        try:
+            return pc.split_pattern(self.ids, "-").flatten().cast(pa.int64()).to_numpy().reshape(-1, 2)
+        except pa.ArrowInvalid:
+            return np.array([_id_parts(one) for one in self.ids.to_pylist()], dtype=np.int64)
 
     def place(self, name: str) -> Any:
         """The columns every table has; None for another."""
         import pyarrow as pa
 
         if name == "queue":
-            shown = self.queue.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-            return pa.repeat(pa.scalar(shown), len(self.rows))
+            return pa.repeat(pa.scalar(_shown(self.queue)), len(self.rows))
         if name == "stream_id":
             return self.ids
         if name in ("ms", "seq"):
@@ -138,6 +142,8 @@ class _Events(_Rows):
     """Events as columns: all fields in one array, and for each column where in it each row's value is."""
 
     def get(self, name: str) -> Any:
+        if name == "event":
+            return _not_ours(_text(self._field(b"e")))
         if name in _TEXTS:
             return _text(self._field(_TEXTS[name]))
         if name in _NUMBERS:
@@ -206,6 +212,12 @@ class _Jobs(_Rows):
         return [(entry, job_in(entry.d)) for entry in entries]
 
 
+def _id_parts(entry_id: str) -> tuple[int, int]:
+    """Both numbers of an id; Spark's are a bit shorter than the server's, and none of an honest clock is so large."""
+    ms, _, seq = entry_id.partition("-")
+    return min(int(ms), LARGEST), min(int(seq or 0), LARGEST)
+
+
 def _shown(text: str | None) -> str | None:
     """Lone surrogates are bytes that were not UTF-8; Arrow has no place for them."""
     return (
@@ -236,6 +248,13 @@ def _text(values: Any) -> Any:
         return pa.array(shown, pa.string())
 
 
+def _not_ours(kinds: Any) -> Any:
+    """An entry that calls itself a gap is an event like any other: gaps are told by us alone."""
+    import pyarrow.compute as pc
+
+    return pc.if_else(pc.fill_null(pc.equal(kinds, GAP), False), f"{GAP} (by name only)", kinds)
+
+
 def _number(values: Any) -> Any:
     import pyarrow as pa
 
@@ -247,9 +266,10 @@ def _number(values: Any) -> Any:
 
 def _whole(value: bytes | None) -> int | None:
     """Only what a program would have written: digits, and no more than Spark can hold."""
-    if value is None or not value.isdigit() or len(value) > 18:
+    if value is None or not value.removeprefix(b"-").isdigit() or len(value) > 20:
         return None
-    return int(value)
+    number = int(value)
+    return number if -LARGEST <= number <= LARGEST else None
 
 
 def ulid_ms(values: Any) -> Any:

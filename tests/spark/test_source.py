@@ -14,7 +14,7 @@ from chasqui.spark import plain
 from chasqui.spark.session import Where
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire.keys import Keys
-from tests.clusters import cluster
+from tests.clusters import cluster, guarded
 from tests.servers import Server, spawn
 from tests.spark.scenes import ask, past, some_events, tell
 
@@ -212,6 +212,110 @@ def test_a_stream_made_anew_is_refused_with_both_positions_and_followed_when_tol
     assert (gap.reason, gap.lost) == ("recreated", None)
 
 
+def test_a_server_that_forgot_its_last_moments_is_read_on_without_doubling_anything(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 1000)
+    follow(spark, reach, queue, tmp_path)
+    forget(link, queue, 50)
+    some_events(link, queue, 100, first=2000)
+    with pytest.raises(
+        ServerError, match=r"forgot its newest .* up to \d+-\d+ \(#1000\).* ends at .* \(#1050\)"
+    ):
+        follow(spark, reach, queue, tmp_path)
+    for more in (0, 70):
+        some_events(link, queue, more, first=2100)
+        _, rows = follow(spark, reach, queue, tmp_path, failOnDataLoss="false")
+        assert rows.where("event = 'completed'").selectExpr("count(*)", "count(distinct job_id)").first() == (
+            1100 + more, 1100 + more,
+        )  # fmt: skip
+    [gap] = rows.where("event = 'chasqui.gap'").collect()
+    assert (gap.reason, gap.lost) == ("rolled back", None)
+
+
+def forget(link: Link, queue: str, count: int) -> None:
+    """What a crash does to entries that were not on the disk yet: they were never there, nor counted."""
+    key = Keys(queue).events
+    rows = ask(link, "XRANGE", key, "-", "+")[:-count]
+    ask(link, "DEL", key)
+    for entry_id, fields in rows:
+        ask(link, "XADD", key, entry_id, *fields)
+
+
+def test_what_was_planned_and_then_forgotten_deleted_or_trimmed_is_counted_to_the_last(
+    link: Link, reach: dict[str, str], queue: str
+) -> None:
+    """Between the plan of a batch and its reading anything may happen; the batch is in Spark's log and must be read."""
+    from pyspark.sql.types import StructType
+
+    from pyspark_chasqui import tables
+    from pyspark_chasqui.following import StreamReader
+    from pyspark_chasqui.options import ReadOptions
+
+    def planned(name: str) -> Any:
+        some_events(link, name, 50)
+        options = {
+            "subscribe": name,
+            "failOnDataLoss": "false",
+            "startingOffsets": "latest",
+            "fetchCount": "20",
+        }
+        reader = StreamReader(ReadOptions.of(reach | options), StructType.fromDDL(tables.ddl("events")))
+        start = reader.initialOffset()
+        some_events(link, name, 100, first=50)
+        return reader, reader.partitions(start, reader.latestOffset(start, None))
+
+    def sums(reader: Any, slices: Any) -> tuple[int, int, set[str]]:
+        found = [row for piece in slices for batch in reader.read(piece) for row in batch.to_pylist()]
+        gaps = [row for row in found if row["event"] == "chasqui.gap"]
+        return len(found) - len(gaps), sum(row["lost"] for row in gaps), {row["reason"] for row in gaps}
+
+    reader, slices = planned(f"{queue}-forgotten")
+    forget(link, f"{queue}-forgotten", 30)
+    some_events(link, f"{queue}-forgotten", 200, first=500)
+    assert sums(reader, slices) == (70, 30, {"missing"})
+
+    name = f"{queue}-deleted"
+    reader, slices = planned(name)
+    some_events(link, name, 100, first=150)
+    ids = [row[0] for row in ask(link, "XRANGE", Keys(name).events, "-", "+")]
+    ask(link, "XDEL", Keys(name).events, *ids[180:190])
+    ask(link, "XTRIM", Keys(name).events, "MAXLEN", 160)
+    assert sums(reader, slices) == (70, 30, {"trimmed"})
+
+
+def test_a_queue_that_joins_a_checkpoint_begins_where_it_was_told_to(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 10)
+    follow(spark, reach, queue, tmp_path)
+    late, later = f"{queue}, the late one", f"{queue}-later"
+    for name in (late, later):
+        some_events(link, name, 100)
+        ask(link, "XTRIM", Keys(name).events, "MAXLEN", 40)
+    _, rows = follow(spark, reach, json.dumps([queue, late]), tmp_path)
+    assert rows.where(rows.queue == late).count() == 40
+    follow(spark, reach, json.dumps([queue, late, later]), tmp_path, startingOffsets="latest")
+    some_events(link, later, 5, first=100)
+    _, rows = follow(spark, reach, json.dumps([queue, late, later]), tmp_path)
+    assert rows.where(rows.queue == later).count() == 5
+    assert rows.where("event = 'chasqui.gap'").count() == 0
+
+
+def test_ids_no_clock_would_give_and_forged_gaps_are_rows_like_others(
+    spark: Any, link: Link, reach: dict[str, str], queue: str
+) -> None:
+    from pyspark_chasqui import tables
+
+    schema = tables.arrow_schema(read(spark, reach, "any").schema)
+    [row] = tables.gap("q\udcff", "5-18446744073709551615", None, "trimmed", schema).to_pylist()
+    assert (row["queue"], row["ms"], row["seq"]) == ("q\\xff", 5, 2**63 - 1)
+    ask(link, "XADD", Keys(queue).events, "7-18446744073709551615", "e", "chasqui.gap", "lost", "1000000")
+    [row] = read(spark, reach, queue).collect()
+    assert (row.event, row.lost) == ("chasqui.gap (by name only)", None)
+    assert (row.stream_id, row.ms, row.seq) == ("7-18446744073709551615", 7, 2**63 - 1)
+
+
 def test_a_checkpoint_of_another_queue_is_refused(
     spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
@@ -305,6 +409,27 @@ def test_a_cluster_is_read_and_written(spark: Any, queue: str) -> None:
             writer = jobs.write.format("chasqui").mode("append").options(**reach)
             writer.option("queue", f"{queue}-0").option("runId", "r").save()
             assert ask(link, "XLEN", Keys(f"{queue}-0").stream) == 100
+
+
+def test_behind_a_sentinel_reading_and_writing_go_on_when_the_master_died(
+    spark: Any, queue: str, tmp_path: Path
+) -> None:
+    with guarded("redis-8.6") as guards:
+        reach = {"redis.url": guards.url, "retryFor": "60"}
+        with Link.open(guards.url) as link:
+            some_events(link, queue, 100)
+            _, rows = follow(spark, reach, queue, tmp_path)
+            assert rows.count() == 100
+            ask(link, "WAIT", 1, 5000)
+        guards.master.kill()
+        jobs = spark.range(10).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
+        writer = jobs.write.format("chasqui").mode("append").options(**reach)
+        writer.option("queue", queue).option("runId", "r").save()
+        with Link.open(guards.url) as link:
+            some_events(link, queue, 60, first=100)
+        _, rows = follow(spark, reach, queue, tmp_path)
+        assert rows.selectExpr("count(*)", "count(distinct job_id)").first() == (160, 160)
+        assert read(spark, reach, queue, table="stream").count() == 10
 
 
 def test_the_server_kinds_agree(spark: Any, server: Server, queue: str) -> None:
