@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from chasqui import loading
-from chasqui.errors import ConfigError, Conflict, ServerError
+from chasqui.errors import (
+    AuthRefused,
+    ChasquiError,
+    ConfigError,
+    Conflict,
+    NotFound,
+    ServerError,
+    Unreachable,
+)
 from chasqui.server.link import Link
 from chasqui.spark import archive as archiver
-from chasqui.spark import bulk, exactly, layout, reports, upkeep
+from chasqui.spark import bulk, exactly, layout, plain, reports, upkeep
 from chasqui.spark.archive import Plan, Totals
 from chasqui.spark.layout import Archive
 from chasqui.spark.reports import Question
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import envelope
 from chasqui.wire.keys import Keys
+from pyspark_chasqui import plainly
 from tests.servers import spawn
 from tests.spark import brute
 from tests.spark.scenes import Happening, ask, past, some_events, tell
@@ -31,6 +43,15 @@ JOBS = 1500
 def once(spark: Any, place: Path, reach: dict[str, str], *queues: str, **more: Any) -> Totals:
     plan = Plan(Archive(str(place)), reach, queues, once=True, **more)
     return archiver.run(spark, plan)
+
+
+def undo(place: Path, table: str) -> int:
+    """As if the archive had been killed right before Spark took note of its newest batch."""
+    commits = place / "_checkpoints" / table / "commits"
+    newest = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
+    (commits / f"{newest}").unlink()
+    (commits / f".{newest}.crc").unlink(missing_ok=True)
+    return newest
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +121,8 @@ def test_compacting_keeps_every_row_once_in_few_files(
     assert kept.local
     day = min((kept.local / "events" / f"queue={QUEUE}").glob("dt=*"))
     batch = min(day.glob("batch=*"))
-    twin = day / "batch=999"
-    twin.mkdir()
-    for file in batch.glob("*.parquet"):
-        (twin / file.name).write_bytes(file.read_bytes())
+    for file in list(batch.glob("*.parquet")):
+        (batch / f"twin-{file.name}").write_bytes(file.read_bytes())
     done = upkeep.compact(spark, kept, ("events",), before="2100-01-01")
     assert sum(one.rows for one in done) == len(happenings)
     assert sum(one.repeated for one in done) > 0
@@ -197,6 +216,21 @@ def test_rollups_answer_within_one_per_cent_and_count_exactly(
         assert row["completed"] == exact[row["name"]]["completed"]
 
 
+def test_of_rollups_only_minutes_that_are_wholly_asked_about_count(
+    spark: Any, kept: Archive, happenings: list[Happening]
+) -> None:
+    upkeep.rollup(spark, kept)
+    since, until = happenings[400].ms, happenings[2000].ms
+    assert since % 60_000
+    assert until % 60_000
+    first, last = since - since % 60_000 + 60_000, until - until % 60_000
+    part = [one for one in happenings if first <= one.ms < last]
+    expected = brute.throughput(part, QUEUE, 60_000)
+    for end in (until, last):
+        asked = Question(from_rollup=True, since_ms=since, until_ms=end)
+        assert reports.report(spark, kept, "throughput", asked) == expected
+
+
 def _values(happenings: list[Happening], name: str, measure: str) -> list[int]:
     mine = [one for one in happenings if one.event.name == name]
     if measure == "run_us":
@@ -227,6 +261,52 @@ def test_archived_and_lost_is_what_was_added_under_trimming(
         == totals.lost["events"]
         == added - first_trim - totals.rows["events"]
     )
+
+
+def test_jobs_that_do_not_say_when_they_were_made_have_no_age(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    """Only the time in a ULID tells; none is not the same as none at all."""
+    some_events(link, queue, 10)
+    for event in ("active", "completed"):
+        words = ("e", event, "id", "job-x", "ts", 5, "n", "mail", "attempt", 1, "duration_us", 5)
+        ask(link, "XADD", Keys(queue).events, "*", *words)
+    once(spark, tmp_path, reach, queue, tables=("events",))
+    archive = Archive(str(tmp_path))
+    upkeep.rollup(spark, archive)
+    for from_rollup in (False, True):
+        [row] = reports.report(spark, archive, "latency", Question(from_rollup=from_rollup))
+        assert (row["completed"], row["run_us_p50"]) == (11, 5)
+        assert {row[f"{measure}_p{n}"] for measure in ("wait_ms", "e2e_ms") for n in (50, 95, 99)} == {None}
+    assert reports.report(spark, archive, "sla", Question(sla_ms=0)) == []
+
+
+@pytest.mark.parametrize("far", [9_223_372_036_854_775_807, -9_223_372_036_854_775_807])
+def test_no_report_fails_for_numbers_that_somebody_made_up(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path, far: int
+) -> None:
+    key = Keys(queue).events
+    for number, event in enumerate(("active", "completed", "failed", "dlq") * 3):
+        words = (
+            "e",
+            event,
+            "id",
+            "01M7FEK0ZGBZK5R25VVNHVQ28Q",
+            "ts",
+            far if number % 2 else -far,
+            "n",
+            "mail",
+        )
+        ask(
+            link, "XADD", key, f"{9_300_000_000_000_000 + number}-0", *words, "attempt", 1, "duration_us", far
+        )
+    once(spark, tmp_path, reach, queue, tables=("events",))
+    archive = Archive(str(tmp_path))
+    assert upkeep.rollup(spark, archive) == 1
+    for name in reports.REPORTS:
+        for from_rollup in (False, True):
+            found = reports.report(spark, archive, name, Question(from_rollup=from_rollup))
+            assert found or name in ("gaps", "dead", "sla"), name
 
 
 def test_gaps_are_told_to_the_digit(
@@ -287,6 +367,32 @@ def test_an_archive_that_runs_on_warms_up_waits_out_a_restart_and_ends_when_aske
     assert "warming up" in said
 
 
+def test_a_stream_that_may_soon_overtake_the_archive_is_told_of_once(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiver, "EVENTS_CAP", 5)
+    said: list[str] = []
+    told: list[archiver.Account] = []
+
+    def tell(account: archiver.Account) -> None:
+        told.append(account)
+        some_events(link, queue, 50)
+
+    some_events(link, queue, 50)
+    plan = Plan(Archive(str(tmp_path)), reach, (queue,), ("events",), trigger_s=0.1, warm_up_s=0)
+    archiver.run(spark, plan, tell=tell, say=said.append, ended=lambda: len(told) >= 6)
+    nothing = SimpleNamespace(
+        sources=[SimpleNamespace(latestOffset=None)], timestamp="2026-11-18T00:00:00.000Z"
+    )
+    assert archiver.hurried(nothing, nothing) == {}
+    [warning] = said
+    assert re.fullmatch(
+        rf"warning: {queue} tells [\d,]+ events a second, and a batch takes [\d.]+ s: where workers trim at 5, "
+        r"their default, events may soon be lost unread; raise events_cap",
+        warning,
+    )
+
+
 def test_sums_that_do_not_come_out_stop_the_archive() -> None:
     account = archiver.Account("events", 7, 10, 1, 12)
     with pytest.raises(
@@ -294,6 +400,185 @@ def test_sums_that_do_not_come_out_stop_the_archive() -> None:
     ):
         archiver.check(account)
     archiver.check(replace(account, planned=11))
+
+
+def test_events_that_say_no_kind_or_ours_are_archived_and_counted_as_any_other(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    """Anybody can write into a stream; what they write is no gap, and does not stop the archive."""
+    some_events(link, queue, 10)
+    once(spark, tmp_path, reach, queue, tables=("events",))
+    odd = (
+        ("id", "odd", "ts", 5),
+        ("e", "chasqui.gap", "id", "odd", "ts", 6),
+        ("e", "chasqui.gap", "id", "odd", "ts", 7, "reason", "trimmed", "lost", 9),
+    )
+    for words in odd:
+        ask(link, "XADD", Keys(queue).events, "*", *words)
+    totals = once(spark, tmp_path, reach, queue, tables=("events",))
+    assert (totals.rows["events"], totals.lost["events"]) == (3, 0)
+    archive = Archive(str(tmp_path))
+    assert reports.report(spark, archive, "gaps", Question()) == []
+    found = reports.report(spark, archive, "timeline", Question(job_id="odd"))
+    assert [row["since_ms"] for row in found] == [None, 1, 1]
+    assert found[0]["event"] is None
+
+
+def test_a_server_that_cannot_answer_yet_is_waited_for_as_one_that_is_away(
+    spark: Any, queue: str, tmp_path: Path
+) -> None:
+    """A replica without its master, for longer than the data source itself waits."""
+    said: list[str] = []
+    with spawn("redis-7.0", args=("--replica-serve-stale-data", "no")) as server:
+        with Link.open(server.url) as link:
+            some_events(link, queue, 20)
+        server.ask("REPLICAOF", "127.0.0.1", "1")
+
+        def heard(line: str) -> None:
+            said.append(line)
+            server.ask("REPLICAOF", "NO", "ONE")
+
+        reach = {"redis.url": server.url, "retryFor": "0"}
+        plan = Plan(Archive(str(tmp_path)), reach, (queue,), ("events",), once=True)
+        totals = archiver.run(spark, plan, say=heard)
+    assert totals.rows["events"] == 20
+    assert "MASTERDOWN" in said[0]
+    assert said[0].endswith("; trying again (the replica has lost its master; try again)")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_transient"),
+    [
+        (ServerError("loading", transient=True, code="LOADING"), True),
+        (ServerError("aborted", hint="one was refused", code="EXECABORT"), True),
+        (ServerError("moved", code="MOVED"), True),
+        (Unreachable("away"), True),
+        (AuthRefused("no", hint="ask", code="NOPERM"), False),
+        (ServerError("no", code="ERR"), False),
+        (NotFound("nothing there"), False),
+    ],
+)
+def test_an_error_that_may_pass_is_still_one_behind_spark(error: ChasquiError, is_transient: bool) -> None:
+    with pytest.raises(plainly.Trouble) as buried, plainly.told():
+        raise error
+    found = plain.told(f"Traceback\n  at java\n{buried.value}\n  at java")
+    assert (type(found), str(found), found.hint) == (type(error), str(error), error.hint)
+    assert getattr(found, "transient", False) is is_transient
+
+
+def test_sums_that_do_not_come_out_are_told_in_our_own_words(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_events(link, queue, 10)
+    monkeypatch.setattr(archiver, "planned", lambda begins, ends: 11)
+    with pytest.raises(
+        ServerError, match=r"^batch 0 of events does not add up: 10 archived and 0 lost, but 11 planned$"
+    ) as told:
+        once(spark, tmp_path, reach, queue, tables=("events",))
+    assert told.value.hint == "stop, keep the archive as it is, and report this: it should be impossible"
+
+
+def test_the_sums_of_a_batch_that_is_written_again_are_told_again(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    """It was killed before Spark knew of its end, and what it had read is trimmed since."""
+    for _ in range(2):
+        some_events(link, queue, 10)
+        assert once(spark, tmp_path, reach, queue, tables=("events",)).rows["events"] == 10
+    undo(tmp_path, "events")
+    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 4)
+    totals = once(spark, tmp_path, reach, queue, tables=("events",))
+    assert (totals.rows["events"], totals.lost["events"]) == (4, 6)
+    archive = Archive(str(tmp_path))
+    assert sum(row["lost"] for row in reports.report(spark, archive, "gaps", Question())) == 6
+    assert archiver.sums(archive, "events", 1) == {"batch": 1, "rows": 14, "lost": 6}
+
+
+def test_an_archive_without_its_checkpoint_is_not_written_over(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 10)
+    once(spark, tmp_path, reach, queue, tables=("events",))
+    shutil.rmtree(tmp_path / "_checkpoints")
+    with pytest.raises(ConfigError, match="holds events, but not how far they were archived") as refused:
+        once(spark, tmp_path, reach, queue, tables=("events",))
+    assert refused.value.hint == (
+        "archive to another directory: here, the first batches would replace old ones"
+    )
+    assert len(plain_rows(tmp_path)) == 10
+
+
+def test_queues_that_no_directory_can_be_named_after_are_kept_under_a_hash(
+    spark: Any, tmp_path: Path
+) -> None:
+    names = ["", "x" * 249, "x" * 250, "é" * 130, "{" * 90, "a\0b", "__HIVE_DEFAULT_PARTITION__", "plain"]
+    with spawn("redis-8.6") as server:
+        with Link.open(server.url) as link:
+            for count, name in enumerate(names, 1):
+                some_events(link, name, count)
+        totals = once(spark, tmp_path, {"redis.url": server.url}, tables=("events",))
+    assert totals.rows["events"] == 36
+    archive = Archive(str(tmp_path))
+    kept_as = [layout.kept_as(name) for name in names]
+    assert [name for name, kept in zip(names, kept_as, strict=True) if name == kept] == ["x" * 249, "plain"]
+    assert kept_as[0] == "~e3b0c44298fc1c14"
+    assert kept_as[5].startswith("a_b~")
+    rows = layout.read(spark, archive, "events")
+    assert dict(rows.groupBy("queue").count().collect()) == dict(zip(kept_as, range(1, 9), strict=True))
+    for count, name in enumerate(names, 1):
+        assert layout.chosen(rows, [name]).count() == count
+
+
+def test_queues_with_odd_names_can_be_named(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    names = [f"{queue},b", f" {queue} "]
+    for name in names:
+        some_events(link, name, 10)
+    assert once(spark, tmp_path, reach, *names, tables=("events",)).rows["events"] == 20
+    found = layout.read(spark, Archive(str(tmp_path)), "events").select("queue").distinct().collect()
+    assert sorted(row.queue for row in found) == sorted(names)
+
+
+def test_events_of_no_known_day_are_kept_at_the_end_of_days(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    for number, ms in enumerate((5, 253_402_300_799_999, 253_402_300_800_000, 2**63, 2**64 - 1)):
+        ask(link, "XADD", Keys(queue).events, f"{ms}-7", "e", "completed", "id", f"job-{number}", "ts", ms)
+    totals = once(spark, tmp_path, reach, queue, tables=("events",))
+    assert totals.rows["events"] == 5
+    days = [day.name for day in Archive(str(tmp_path)).days("events")]
+    assert days == ["dt=1970-01-01", "dt=9999-12-31"]
+
+
+def test_batches_in_which_a_stream_became_another_or_joined_add_up(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    """Rolled back by a crash, made anew, trimmed before we came: what is planned begins where the stream does."""
+    key, later = Keys(queue).events, f"{queue}-later"
+
+    def archived(*queues: str) -> tuple[int | None, int]:
+        totals = once(spark, tmp_path, reach, *queues, tables=("events",), recreated=True)
+        newest = archiver.latest(Archive(str(tmp_path)), "events")
+        assert newest
+        assert totals.lost["events"] == 0
+        return newest.planned, newest.rows
+
+    some_events(link, queue, 30)
+    ask(link, "XTRIM", key, "MAXLEN", 20)
+    assert archived(queue) == (20, 20)
+    rows = ask(link, "XRANGE", key, "-", "+")[:-5]
+    ask(link, "DEL", key)
+    for entry_id, fields in rows:
+        ask(link, "XADD", key, entry_id, *fields)
+    some_events(link, queue, 7)
+    assert archived(queue) == (7, 7)
+    ask(link, "DEL", key)
+    some_events(link, queue, 9)
+    assert archived(queue) == (9, 9)
+    some_events(link, later, 40)
+    ask(link, "XTRIM", Keys(later).events, "MAXLEN", 11)
+    assert archived(queue, later) == (11, 11)
 
 
 def test_one_archive_has_one_writer_and_a_place_that_can_be_written(
@@ -330,7 +615,7 @@ def test_files_become_jobs_that_carry_what_the_rows_say(
     file.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
     lines = bulk.lines_of(spark, [str(file)], "jsonl")
     shape = bulk.Shape("mail")
-    assert bulk.check(lines, shape) == bulk.Checked(4, 0)
+    assert bulk.check(lines, shape, 0) == bulk.Checked(4, 0)
     for _ in range(2):
         bulk.write(bulk.jobs_of(lines, shape, "r", 1_794_741_208_048), queue, "r", reach)
     entries = ask(link, "XRANGE", Keys(queue).stream, "-", "+")
@@ -343,6 +628,33 @@ def test_rows_that_are_no_jobs_are_found_before_anything_is_written(spark: Any, 
     file = tmp_path / "jobs.csv"
     file.write_text("id,to,at\n1,ada,5\n,bob,6\n3,cyd,soon\n")
     lines = bulk.lines_of(spark, [str(file)], "csv")
-    found = bulk.check(lines, bulk.Shape(id_field="id", run_at_field="at"))
+    found = bulk.check(lines, bulk.Shape(id_field="id", run_at_field="at"), 0)
     assert (found.rows, found.bad) == (3, 2)
     assert "field 'at' is no time in ms" in (found.sample or "")
+
+
+def test_an_archive_elsewhere_tells_what_came_to_it_and_what_was_lost(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    """Behind a URL no accounts can be kept: the sums are counted in what was written."""
+    plan = Plan(Archive(tmp_path.as_uri()), reach, (queue,), once=True)
+    assert plan.archive.local is None
+    some_events(link, queue, 100)
+    first = archiver.run(spark, plan)
+    assert (first.rows, first.lost) == ({"events": 100, "dlq": 0}, {"events": 0, "dlq": 0})
+    some_events(link, queue, 50, first=100)
+    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 20)
+    second = archiver.run(spark, plan)
+    assert (second.rows["events"], second.lost["events"], second.batches) == (20, 30, 1)
+
+
+def test_sums_of_old_batches_go_and_the_sum_of_all_stays(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiver, "ACCOUNTS", 2)
+    for _ in range(4):
+        some_events(link, queue, 10)
+        once(spark, tmp_path, reach, queue, tables=("events",))
+    archive = Archive(str(tmp_path))
+    assert sorted(one.name for one in (tmp_path / "_accounts" / "events").iterdir()) == ["2.json", "3.json"]
+    assert archiver.sums(archive, "events", 3) == {"batch": 3, "rows": 40, "lost": 0}

@@ -7,26 +7,33 @@ no reader ever meets half a file. Rows and recorded losses of each batch must ad
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chasqui.clock import SystemClock
-from chasqui.errors import ConfigError, Conflict, ServerError
-from chasqui.spark import plain
-from chasqui.spark.layout import TABLES, Archive
+from chasqui.errors import ChasquiError, ConfigError, Conflict, NotFound, ServerError
+from chasqui.spark import plain, upkeep
+from chasqui.spark.layout import TABLES, Archive, is_gap, kept_as, locked, lost_in, moment, read, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+Offsets = dict[str, Any]
 WARM_ROWS = 100_000
 WARM_ENOUGH = 0.9
 """Warming up ends when a round is hardly faster than the one before."""
 TRIES = 5
+SETTLE_S = 30.0
+EVENTS_CAP = 100_000
+"""Where workers trim the stream of events, unless they are told otherwise."""
+BATCHES_AHEAD = 3
+ACCOUNTS = 10_000
+"""How many batches' sums are kept, at a batch a second some hours; those before are in the sums of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,18 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The sums of one batch: rows archived and events lost; planned: what its offsets say they must add up to."""
+    """The sums of one batch: rows archived and events lost; planned: what its offsets say they must add up to.
+
+    all_rows, all_lost: of all batches up to this one. Older versions did not write that down.
+    """
 
     table: str
     batch: int
     rows: int
     lost: int
     planned: int | None = None
+    all_rows: int | None = None
+    all_lost: int | None = None
 
 
 @dataclass(slots=True)
@@ -89,31 +101,45 @@ def run(
     with _prepared(plan):
         if not plan.once and plan.warm_up_s:
             warm_up(spark, plan.warm_up_s, say=say)
-        watch = _Watch(plan, totals, tell)
-        queries = {table: _started(spark, plan, table, say) for table in plan.tables}
+        watch = _Watch(spark, plan, totals, tell, say)
+        queries: dict[str, Any] = {}
         try:
+            for table in plan.tables:
+                for other in queries.values():
+                    _settle(other, clock, ended)
+                queries[table] = _started(spark, plan, table, say)
             while queries and not ended():
                 for table, query in list(queries.items()):
                     if query.isActive:
                         continue
                     problem = _problem(query)
                     if problem is None:
-                        watch.ended(table, query)
+                        watch.ended(table)
                         del queries[table]
-                    elif getattr(problem, "transient", False):
-                        say(f"{problem}; trying again")
+                    elif isinstance(problem, ServerError) and problem.transient:
+                        say(f"{problem}; trying again{_in_brackets(problem.hint)}")
                         clock.pause(2.0)
                         queries[table] = _started(spark, plan, table, say)
                     else:
                         raise problem
                 watch.look()
+                watch.compare(queries.get("events"))
                 clock.pause(0.2)
         finally:
             for table, query in queries.items():
                 query.stop()
-                watch.ended(table, query)
+                watch.ended(table)
             watch.look()
     return totals
+
+
+def _settle(query: Any, clock: SystemClock, ended: Callable[[], bool]) -> None:
+    """Wait for a query's first word before another is started. Both write the environment of their Pythons into one map
+    that Spark does not guard; meeting there for the first time they leave it broken for as long as Java runs.
+    """
+    deadline = clock.mono() + SETTLE_S
+    while query.isActive and query.lastProgress is None and not ended() and clock.mono() < deadline:
+        clock.pause(0.1)
 
 
 def _started(spark: Any, plan: Plan, table: str, say: Callable[[str], None]) -> Any:
@@ -132,7 +158,7 @@ def start(spark: Any, plan: Plan, table: str) -> Any:
     """The streaming query of one table."""
     reader = spark.readStream.format("chasqui").options(**plan.reach).option("table", table)
     reader = (
-        reader.option("subscribe", ",".join(plan.queues))
+        reader.option("subscribe", json.dumps(plan.queues))
         if plan.queues
         else reader.option("subscribePattern", "(?s).*")
     )
@@ -162,29 +188,32 @@ def keep(archive: Archive, table: str, is_first: list[bool], rows: Any, batch_id
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    leftovers = _directories(archive, table, batch_id) if is_first[0] else {}
-    is_first[0] = False
-    sums = Observation()
-    gap = F.col("event") == "chasqui.gap" if table == "events" else F.lit(False)
-    lost = F.sum("lost") if table == "events" else F.max(F.lit(0))
-    seen = rows.observe(sums, F.count(F.when(~gap, 1)).alias("rows"), lost.alias("lost"))
-    day = F.date_format(F.timestamp_millis("ms"), "yyyy-MM-dd")
-    (
-        seen.withColumn("dt", day)
-        .withColumn("batch", F.lit(batch_id))
-        .write.partitionBy("queue", "dt", "batch")
-        .option("partitionOverwriteMode", "dynamic")
-        .mode("overwrite")
-        .parquet(archive.table(table))
-    )
-    for stale, number in leftovers.items():
-        if stale.exists() and stale.stat().st_ino == number:
-            shutil.rmtree(stale)
+    from pyspark_chasqui import plainly
+
+    sums, ends = Observation(), _offsets(rows, archive, table, batch_id)
+    odd = {shown(queue): kept_as(queue) for queue in ends if kept_as(queue) != shown(queue)}
+    named = rows.replace(odd, subset=["queue"]) if odd else rows
+    seen = named.observe(sums, F.count(F.when(~is_gap(table), 1)).alias("rows"), lost_in(table).alias("lost"))
+    day = F.date_format(moment(), "yyyy-MM-dd")
+    with archive.at_rest(table):
+        leftovers = _directories(archive, table, batch_id) if is_first[0] else {}
+        is_first[0] = False
+        (
+            seen.withColumn("dt", day)
+            .withColumn("batch", F.lit(batch_id))
+            .write.partitionBy("queue", "dt", "batch")
+            .option("partitionOverwriteMode", "dynamic")
+            .mode("overwrite")
+            .parquet(archive.table(table))
+        )
+        for stale, number in leftovers.items():
+            if stale.exists() and stale.stat().st_ino == number:
+                shutil.rmtree(stale)
     told = sums.get
-    account = Account(
-        table, batch_id, told["rows"] or 0, told["lost"] or 0, planned(rows, archive, table, batch_id)
-    )
-    check(account)
+    begins = _offsets(rows, archive, table, batch_id - 1) if batch_id else {}
+    account = Account(table, batch_id, told["rows"], told["lost"], planned(begins, ends))
+    with plainly.told():
+        check(account)
     _write_down(archive, account)
 
 
@@ -200,30 +229,30 @@ def check(account: Account) -> None:
         )
 
 
-def planned(rows: Any, archive: Archive, table: str, batch_id: int) -> int | None:
-    """How many entries lie between the offsets of a batch, by Spark's own log; None for the first one, whose start
-    is not in it.
+def planned(begins: Offsets, ends: Offsets) -> int | None:
+    """How many entries lie between the offsets of a batch, each queue from where it was left, or from where its stream,
+    if it is another one, was begun. None: offsets of an older version did not say that.
     """
-    if batch_id == 0:
-        return None
-    log = f"{archive.checkpoint(table)}/offsets"
-    before, after = (_offsets(rows, f"{log}/{number}") for number in (batch_id - 1, batch_id))
-    if before is None or after is None:
-        return None
     total = 0
-    for queue, end in after.items():
-        begin = before.get(queue, {"n": 0, "ep": end["ep"]})
-        total += end["n"] - (begin["n"] if begin["ep"] == end["ep"] else 0)
-    return total if before.keys() == after.keys() else None
+    for queue, end in ends.items():
+        begin = begins.get(queue)
+        if begin is None or begin["ep"] != end["ep"]:
+            begin = end.get("from")
+        if begin is None:
+            return None
+        total += end["n"] - begin["n"]
+    return total
 
 
-def _offsets(rows: Any, path: str) -> dict[str, Any] | None:
-    if "://" in path:
+def _offsets(rows: Any, archive: Archive, table: str, batch_id: int) -> Offsets:
+    """Where a batch ends, by Spark's own log."""
+    path = f"{archive.checkpoint(table)}/offsets/{batch_id}"
+    if archive.local is None:
         lines = [row[0] for row in rows.sparkSession.read.text(path).collect()]
     else:
         lines = Path(path.removeprefix("file:")).read_text("utf-8").splitlines()
-    found = json.loads(lines[2]) if len(lines) > 2 else None
-    return found if isinstance(found, dict) else None
+    found: Offsets = json.loads(lines[2])
+    return found
 
 
 def warm_up(spark: Any, most_s: float, *, say: Callable[[str], None] = lambda _: None) -> None:
@@ -266,10 +295,25 @@ def _made_up(schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Watch:
-    """Tells of batches as their accounts appear; of an archive elsewhere, what Spark's progress says at the end."""
+    """Tells of batches as their accounts appear; of an archive elsewhere, at the end what came to it."""
 
-    def __init__(self, plan: Plan, totals: Totals, tell: Callable[[Account], None]) -> None:
-        self._plan, self._totals, self._tell = plan, totals, tell
+    def __init__(
+        self,
+        spark: Any,
+        plan: Plan,
+        totals: Totals,
+        tell: Callable[[Account], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._spark = spark
+        self._elsewhere = (
+            {}
+            if plan.archive.local
+            else {one: _newest_batch(spark, plan.archive, one) for one in plan.tables}
+        )
+        self._plan, self._totals, self._tell, self._say = plan, totals, tell, say
+        self._progress: Any = None
+        self._warned: set[str] = set()
         self._seen = {table: latest(plan.archive, table) for table in plan.tables}
 
     def look(self) -> None:
@@ -280,11 +324,65 @@ class _Watch:
                 self._tell(found)
                 self._seen[table], after = found, found.batch
 
-    def ended(self, table: str, query: Any) -> None:
-        if self._plan.archive.local is not None:
+    def compare(self, query: Any) -> None:
+        """Warn, once of each queue, before the archive is overtaken."""
+        before, now = self._progress, query.lastProgress if query else None
+        if now is None or (before is not None and before.batchId == now.batchId):
             return
-        for one in query.recentProgress:
-            self._totals.add(Account(table, one.batchId, one.numInputRows, 0))
+        self._progress = now
+        for queue, rate in (hurried(before, now) if before is not None else {}).items():
+            if queue not in self._warned:
+                self._warned.add(queue)
+                self._say(
+                    f"warning: {queue} tells {rate:,.0f} events a second, and a batch takes {now.batchDuration / 1000:.1f} s: "
+                    f"where workers trim at {EVENTS_CAP:,}, their default, events may soon be lost unread; raise events_cap"
+                )
+
+    def ended(self, table: str) -> None:
+        """What a query has added to an archive where no accounts can be kept."""
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        if table not in self._elsewhere:
+            return
+        rows = read(self._spark, self._plan.archive, table).where(F.col("batch") > self._elsewhere[table])
+        counted = (F.count_if(~is_gap(table)), lost_in(table), F.count_distinct("batch"))
+        with suppress(NotFound), plain.plainly():
+            [(kept, lost, batches)] = rows.agg(*counted).collect()
+            self._tell(Account(table, self._elsewhere[table] + batches, kept, lost))
+            self._totals.rows[table], self._totals.lost[table] = kept, lost
+            self._totals.batches += batches
+
+
+def hurried(before: Any, now: Any) -> dict[str, float]:
+    """Queues that tell more events while three batches are written than a stream keeps, and how many a second, by
+    Spark's progress of two batches.
+    """
+    first, last = _newest(before), _newest(now)
+    begun, ended = (datetime.fromisoformat(one.timestamp).timestamp() for one in (before, now))
+    rates = {
+        queue: (mark["n"] - first[queue]["n"]) / max(0.001, ended - begun)
+        for queue, mark in last.items()
+        if queue in first and first[queue]["ep"] == mark["ep"]
+    }
+    return {
+        queue: rate
+        for queue, rate in rates.items()
+        if rate * now.batchDuration / 1000 * BATCHES_AHEAD > EVENTS_CAP
+    }
+
+
+def _newest(progress: Any) -> Offsets:
+    """How far the streams reached; while there is no queue, nothing is told."""
+    told = str(progress.sources[0].latestOffset)
+    return dict(json.loads(told)) if told.startswith("{") else {}
+
+
+def _newest_batch(spark: Any, archive: Archive, table: str) -> int:
+    """The newest batch of an archive that only Spark can look into; -1 if there is none."""
+    with suppress(NotFound), plain.plainly():
+        [(found,)] = read(spark, archive, table).agg({"batch": "max"}).collect()
+        return -1 if found is None else int(found)
+    return -1
 
 
 def latest(archive: Archive, table: str) -> Account | None:
@@ -296,8 +394,13 @@ def latest(archive: Archive, table: str) -> Account | None:
 
 def sums(archive: Archive, table: str, newest: int) -> dict[str, int]:
     """The newest batch, and what all batches have archived and lost together."""
-    found = [one for number in range(newest + 1) if (one := account_of(archive, table, number))]
-    return {"batch": newest, "rows": sum(one.rows for one in found), "lost": sum(one.lost for one in found)}
+    rows = lost = 0
+    for number in range(newest, -1, -1):
+        one = account_of(archive, table, number)
+        if one and one.all_rows is not None and one.all_lost is not None:
+            return {"batch": newest, "rows": rows + one.all_rows, "lost": lost + one.all_lost}
+        rows, lost = (rows + one.rows, lost + one.lost) if one else (rows, lost)
+    return {"batch": newest, "rows": rows, "lost": lost}
 
 
 def account_of(archive: Archive, table: str, batch: int) -> Account | None:
@@ -314,43 +417,47 @@ def _write_down(archive: Archive, account: Account) -> None:
     if place is None:
         return
     place.mkdir(parents=True, exist_ok=True)
+    before = sums(archive, account.table, account.batch - 1)
+    told = asdict(account) | {
+        "all_rows": before["rows"] + account.rows, "all_lost": before["lost"] + account.lost,
+    }  # fmt: skip
     fresh = place / f".{account.batch}.new"
-    told = {name: getattr(account, name) for name in Account.__slots__}
     fresh.write_text(json.dumps(told))
     fresh.rename(place / f"{account.batch}.json")
+    (place / f"{account.batch - ACCOUNTS}.json").unlink(missing_ok=True)
 
 
 @contextmanager
 def _prepared(plan: Plan) -> Iterator[None]:
     """The directory, ours alone for the while, and without what a killed process left in the middle of writing."""
-    import fcntl
-
     root = plan.archive.local
     if root is None:
         yield
         return
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock = os.open(root / "_lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as fault:
-        raise ConfigError(
-            f"cannot write the archive at {root}: {fault.strerror}",
-            hint="give a directory that is yours: --archive",
-        ) from None
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Conflict(
-                f"somebody else archives to {root} already",
-                hint="one archive, one writer; use another directory",
-            ) from None
+    taken = Conflict(
+        f"somebody else archives to {root} already", hint="one archive, one writer; use another directory"
+    )
+    with locked(root / "_lock", taken):
+        upkeep.recover(plan.archive)
         for table in plan.tables:
-            for stale in (root / table).glob(".spark-staging-*"):
-                shutil.rmtree(stale, ignore_errors=True)
+            _clear(plan.archive, table)
         yield
-    finally:
-        os.close(lock)
+
+
+def _clear(archive: Archive, table: str) -> None:
+    """Take away what was not brought to its end."""
+    root, newest = archive.local, archive.committed(table)
+    assert root is not None  # noqa: S101 - `_prepared` looked
+    if newest is None and archive.days(table):
+        raise ConfigError(
+            f"{root} holds {table}, but not how far they were archived: {archive.checkpoint(table)} is gone",
+            hint="archive to another directory: here, the first batches would replace old ones",
+        )
+    for stale in (root / table).glob(".spark-staging-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    for account in (root / "_accounts" / table).glob("*.json"):
+        if int(account.stem) > (-1 if newest is None else newest):
+            account.unlink()  # its batch is written again, and may come to other sums
 
 
 def _directories(archive: Archive, table: str, batch_id: int) -> dict[Path, int]:
@@ -362,6 +469,10 @@ def _directories(archive: Archive, table: str, batch_id: int) -> dict[Path, int]
     }
 
 
-def _problem(query: Any) -> Exception | None:
+def _in_brackets(hint: str | None) -> str:
+    return f" ({hint})" if hint else ""
+
+
+def _problem(query: Any) -> ChasquiError | None:
     fault = query.exception()
     return None if fault is None else plain.told(str(fault))

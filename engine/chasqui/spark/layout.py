@@ -1,24 +1,35 @@
 """Where an archive keeps what: plain Parquet in directories that Spark, duckdb, polars and pyarrow read alike.
 
     events/queue=emails/dt=2026-11-17/batch=42/part-….parquet     rollup_minute/queue=…/dt=…/part-….parquet
-    dlq/queue=…/dt=…/batch=…/…                                      _checkpoints/  _accounts/  _lock
+    dlq/queue=…/dt=…/batch=…/…                                      _checkpoints/  _accounts/  _lock*
 
 Who writes and reads them is the business of `archive.py`, `upkeep.py` and `reports.py`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chasqui.errors import ChasquiError, ConfigError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 TABLES = ("events", "dlq")
-KEY = ("queue", "ms", "seq", "event")
-KEYS = {"events": KEY, "dlq": ("queue", "ms", "seq")}
+KEYS = {"events": ("ms", "seq", "event"), "dlq": ("ms", "seq")}
+"""What tells one row of a queue from another, gaps aside."""
+UNNAMED = ("", "__HIVE_DEFAULT_PARTITION__")
+"""Names that Spark reads back as null."""
+LONGEST_NAME = 255
+"""Bytes of a file's name, at most."""
+LAST_MS = 253_402_300_799_999
+"""The end of the year 9999."""
 ROLLUP = {
     "minute": "BIGINT", "name": "STRING", "active": "BIGINT", "completed": "BIGINT", "failed": "BIGINT",
     "retried": "BIGINT", "dlq": "BIGINT", "busy_us": "BIGINT", "dur_kll": "BINARY", "wait_kll": "BINARY",
@@ -55,9 +66,95 @@ class Archive:
         """The directories of each queue and day."""
         return sorted((self.local / table).glob("queue=*/dt=*")) if self.local else []
 
+    def committed(self, table: str) -> int | None:
+        """The newest batch that Spark knows to be done; later ones it will write again. None: nobody archives here."""
+        place = self.local / "_checkpoints" / table if self.local else None
+        if place is None or not place.exists():
+            return None
+        return max((int(one.name) for one in (place / "commits").glob("*") if one.name.isdigit()), default=-1)
+
+    @contextmanager
+    def at_rest(self, table: str) -> Iterator[None]:
+        """Either a batch is written or a day is swapped, never both at once: the other waits for its turn."""
+        if self.local is None:
+            yield
+            return
+        with locked(self.local / f"_lock.{table}"):
+            yield
+
     def has(self, table: str) -> bool:
         """Whether there may be rows; of an archive elsewhere only Spark could tell."""
         return not self.local or any((self.local / table).glob("queue=*/dt=*/**/*.parquet"))
+
+
+@contextmanager
+def locked(path: Path, taken: ChasquiError | None = None) -> Iterator[None]:
+    """A lock that ends with its process. Whoever comes second waits; or raises `taken`, if that is given."""
+    import fcntl
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as fault:
+        raise ConfigError(
+            f"cannot write the archive at {path.parent}: {fault.strerror}",
+            hint="give a directory that is yours: --archive",
+        ) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if taken else 0))
+        except BlockingIOError:
+            assert taken  # noqa: S101 - else it would wait
+            raise taken from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def is_gap(table: str) -> Any:
+    """Whether a row stands for events that are missing: true or false, never null, for an event may say no kind at all."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    from pyspark_chasqui.tables import GAP
+
+    return F.col("event").eqNullSafe(GAP) if table == "events" else F.lit(False)
+
+
+def lost_in(table: str) -> Any:
+    """How many events the rows of a table say are lost; dead letters say nothing of the kind."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    return F.coalesce(F.sum("lost" if table == "events" else F.lit(0)), F.lit(0))
+
+
+def moment() -> Any:
+    """When a row's entry was added, by its id; of what lies beyond all calendars, the last moment of the year 9999."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    return F.timestamp_millis(F.least("ms", F.lit(LAST_MS)))
+
+
+def age() -> Any:
+    """How old an event's job was, in ms; null where its id does not tell when it was made, or the time is nonsense."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    passed = F.try_subtract("ts", "created_ms")
+    return F.when(passed < 0, 0).otherwise(passed)
+
+
+def shown(queue: str) -> str:
+    """A queue's name as the data source tells it: what is not UTF-8 with backslashes."""
+    return queue.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def kept_as(queue: str) -> str:
+    """The name of a queue in the archive: its own; or, where no directory can be called that, how it begins and a hash."""
+    name = shown(queue)
+    escaped = re.sub(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]", "%00", name)  # three letters each, as Spark does
+    if name not in UNNAMED and "\0" not in name and len(f"queue={escaped}".encode()) <= LONGEST_NAME:
+        return name
+    begins = re.sub(r"[^\w.-]", "_", name[:40], flags=re.ASCII)
+    return f"{begins}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def read(spark: Any, archive: Archive, table: str) -> Any:
@@ -77,7 +174,7 @@ def chosen(
     """The rows of some queues and of a time; days outside it are not even opened."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    wanted = list(queues)
+    wanted = [kept_as(queue) for queue in queues]
     if wanted:
         rows = rows.where(F.col("queue").isin(wanted))
     if since_ms is not None:

@@ -11,19 +11,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from chasqui import errors
-from chasqui.errors import ChasquiError, ConfigError, NotFound, ServerError
+from chasqui.errors import ArgumentError, ChasquiError, ConfigError, NotFound, ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MARKED = re.compile(r"\[chasqui (\w+)\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
+_MARKED = re.compile(r"\[chasqui (\w+)( may pass)?\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
 _PYTHONS_LAST_WORD = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b(?!.*\.java:)")
 
 
 class TooBusy(ServerError):
-    """Spark failed for a moment only: a process did not come up within the ten seconds that Spark grants it, or two
-    queries that began together met in a map that Spark does not guard.
-    """
+    """Spark failed for a moment only: a process did not come up within the ten seconds that Spark grants it."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint, transient=True)
@@ -37,12 +35,15 @@ _EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
     (r"(?:Mkdirs failed to create|Permission denied:?|Parent path is not a directory:?) *(?:file:)?(\S*)", ConfigError,
      "cannot write there: {0}", "give a directory that is yours and has room"),
     (r"No space left on device", ConfigError, "the disk is full", "make room; what was written before is whole"),
+    (r"reading file (\S+?)\.\s(?=.*(?:MALFORMED_CSV_RECORD|MALFORMED_RECORD_IN_PARSING|CSV header does not conform))",
+     ArgumentError, "{0} is no CSV with as many fields in each row as in its header, or its columns are not the first file's",
+     "nothing was written; mend the file"),
     (r"JAVA_GATEWAY_EXITED", ConfigError, "Java did not start", "`chasqui pipeline doctor` says what is missing"),
     (r"OutOfMemoryError", ConfigError, "Spark ran out of memory", "give it more with --heap, as in --heap 4g"),
     (r"Python worker failed to connect back", TooBusy,
      "a Python worker did not start in time", "this machine is too busy; try again"),
-    (r"Illegal size \d+ of collection, expected", TooBusy,
-     "two threads of Spark got into each other's way", "this is rare and passes; try again"),
+    (r"Illegal size \d+ of collection, expected", ServerError,
+     "two threads of Spark got into each other's way", "nothing is lost; start it again"),
     (r"(?:failed to connect to all addresses|Connection refused|StatusCode\.UNAVAILABLE)", ServerError,
      "no Spark answers there", "`chasqui pipeline up` starts one; or leave out --remote and --master"),
     (r"All masters are unresponsive|Could not parse Master URL", ConfigError,
@@ -74,10 +75,13 @@ def told(text: str, log: str | None = None) -> ChasquiError:
     """The error that a Java trace stands for."""
     marked = _MARKED.search(text)
     if marked:
-        kind, message, hint = marked.groups()
-        return _of_kind(kind)(message, hint=hint or None)
+        kind, passing, message, hint = marked.groups()
+        error = _of_kind(kind)(message, hint=hint or None)
+        if passing and isinstance(error, ServerError):
+            error.transient = True
+        return error
     for pattern, kind_, message, hint in _EVERYDAY:
-        match = re.search(pattern, text)
+        match = re.search(pattern, text, re.DOTALL)
         if match:
             return kind_(message.format(*match.groups()), hint=hint)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
