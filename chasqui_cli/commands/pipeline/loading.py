@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import SAMPLES, Plan
 from chasqui_cli.columns import Column, column
 from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, Remote, archive_at, reach, where
 from chasqui_cli.completing import queue_names
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from chasqui_cli.session import Session
 
 WEEK_S = 7 * 86_400
+YEAR_S = 365 * 86_400
 LOADED = {"queue": "str", "run_id": "str", "rows": "int", "added": "int", "repeated": "int", "outcome": "str"}
 LETTERS: list[Column] = [
     column("ms", kind="moment"),
@@ -27,6 +30,7 @@ LETTERS: list[Column] = [
     column("reason"),
     column("detail"),
 ]
+JOBS: list[Column] = [column("id"), column("name"), column("data")]
 Queue = Annotated[str, typer.Argument(help="Where the jobs go.", autocompletion=queue_names)]
 RunId = Annotated[
     str | None,
@@ -93,34 +97,44 @@ def produce(
     spark_at = where(master, remote, heap)
     options = reach(desk, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
     with desk.session() as asks:
-        asks.now_ms()  # whether anybody answers, before Java is started
+        now_ms = asks.now_ms()  # and whether anybody answers, before Java is started
         with session.opened(spark_at) as spark:
             lines = bulk.lines_of(spark, paths, kind)
-            found = bulk.check(lines, shape)
+            found = bulk.check(lines, shape, now_ms)
             if found.bad:
                 raise ArgumentError(
-                    f"{found.bad:,} of {found.rows:,} rows are no jobs, the first: {found.sample}",
+                    f"{found.bad:,} of {found.rows:,} rows are no jobs, one of them: {found.sample}",
                     hint="nothing was written; mend the file, or name its fields",
                 )
 
             def make() -> Any:
-                return bulk.jobs_of(lines, shape, run, asks.run(_begin, queue, run))
+                return bulk.jobs_of(lines, shape, run, asks.run(_begin, queue, run).since_ms)
 
-            _load(desk, asks, "produce", queue, run, found.rows, make, options)
+            samples = [
+                {"id": job_id, "name": job_name, "data": desk.shown(data)}
+                for job_id, job_name, data in bulk.samples(lines, shape, SAMPLES)
+            ]
+            plan = Plan("produce", queue, "jobs", _Sampled(samples, found.rows), JOBS)
+            _load(desk, asks, plan, run, make, options)
 
 
-@at_desk(shape=LOADED, many=False, changes=True)
+@at_desk(shape=LOADED, many=False, by_reason=True, changes=True)
 def replay(
     desk: Desk,
     queue: Annotated[str, typer.Argument(help="Whose dead letters.", autocompletion=queue_names)],
     path: ArchivePath = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="QUEUE", help="Another queue to put them into.")
+        str | None,
+        typer.Option(
+            "--to", metavar="QUEUE", help="Another queue to put them into.", autocompletion=queue_names
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="GLOB", help="Jobs of this name; * and ? allowed.")
     ] = None,
-    reason: Annotated[str | None, typer.Option("--why", metavar="REASON", help="What died of this.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", "--why", metavar="REASON", help="What died of this.")
+    ] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="What died from then on.")
     ] = None,
@@ -149,6 +163,7 @@ def replay(
     session.check_installed()
     spark_at = where(master, remote, heap)
     options = reach(desk, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
+    options["ledgerTtl"] = str(YEAR_S)  # archives keep letters for long, and letters are few
     target = to or queue
     run = run_id or f"replay-of-{queue}"
     with desk.session() as asks:
@@ -163,31 +178,33 @@ def replay(
             count, dead = readable.count(), letters.count()
             if dead > count:
                 desk.say(f"{dead - count:,} letters hold no job that could run; they are left out")
-            samples = [row.asDict() for row in letters.limit(5).collect()] if count else []
-            _load(desk, asks, "replay", target, run, count, lambda: readable, options, samples)
+            chosen = {"name": name, "reason": reason, "since": since, "until": until, "sql": sql}
+            plan = Plan(
+                "replay",
+                target,
+                "jobs",
+                _Sampled([row.asDict() for row in letters.limit(SAMPLES).collect()], count),
+                LETTERS,
+                " and ".join(f"{word} {given}" for word, given in chosen.items() if given),
+            )
+            _load(desk, asks, plan, run, lambda: readable, options)
 
 
 def _load(
     desk: Desk,
     asks: Session,
-    verb: str,
-    queue: str,
+    plan: Plan,
     run_id: str,
-    rows: int,
     make: Callable[[], Any],
     options: dict[str, str],
-    samples: list[dict[str, Any]] | None = None,
 ) -> None:
     """Ask, write, and say what became of it."""
     from chasqui.spark import bulk
 
+    verb, queue, rows = plan.verb, plan.queue, len(plan.records)
     before = asks.run(_known, queue, run_id)
     known = f"{before:,} are there already from an earlier try, and stay as they are"
-    plan = Plan(
-        verb, queue, "jobs", cast(Any, samples if samples and rows <= len(samples) else range(rows)),
-        LETTERS if samples and rows <= len(samples) else (),
-        effects=[f"as load {run_id}", *([known] if before else [])],
-    )  # fmt: skip
+    plan = replace(plan, effects=[f"as load {run_id}", *([known] if before else [])])
     told = {"queue": queue, "run_id": run_id, "rows": rows}
     if not desk.agrees(plan):
         word = f"would {verb}" if desk.change.dry_run and rows else "nothing to do"
@@ -202,6 +219,19 @@ def _load(
     desk.emit_one(
         told | {"added": added, "repeated": max(0, rows - added), "outcome": f"{verb}d".replace("yd", "yed")}
     )
+
+
+class _Sampled(Sequence[Any]):
+    """So many records, of which only the first are known: the others are rows that stay in Spark."""
+
+    def __init__(self, first: list[dict[str, Any]], count: int) -> None:
+        self._first, self._count = first, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._first[at]
 
 
 @contextmanager
@@ -241,7 +271,7 @@ def _check_allowed(desk: Desk, verb: str) -> None:
 def _begin(commands: Any, queue: str, run_id: str) -> Any:
     from chasqui import Keys, loading
 
-    return loading.begin(commands, Keys(queue), run_id, ttl_s=WEEK_S)
+    return loading.begin(commands, Keys(queue), run_id, "rows", ttl_s=WEEK_S)
 
 
 def _known(commands: Any, queue: str, run_id: str) -> Any:
@@ -253,9 +283,11 @@ def _known(commands: Any, queue: str, run_id: str) -> Any:
 def _existing(files: list[str]) -> list[str]:
     from pathlib import Path
 
-    from chasqui.errors import NotFound
+    from chasqui.errors import ConfigError, NotFound
 
     for file in files:
         if "://" not in file and not Path(file).exists():
             raise NotFound(f"there is no file {file}", hint="give JSON lines, CSV or Parquet files")
+        if "://" not in file and not os.access(file, os.R_OK):
+            raise ConfigError(f"may not read {file}", hint="give files that you may read")
     return [file if "://" in file else str(Path(file).absolute()) for file in files]

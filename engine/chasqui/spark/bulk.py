@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from chasqui import loading
 from chasqui.errors import ArgumentError, NotFound
 from chasqui.spark.layout import Archive, chosen, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from chasqui.wire.packed import Pack
 
 FORMATS = ("jsonl", "csv", "parquet")
 JOB_DDL = "job_id STRING, payload BINARY, name STRING, run_at_ms BIGINT, created_at_ms BIGINT"
@@ -37,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a file holds: rows that are jobs, and rows that are none, with the first of those and why."""
+    """What a file holds: rows that are jobs, and rows that are none, with one of those and why."""
 
     rows: int
     bad: int
@@ -50,16 +53,36 @@ def lines_of(spark: Any, paths: Sequence[str], kind: str) -> Any:
 
     if kind == "jsonl":
         return spark.read.text(list(paths)).where(F.trim("value") != "").select(F.col("value").alias("line"))
-    reader = spark.read.option("header", "true")
-    rows = reader.csv(list(paths)) if kind == "csv" else spark.read.parquet(*paths)
-    return rows.select(F.to_json(F.struct(*rows.columns), {"ignoreNullFields": "false"}).alias("line"))
+    rows = _table(spark, paths) if kind == "csv" else spark.read.parquet(*paths)
+    return rows.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("line"))
 
 
-def check(lines: Any, shape: Shape) -> Checked:
-    """Look at every row before the first is written."""
+def _table(spark: Any, paths: Sequence[str]) -> Any:
+    """CSV as everybody writes it (RFC 4180), and refused where Spark would guess: with too few or too many fields, or
+    files whose columns differ. A file is read in one piece, for a quoted field may hold the end of a line; what is made
+    of its rows is shared out again.
+    """
+    given = {
+        "header": "true",
+        "escape": '"',
+        "multiLine": "true",
+        "mode": "FAILFAST",
+        "enforceSchema": "false",
+    }
+    pieces = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    return spark.read.options(**given).csv(list(paths)).repartition(pieces)
+
+
+def samples(lines: Any, shape: Shape, most: int) -> list[tuple[str | None, str, Any]]:
+    """Id, name and data of some rows, for people to look at."""
+    return [_job(shape, row.line)[:3] for row in lines.limit(most).collect()]
+
+
+def check(lines: Any, shape: Shape, now_ms: int) -> Checked:
+    """Look at every row before the first is written: whatever would be refused while writing is refused here."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    looked = lines.mapInArrow(partial(_looked, shape), "bad BIGINT, rows BIGINT, why STRING")
+    looked = lines.mapInArrow(partial(_looked, shape, now_ms), "bad BIGINT, rows BIGINT, why STRING")
     [(rows, bad, why)] = looked.agg(F.sum("rows"), F.sum("bad"), F.min("why")).collect()
     return Checked(rows or 0, bad or 0, why)
 
@@ -112,8 +135,23 @@ def letters_of(
     if reason is not None:
         rows = rows.where(F.col("reason") == reason)
     if where is not None:
-        rows = rows.where(where)
+        rows = _where(rows, where)
     return rows.dropDuplicates(["queue", "ms", "seq"])
+
+
+def _where(rows: Any, condition: str) -> Any:
+    """The rows a condition holds for; one that Spark does not understand is the mistake of whoever wrote it."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        found = rows.where(condition)
+        found.schema  # noqa: B018 - through Spark Connect it is looked at only now
+    except (AnalysisException, ParseException) as fault:
+        first = next((line.strip() for line in str(fault).splitlines() if line.strip()), "no reason")
+        raise ArgumentError(
+            f"not a condition: {condition}: {first}", hint=f"columns are {', '.join(rows.columns)}"
+        ) from None
+    return found
 
 
 def revived(letters: Any) -> Any:
@@ -132,7 +170,8 @@ def run_id_of(queue: str, paths: Sequence[str], shape: Shape) -> str:
     for path in paths:
         file = Path(path)
         state = file.stat() if file.exists() else None
-        told.append([str(file.resolve()), state.st_size if state else 0, state.st_mtime_ns if state else 0])
+        place = path if "://" in path else str(file.resolve())
+        told.append([place, state.st_size if state else 0, state.st_mtime_ns if state else 0])
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
@@ -142,11 +181,15 @@ def _adopt_thread(spark: Any) -> None:
         java.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
-def _looked(shape: Shape, batches: Iterator[Any]) -> Iterator[Any]:
+def _looked(shape: Shape, now_ms: int, batches: Iterator[Any]) -> Iterator[Any]:
     import pyarrow as pa
 
+    from chasqui.wire import packed
+
+    pack = packed.packer()
     for batch in batches:
-        faults = [why for line in batch.column(0).to_pylist() if (why := _fault(shape, line))]
+        lines = batch.column(0).cast(pa.binary()).to_pylist()  # Spark lets bytes pass that are no text
+        faults = [why for line in lines if (why := _fault(shape, now_ms, pack, line))]
         columns = [[len(faults)], [batch.num_rows], [min(faults, default=None)]]
         arrays = [
             pa.array(one, kind)
@@ -155,11 +198,15 @@ def _looked(shape: Shape, batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays(arrays, names=["bad", "rows", "why"])
 
 
-def _fault(shape: Shape, line: str) -> str | None:
+def _fault(shape: Shape, now_ms: int, pack: Pack, line: bytes) -> str | None:
     try:
-        _job(shape, line)
-    except ValueError as fault:
-        return f"{fault}: {line[:120]}"
+        job_id, name, data, due = _job(shape, line.decode())
+        pack((job_id, data))
+        loading.check_name(name)
+        if due is not None:
+            loading.check_due(due, now_ms)
+    except (ValueError, RecursionError) as fault:
+        return f"{fault}: {line[:120].decode(errors='replace')}"
     return None
 
 
@@ -175,9 +222,12 @@ def _job(shape: Shape, line: str) -> tuple[str | None, str, Any, int | None]:
         if field is not None and field not in row:
             raise ValueError(f"no field {field!r}")
     job_id, name, data, due = (None if field is None else row[field] for field in asked)
+    for field, value in ((shape.id_field, job_id), (shape.name_field, name)):
+        if isinstance(value, bool | list | dict):
+            raise ValueError(f"field {field!r} is neither text nor a number")
     if shape.id_field and (job_id is None or not str(job_id).strip()):
         raise ValueError(f"field {shape.id_field!r} is empty")
-    if due is not None and not (isinstance(due, int | str) and str(due).isdigit()):
+    if due is not None and not (isinstance(due, int | str) and str(due).isdecimal()):
         raise ValueError(f"field {shape.run_at_field!r} is no time in ms")
     return (
         None if job_id is None else str(job_id),
