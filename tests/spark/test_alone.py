@@ -8,12 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from chasqui.clock import SystemClock
 from chasqui.server.link import Link
 from chasqui.spark.archive import latest
+from chasqui.spark.connect import running
 from chasqui.spark.layout import Archive
 from chasqui.wire.keys import Keys
 from tests.servers import Server, spawn
@@ -157,6 +159,46 @@ def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
 def _batches(place: Path) -> int:
     newest = latest(Archive(str(place)), "events")
     return -1 if newest is None else newest.batch
+
+
+def test_an_interrupted_up_leaves_no_spark_behind(tmp_path: Path) -> None:
+    process = start(tmp_path, "up")
+    pid = _java_of(tmp_path)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert not Path(f"/proc/{pid}").exists()
+    assert typed(tmp_path, "status")["running"] is False
+
+
+def test_a_spark_whose_up_was_killed_is_found_by_down(tmp_path: Path) -> None:
+    process = start(tmp_path, "up")
+    pid = _java_of(tmp_path)
+    process.kill()
+    process.communicate()
+    assert Path(f"/proc/{pid}").exists()
+    assert typed(tmp_path, "down")["running"] is False
+    _until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def _java_of(home: Path) -> int:
+    """The process of the server that `up` starts, as soon as it is Java."""
+    state = home / ".local/state/chasqui"
+    _until(
+        lambda: (
+            (found := running(state)) is not None and Path(f"/proc/{found.pid}/exe").resolve().name == "java"
+        )
+    )
+    found = running(state)
+    assert found is not None
+    return found.pid
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = CLOCK.mono() + 120
+    while not holds():
+        assert CLOCK.mono() < deadline
+        CLOCK.pause(0.05)
 
 
 def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(

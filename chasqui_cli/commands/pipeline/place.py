@@ -5,12 +5,16 @@ any option. What is done there is the verbs' business.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chasqui_cli.safe import safe
 from chasqui_cli.settings import cache_directory, data_directory, state_directory
+from chasqui_cli.streams import talk
 
 if TYPE_CHECKING:
     from chasqui.spark.layout import Archive
@@ -34,8 +38,15 @@ Remote = Annotated[
 Heap = Annotated[str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")]
 
 
-def where(master: str | None, remote: str | None, heap: str = "1g", *, may_be_warm: bool = False) -> Where:
-    """Which Spark. may_be_warm: the server of `chasqui pipeline up` will do, if it runs and no other was named."""
+def where(
+    master: str | None,
+    remote: str | None,
+    heap: str = "1g",
+    *,
+    may_be_warm: bool = False,
+    say: Callable[[str], None] = talk,
+) -> Where:
+    """Which Spark. may_be_warm: the server of `chasqui pipeline up` will do, if it answers and no other was named."""
     from chasqui.errors import ConfigError
     from chasqui.spark import connect
     from chasqui.spark.session import LOCAL, SUBMITTED, Where, under_submit
@@ -44,6 +55,12 @@ def where(master: str | None, remote: str | None, heap: str = "1g", *, may_be_wa
         raise ConfigError("--master and --remote name two different Sparks", hint="give one of them")
     cache, state = cache_directory() or state_directory(), state_directory()
     found = connect.running(state) if may_be_warm and not (master or remote) else None
+    if found and not found.answers():
+        say(
+            f"warning: the Spark that is kept warm (process {found.pid}) does not answer, so one is started for this alone; "
+            "`chasqui pipeline down` ends the other"
+        )
+        found = None
     return Where(
         cache / "spark",
         state / "spark.log",
@@ -62,6 +79,24 @@ def archive_at(path: str | None, remote: str | None = None) -> Archive:
         return Archive(root.rstrip("/"))
     full = str(Path(root).expanduser().absolute())
     return Archive(f"file://{full}" if remote else full)
+
+
+def queues_of(archive: Archive) -> list[str]:
+    """Which queues are archived, by their directories; of an archive elsewhere only Spark could tell."""
+    from urllib.parse import unquote  # Spark escapes as URLs do
+
+    from chasqui.spark.layout import TABLES
+
+    root = archive.local
+    found = [one.name for table in TABLES for one in (root / table).glob("queue=*")] if root else []
+    return sorted({unquote(name.removeprefix("queue=")) for name in found})
+
+
+def archived_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """For the shell: queues of the archive that the command line, so far as it is typed, means."""
+    with suppress(Exception):
+        found = queues_of(archive_at(ctx.params.get("path")))
+        yield from (name for name in found if name.startswith(incomplete) and safe(name) == name)
 
 
 def check_writable(archive: Archive) -> None:

@@ -50,12 +50,18 @@ def up(
 
     session.check_installed()
     warm_up_s = duration_ms(warm_up) / 1000
-    at = where(master, None, heap)
+    at, state = where(master, None, heap), state_directory()
+    before = connect.running(state)
     with desk.progress("starting Spark", None):
-        server = connect.up(at, state_directory())
-        with session.opened(replace(at, remote=server.url)) as spark:
-            if at.is_local:
-                rehearsal.rehearse(spark, warm_up_s)
+        server = connect.up(at, state)
+        try:
+            with session.opened(replace(at, remote=server.url)) as spark:
+                if at.is_local:
+                    rehearsal.rehearse(spark, warm_up_s)
+        except BaseException:
+            if before is None:
+                connect.down(state)  # whoever interrupts `up` wants none
+            raise
     desk.say("reports use it from now on; `chasqui pipeline down` ends it")
     desk.emit_one(_record(server))
 
@@ -95,12 +101,16 @@ def doctor(desk: Desk, path: ArchivePath = None, master: Master = None, heap: He
     archive = archive_at(path)
 
     def packages() -> str:
+        from importlib import import_module
         from importlib.metadata import version
 
         from chasqui.spark import session
 
-        session.check_installed()
-        return ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "pandas"))
+        session.check_installed(connect=True)
+        needed = session.PACKAGES | session.CONNECT_PACKAGES
+        for module in needed:
+            import_module(module)  # one that is there may still be broken
+        return ", ".join(f"{name} {version(name)}" for name in needed.values())
 
     def java() -> str:
         from chasqui.spark.java import find
@@ -145,7 +155,9 @@ def _tried(name: str, part: Callable[[], str]) -> Record:
     try:
         return {"check": name, "ok": True, "detail": part()}
     except ChasquiError as error:
-        return {"check": name, "ok": False, "detail": f"{error}; {error.hint or ''}"}
+        return {"check": name, "ok": False, "detail": "; ".join(filter(None, (str(error), error.hint)))}
+    except ImportError as error:
+        return {"check": name, "ok": False, "detail": f"{error}; pip install 'chasqui-cli[spark]' mends it"}
 
 
 def _record(server: Server | None) -> Record:

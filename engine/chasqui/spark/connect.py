@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chasqui.clock import SystemClock
-from chasqui.errors import ConfigError
+from chasqui.errors import ConfigError, ServerError
 from chasqui.spark import session
+from chasqui.spark.session import ANSWERS_WITHIN_S
 
 if TYPE_CHECKING:
     from chasqui.spark.session import Where
@@ -46,13 +47,9 @@ class Server:
         """Where it is, for everybody."""
         return f"sc://localhost:{self.port}"
 
-    def answers(self) -> bool:
-        """Whether somebody listens there."""
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return True
-        except OSError:
-            return False
+    def answers(self, within_s: float = ANSWERS_WITHIN_S) -> bool:
+        """Whether it can be worked with."""
+        return session.answers(self.url, within_s)
 
     def runs(self) -> bool:
         """Whether the process is there, and is ours."""
@@ -65,22 +62,35 @@ class Server:
 
 def up(where: Where, state: Path) -> Server:
     """The running server, started if there is none; it is ready when this returns."""
+    session.check_installed(connect=True)
     found = running(state)
     if found is not None:
+        if not found.answers():
+            raise ServerError(
+                f"the Spark that was started before (process {found.pid}) does not answer",
+                hint="`chasqui pipeline down` ends it",
+            )
         return found
-    session.check_installed()
     server = Server(0, _free_port(), secrets.token_urlsafe(32), str(uuid.uuid4()), str(where.log))
     process = _start(where, server)
-    server = replace(server, pid=process.pid)
+    try:
+        server = replace(server, pid=process.pid)
+        _remember(state, server)  # before it is ready: if we are killed now, `down` must find it
+        _await(server, process, where.log)
+    except BaseException:  # an impatient Ctrl-C, too
+        process.kill()
+        process.wait()
+        _file(state).unlink(missing_ok=True)
+        raise
+    return server
+
+
+def _await(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
     clock = SystemClock()
     deadline = clock.mono() + PATIENCE_S
-    while not server.answers():
+    while not server.answers(1):
         if process.poll() is not None or clock.mono() > deadline:
-            process.kill()
-            raise ConfigError("the Spark server did not come up", hint=f"see {where.log}")
-        clock.pause(0.2)
-    _remember(state, server)
-    return server
+            raise ConfigError("the Spark server did not come up", hint=f"see {log}")
 
 
 def down(state: Path) -> Server | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chasqui.errors import ConfigError
+from chasqui.errors import ConfigError, ServerError
 from chasqui.spark import java, plain
 
 if TYPE_CHECKING:
@@ -36,8 +36,21 @@ CONF = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine takes its time to start a Python
 }
+PACKAGES = {name: name for name in ("pyspark", "pyarrow", "pandas")}
+CONNECT_PACKAGES = {
+    "grpc": "grpcio", "grpc_status": "grpcio-status", "google.rpc": "googleapis-common-protos", "zstandard": "zstandard",
+}  # fmt: skip
+"""Modules that we need, and what to install for them."""
+
+ANSWERS_WITHIN_S = 5.0
+"""How long a Connect server may take to its first word; Spark's own client would go on trying for ten minutes."""
+
 _PARTS = ("bin", "sbin", "jars", "conf", "licenses", "examples", "data")
 LOCAL_CONF = {
+    # An archive that was just written is thousands of small files: found by this process in milliseconds, by a task for
+    # each in seconds; and read many at a time, for opening one here is nothing.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    "spark.sql.files.openCostInBytes": "65536",
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -66,15 +79,43 @@ def under_submit() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def check_installed() -> None:
-    """Say what to install, instead of failing somewhere below."""
+def check_installed(*, connect: bool = False) -> None:
+    """Say what to install, instead of failing somewhere below. connect: also what a Connect server is talked to with."""
+    for module, package in (PACKAGES | CONNECT_PACKAGES if connect else PACKAGES).items():
+        if not _is_there(module):
+            raise ConfigError(
+                f"the pipeline needs {package}, which is not installed",
+                hint="pip install 'chasqui-cli[spark]'",
+            )
+
+
+def _is_there(module: str) -> bool:
     from importlib.util import find_spec
 
-    for name in ("pyspark", "pyarrow"):
-        if find_spec(name) is None:
-            raise ConfigError(
-                f"the pipeline needs {name}, which is not installed", hint="pip install 'chasqui-cli[spark]'"
-            )
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even what it is a part of
+        return False
+
+
+def answers(url: str, within_s: float = ANSWERS_WITHIN_S) -> bool:
+    """Whether a Connect server says its first word in time; one that hangs takes connections, but is silent."""
+    check_installed(connect=True)
+    import grpc  # type: ignore[import-untyped, import-not-found, unused-ignore]  # as installed or not
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    try:
+        builder = DefaultChannelBuilder(url)
+    except ValueError:  # its text shows the whole URL, and that may hold a token
+        raise ConfigError(
+            "this is no URL of a Spark Connect server", hint="write it as sc://host or sc://host:15002"
+        ) from None
+    with builder.toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=within_s)
+        except grpc.FutureTimeoutError:
+            return False
+    return True
 
 
 def environment(where: Where) -> dict[str, str]:
@@ -144,6 +185,11 @@ def start(where: Where) -> Any:
     """A session that somebody else will stop."""
     from pyspark.sql import SparkSession
 
+    if where.remote and not answers(where.remote):
+        raise ServerError(
+            "no Spark answers there",
+            hint="`chasqui pipeline up` starts one; or leave out --remote and --master",
+        )
     os.environ.update(environment(where))
     builder = SparkSession.builder.appName("chasqui")
     own = where.remote is None and where.master != SUBMITTED
