@@ -6,7 +6,10 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -63,20 +66,36 @@ def test_an_empty_archive_is_a_page_too() -> None:
     assert empty.count("Nothing.") == len(records())
 
 
+def test_it_says_which_queues_and_which_time_it_is_about() -> None:
+    steps = [{"queue": "emails", "at_ms": 60_000 * n, "completed": n, "failed": 0, "retried": 0, "dead": 0} for n in (1, 2)]  # fmt: skip
+    found: dict[str, list[dict[str, Any]]] = {"throughput": steps}
+    whole = page(found, Question(), "/data")
+    assert "<p>emails, from 1970-01-01T00:01:00.000Z to 1970-01-01T00:03:00.000Z<br>" in whole, (
+        "the last step, too"
+    )
+    asked = page(found, Question(queues=("a", "b"), since_ms=1000, until_ms=2000), "/data")
+    assert "<p>a, b, from 1970-01-01T00:00:01.000Z to 1970-01-01T00:00:02.000Z<br>" in asked
+    assert "<p>no queue, all that is archived<br>" in page({"gaps": []}, Question(), "/data")
+
+
+def opened(page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            "--disable-component-update", "--disable-sync", "--no-first-run", f"--user-data-dir={profile}",
+            "--enable-logging=stderr", *more, "--dump-dom", page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("size", ["1100,1400", "390,800"])
 def test_a_browser_draws_it_without_a_word_and_without_the_network(
     written: Path, tmp_path: Path, size: str
 ) -> None:
     log = tmp_path / "net.json"
-    done = subprocess.run(
-        [
-            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", "--no-first-run", f"--user-data-dir={tmp_path / 'profile'}",
-            f"--log-net-log={log}", "--enable-logging=stderr", f"--window-size={size}", "--dump-dom", written.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    done = opened(written, tmp_path / "profile", f"--log-net-log={log}", f"--window-size={size}")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("<svg") >= 5
     assert done.stdout.count("<polyline") == 2
@@ -86,3 +105,50 @@ def test_a_browser_draws_it_without_a_word_and_without_the_network(
     urls = {event["params"]["url"] for event in asked if "url" in event.get("params", {})}
     assert not [url for url in urls if "evil.example" in url]
     assert not [url for url in urls if url.startswith("http") and "google" not in url]
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[str]]]:
+    """A web server on loopback, and what it was asked for."""
+    paths: list[str] = []
+
+    class Noting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Noting) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", paths
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_even_what_had_broken_out_could_fetch_and_run_nothing(
+    written: Path, tmp_path: Path, asked: tuple[str, list[str]]
+) -> None:
+    site, paths = asked
+    evil = (
+        f'<img src="{site}/image"><link rel="stylesheet" href="{site}/style"><script src="{site}/script"></script>'
+        '<script>document.body.dataset.ran = "yes"</script><style>body{background:url('
+        + site
+        + "/ground)}</style>"
+    )
+    guarded, bare = tmp_path / "guarded.html", tmp_path / "bare.html"
+    guarded.write_text(written.read_text("utf-8").replace("</main>", f"{evil}</main>"), "utf-8")
+    bare.write_text(guarded.read_text("utf-8").replace("Content-Security-Policy", "x"), "utf-8")
+    done = opened(guarded, tmp_path / "profile")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert paths == []
+    assert 'data-ran="yes"' not in done.stdout
+    assert "<svg" in done.stdout
+    done = opened(bare, tmp_path / "profile")
+    assert sorted(set(paths)) == ["/ground", "/image", "/script", "/style"], (
+        "else this test would prove nothing"
+    )
+    assert 'data-ran="yes"' in done.stdout

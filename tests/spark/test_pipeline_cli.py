@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
-from collections.abc import Callable
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+import typer
 
+from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError
 from chasqui.server.link import Link
-from chasqui.spark import java, plain
+from chasqui.spark import connect, java, plain, reports, session
+from chasqui.spark.reports import REPORTS
 from chasqui.wire.keys import Keys
-from chasqui_cli.app import run
+from chasqui_cli.app import app, run
+from chasqui_cli.commands.pipeline.place import archived_names
+from chasqui_cli.commands.pipeline.reporting import Name, shape_of
+from chasqui_cli.times import iso
+from tests.cli.inside import assert_shaped
 from tests.servers import Server
 from tests.spark.scenes import Happening, ask, past, some_events, tell
 
 QUEUE = "typed"
+CLOCK = SystemClock()
 Typed = Callable[..., tuple[int, str, str]]
 
 
@@ -99,11 +113,42 @@ def test_every_report_is_written_in_every_format(
         row["completed"] for row in found["latency"]
     )
     _check_page(page.read_text())
+    assert_shaped(found, shape_of(Name.ALL))
     code, out, _ = typed("report", "retries", "--archive", archived, "-o", "csv")
     assert out.splitlines()[0] == "queue,attempt,started,completed,failed,dead"
+    code, out, _ = typed("report", "latency", "--archive", archived, "-o", "csv")
+    written = [row["run_us_p99"] for row in csv.DictReader(io.StringIO(out))]
+    assert [float(one) for one in written] == [row["run_us_p99"] for row in found["latency"]]
+    code, out, _ = typed("report", "latency", "--archive", archived)
+    assert f"{found['latency'][0]['run_us_p99']:,.3f}".rstrip("0") in out, "people read rounded numbers"
     code, out, _ = typed("report", "failures", "--archive", archived)
     assert code == 0
     assert "\x1b[31m" not in out
+
+
+@pytest.mark.parametrize("name", Name)
+def test_each_report_tells_its_shape_without_an_archive_and_without_spark(typed: Typed, name: Name) -> None:
+    code, out, _ = typed("report", name, "--schema", "--archive", "/nowhere")
+    assert code == 0
+    told = json.loads(out)
+    if name is Name.ALL:
+        assert told["required"] == list(REPORTS)
+    else:
+        assert told["items"]["required"] == list(REPORTS[name].columns)
+
+
+def test_the_tour_tells_its_shape(typed: Typed) -> None:
+    assert json.loads(typed("demo", "--schema")[1])["required"] == ["events", "archive", "page"]
+
+
+@pytest.mark.parametrize("there", ["archive/events/part.parquet", "report.html"])
+def test_a_tour_leaves_alone_what_is_there(typed: Typed, tmp_path: Path, there: str) -> None:
+    theirs = tmp_path / "tour" / there
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("theirs")
+    assert_complains(typed("demo", tmp_path / "tour"), 2, "is there already", "name another directory")
+    assert theirs.read_text() == "theirs"
+    assert [one for one in (tmp_path / "tour").rglob("*") if one.is_file()] == [theirs]
 
 
 def _check_page(text: str) -> None:
@@ -204,6 +249,199 @@ def test_a_stream_made_anew_is_refused_with_both_positions_and_goes_on_when_told
     assert sorted((tmp_path / "a" / "events").glob("**/*.parquet")) == before
     code, out, err = typed(*words, "--accept-recreated")
     assert (code, json.loads(out)["events"], json.loads(out)["lost"]) == (0, 40, 0), err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("throughput", "--step", "0s"), 2, "--step: 0s is no length"),
+        (("throughput", "--step", "often"), 2, "'often' is no duration"),
+        (("sla", "--sla", "soon"), 2, "'soon' is no duration"),
+        (("sla", "--sla", "99999999999999w"), 2, "--sla: 99999999999999w is no length"),
+        (("diff", "--span", "0s"), 2, "--span: 0s is no length"),
+        (("diff", "--at", "noon"), 2, "'noon' is no time"),
+        (("gaps", "--since", "5"), 2, "'5' is no time"),
+        (("gaps", "--until", "tomorrow"), 2, "'tomorrow' is no time"),
+        (("sla", "--from-rollup"), 2, "roll-ups cannot answer 'sla'"),
+        (("throughput", "--from-rollup", "--step", "90s"), 2, "whole minutes only"),
+        (("latency", "--from-rollup"), 4, "no roll-ups"),
+        (("gaps", "--queue", QUEUE, "--queue", "nobody"), 4, "of a queue named 'nobody'"),
+    ],
+)
+def test_what_a_report_cannot_be_about_is_told_before_spark_is_started(
+    typed: Typed,
+    archived: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.delattr(session, "opened")
+    assert_complains(typed("report", *words, "--archive", archived), code, said)
+    assert_complains(typed("up", "--warm-up", "soon"), 2, "'soon' is no duration")
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [("pandas", "pandas"), ("grpc", "grpcio"), ("google.rpc", "googleapis-common-protos")],
+)
+def test_the_doctor_says_which_package_is_missing(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(session, "opened", _no_spark)
+    code, out, _ = typed("doctor", "-u", "redis://127.0.0.1:1", "--archive", tmp_path / "a", "-o", "json")
+    found = {one["check"]: one for one in json.loads(out)}
+    assert code == 1
+    assert [name for name, one in found.items() if one["ok"]] == ["python", "java", "archive"]
+    assert found["packages"]["detail"] == (
+        f"the pipeline needs {package}, which is not installed; pip install 'chasqui-cli[spark]'"
+    )
+    assert found["spark"]["detail"] == "not today; pip install 'chasqui-cli[spark]' mends it"
+
+
+def _no_spark(_: Any) -> NoReturn:
+    raise ImportError("not today")
+
+
+def test_without_what_connect_needs_another_spark_is_refused_in_two_lines(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    told = typed("report", "gaps", "--archive", tmp_path, "--remote", "sc://127.0.0.1:1")
+    assert_complains(told, 2, "the pipeline needs grpcio", "pip install")
+
+
+@pytest.mark.parametrize("place", ["/proc/report.html", "/nowhere/report.html", "/tmp"])
+def test_a_page_that_cannot_be_written_is_told_before_spark_is_started(
+    typed: Typed, archived: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.delattr(session, "opened")
+    told = typed("report", "gaps", "--archive", archived, "--html", place)
+    assert_complains(told, 2, f"cannot write a page at {place}", "a directory that is yours")
+
+
+def test_an_answer_is_given_though_its_page_cannot_be_written_in_the_end(
+    typed: Typed, spark: Any, archived: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place, ask_spark = tmp_path / "pages", reports.report
+    place.mkdir()
+
+    def meanwhile(*given: Any) -> Any:
+        place.rmdir()
+        return ask_spark(*given)
+
+    monkeypatch.setattr(reports, "report", meanwhile)
+    told = typed("report", "retries", "--archive", archived, "-o", "json", "--html", place / "report.html")
+    assert told[0] == 1
+    assert json.loads(told[1])[0]["attempt"] == 1
+    assert told[2].splitlines()[0].startswith(f"error: cannot write the page at {place}/report.html: No such")
+    assert told[2].splitlines()[1] == "hint: the answer is whole; only the page is not"
+
+
+def test_a_diff_says_its_moment_and_lateness_its_limit(
+    typed: Typed, spark: Any, archived: Path, happenings: list[Happening], tmp_path: Path
+) -> None:
+    page, at = tmp_path / "report.html", ("--archive", archived)
+    since, until = "2026-11-15T01:00:00.000Z", "2026-11-17T01:00:00.000Z"
+    _, _, err = typed("report", "sla", *at, "--sla", "90s", "--since", since, "--html", page)
+    assert "sla: longer than 1m30s from a job's making to its end\n" in err
+    assert "longer than 1m30s from a job" in page.read_text()
+    assert f"<p>{QUEUE}, from {since}<br>" in page.read_text()
+    words = ("report", "diff", *at, "--since", since, "--until", until, "--html", page, "-o", "json")
+    _, _, err = typed(*words, "--at", "2026-11-16T00:00:00Z", "--span", "2h")
+    told = "before and after 2026-11-16T00:00:00.000Z, 2h00m to each side"
+    assert f"diff: {told}\n" in err
+    assert told in page.read_text()
+    assert f"<p>{QUEUE}, from {since} to {until}<br>" in page.read_text()
+    near = [one for one in happenings if since <= iso(one.ms) < until]
+    _, out, err = typed(*words)
+    assert f"before and after {iso((near[0].ms + near[-1].ms) // 2)}, " in err, "the middle of what there is"
+    assert sum(row["completed_before"] + row["completed_after"] for row in json.loads(out)) == sum(
+        one.event.kind == "completed" for one in near
+    )
+
+
+def test_all_reports_are_one_csv_that_parses(typed: Typed, spark: Any, archived: Path) -> None:
+    words = ("report", "all", "--archive", archived)
+    code, out, err = typed(*words, "-o", "csv")
+    assert code == 0, err
+    rows = list(csv.DictReader(io.StringIO(out)))
+    lines = [json.loads(line) for line in typed(*words, "-o", "jsonl")[1].splitlines()]
+    assert [row["report"] for row in rows] == [line["report"] for line in lines]
+    for row, line in zip(rows, lines, strict=True):
+        assert None not in row, "no row is longer than the head"
+        if line["report"] == "retries":
+            assert int(row["started"]) == line["started"]
+        assert (row["share"] != "") == (line["report"] == "sla")
+    code, out, err = typed(*words)
+    assert "Too late (sla): longer than 1m00s from a job's making to its end\n" in err
+    assert "What is missing (gaps): nothing\n" in err
+
+
+def test_times_out_of_all_calendars_reach_as_far_as_there_are_days(
+    typed: Typed, spark: Any, archived: Path
+) -> None:
+    words = ("report", "retries", "--archive", archived, "-o", "json")
+    _, everything, _ = typed(*words)
+    code, out, err = typed(*words, "--since", "9999999w", "--until", "@999999999999999")
+    assert (code, out) == (0, everything), err
+
+
+def test_queues_of_an_archive_are_offered_and_others_named_as_missing(typed: Typed, tmp_path: Path) -> None:
+    for name in ("queue=emails", "queue=a%3Ab%25", "queue=evil\x1b[31m"):
+        (tmp_path / "archive" / "events" / name).mkdir(parents=True)
+    (tmp_path / "archive" / "events" / "queue=emails" / "dt=2026-11-17").mkdir()
+    (tmp_path / "archive" / "events" / "queue=emails" / "dt=2026-11-17" / "one.parquet").touch()
+    context = typer.Context(typer.main.get_command(app))
+    context.params["path"] = str(tmp_path / "archive")
+    assert list(archived_names(context, "")) == ["a:b%", "emails"]
+    assert list(archived_names(context, "e")) == ["emails"]
+    context.params["path"] = "/nowhere"
+    assert list(archived_names(context, "")) == []
+    told = typed("report", "gaps", "--archive", tmp_path / "archive", "--queue", "mails")
+    assert_complains(told, 4, "nothing archived of a queue named 'mails'", "archived there: a:b%, emails")
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port that takes connections and never says a word, as a server that hangs."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_a_spark_that_is_elsewhere_is_given_up_soon_when_nobody_answers(
+    typed: Typed, silent: int, tmp_path: Path
+) -> None:
+    words = ("report", "gaps", "--archive", tmp_path, "--remote")
+    for url in ("sc://127.0.0.1:1", f"sc://127.0.0.1:{silent}", f"sc://localhost:{silent}/;token=s3cret"):
+        begun = CLOCK.mono()
+        assert_complains(typed(*words, url), 1, "no Spark answers there")
+        assert CLOCK.mono() - begun < 60, "Spark itself would try for ten minutes"
+    for url in ("elsewhere", "sc://", "sc://host:99999", "sc://host/path/;token=s3cret"):
+        told = typed(*words, url)
+        assert_complains(told, 2, "no URL of a Spark Connect server", "sc://host:15002")
+        assert "s3cret" not in told[2]
+
+
+@pytest.fixture
+def hanging(silent: int, tmp_path: Path) -> Iterator[connect.Server]:
+    """What `up` has left behind when its server hangs: a process of that name, and a port that is silent."""
+    process = subprocess.Popen(["sh", "-c", "read _", "SparkConnectServer"], stdin=subprocess.PIPE)
+    with process:
+        server = connect.Server(process.pid, silent, "token", str(uuid.uuid4()), "log")
+        connect._remember(tmp_path / ".local/state/chasqui", server)
+        yield server
+
+
+def test_a_warm_spark_that_hangs_is_told_and_not_waited_for(
+    typed: Typed, spark: Any, archived: Path, hanging: connect.Server
+) -> None:
+    code, out, err = typed("report", "gaps", "--archive", archived, "-o", "json")
+    assert (code, out) == (0, "[]\n"), err
+    assert f"kept warm (process {hanging.pid}) does not answer" in err
+    assert "`chasqui pipeline down` ends the other" in err
+    assert_complains(typed("up", "-q"), 1, f"(process {hanging.pid}) does not answer", "pipeline down")
 
 
 def test_java_is_looked_for_in_three_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -133,23 +133,19 @@ def compact(
         typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
     ] = None,
     master: Master = None,
-    remote: Remote = None,
     heap: Heap = "1g",
 ) -> None:
     """Rewrite days that are over into few large files, without rows that were written twice."""
     from chasqui import SystemClock
-    from chasqui.errors import ArgumentError
     from chasqui.spark import layout, session, upkeep
 
     session.check_installed()
-    archive = archive_at(path, remote)
+    archive = archive_at(path)
     # Which days are over is the archive's own question, not a server's: its directories are UTC days.
-    day = before or layout.day_of(SystemClock().now_ms())
-    if len(day) != 10 or day[4::3] != "--":
-        raise ArgumentError(f"{day!r} is no day", hint="write it as 2026-11-18")
+    day = _day(before) if before else layout.day_of(SystemClock().now_ms())
     days = [one for table in layout.TABLES for one in archive.days(table)]
     with (
-        session.opened(where(master, remote, heap)) as spark,
+        session.opened(where(master, None, heap)) as spark,
         desk.progress("compacting", len(days)) as advance,
     ):
         done: list[upkeep.Compacted] = []
@@ -186,10 +182,22 @@ def rollup(
         raise NotFound(
             f"there is nothing archived at {archive.root}", hint="`chasqui pipeline archive` fills it"
         )
-    since_ms = moment_ms(since, 0, "past") if since else None
+    since_ms = moment_ms(_day(since), 0, "past") if since else None
     with session.opened(where(master, remote, heap, may_be_warm=True)) as spark:
         minutes = upkeep.rollup(spark, archive, queues=queues or (), since_ms=since_ms)
     desk.emit_one({"archive": archive.root, "minutes": minutes})
+
+
+def _day(text: str) -> str:
+    """A day, as directories are named."""
+    from datetime import date
+
+    from chasqui.errors import ArgumentError
+
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise ArgumentError(f"{text!r} is no day", hint="write it as 2026-11-18") from None
 
 
 def _check_queues(desk: Desk, queues: list[str]) -> None:

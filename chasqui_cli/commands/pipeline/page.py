@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.commands.pipeline import charts
-from chasqui_cli.commands.pipeline.reporting import columns_of
+from chasqui_cli.commands.pipeline.reporting import about, columns_of
 from chasqui_cli.output import Format, Look, drawn
 from chasqui_cli.safe import safe
 from chasqui_cli.times import TimeStyle, iso
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from chasqui.spark.reports import Question
     from chasqui_cli.columns import Record
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+"""Escaping is what keeps a job's text harmless; should it ever fail, the browser fetches and runs nothing all the same."""
 
 ROWS = 50
 """More rows of a table than this are not read by anybody; the JSON has them all."""
@@ -60,12 +63,15 @@ def page(found: dict[str, list[Record]], asked: Question, where: str) -> str:
     """The whole page."""
     from chasqui.spark.reports import REPORTS
 
-    sections = "".join(_section(name, REPORTS[name].title, records) for name, records in found.items())
+    sections = "".join(
+        _section(name, REPORTS[name].title, about(name, asked), records) for name, records in found.items()
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<link rel="icon" href="data:,"><title>chasqui report</title><style>{_STYLE}</style></head><body><main>'
-        f"<h1>What the queues did</h1><p>{text(_about(found, asked))}<br>from {text(where)}</p>"
+        f"<h1>What the queues did</h1><p>{text(_scope(found, asked))}<br>from {text(where)}</p>"
         f"{_figures(found)}{sections}</main></body></html>\n"
     )
 
@@ -75,13 +81,21 @@ def text(value: Any) -> str:
     return escape(safe(str(value)), quote=True)
 
 
-def _about(found: dict[str, list[Record]], asked: Question) -> str:
-    queues = sorted({one["queue"] for records in found.values() for one in records if one.get("queue")})
-    moments = [one["at_ms"] for one in found.get("throughput", [])]
-    first = asked.since_ms if asked.since_ms is not None else min(moments, default=None)
-    last = asked.until_ms if asked.until_ms is not None else max(moments, default=None)
-    when = f", {iso(first)} to {iso(last)}" if first is not None and last is not None else ""
-    return f"{', '.join(queues) or 'no queue'}{when}"
+def _scope(found: dict[str, list[Record]], asked: Question) -> str:
+    """Which queues and which time: as asked for, or else as found."""
+    queues = asked.queues or sorted(
+        {one["queue"] for records in found.values() for one in records if one.get("queue")}
+    )
+    steps = [one["at_ms"] for one in found.get("throughput", [])]
+    first = asked.since_ms if asked.since_ms is not None else min(steps, default=None)
+    ends = (step + asked.bucket_ms for step in steps)
+    last = asked.until_ms if asked.until_ms is not None else max(ends, default=None)
+    bounds = (
+        f"from {iso(first)}" if first is not None else "",
+        f"to {iso(last)}" if last is not None else "",
+    )
+    when = " ".join(filter(None, bounds)) or "all that is archived"
+    return f"{', '.join(queues) or 'no queue'}, {when}"
 
 
 def _figures(found: dict[str, list[Record]]) -> str:
@@ -101,13 +115,14 @@ def _figures(found: dict[str, list[Record]]) -> str:
     return f'<div class="figures">{cards}</div>' if cards else ""
 
 
-def _section(name: str, title: str, records: list[Record]) -> str:
+def _section(name: str, title: str, about: str, records: list[Record]) -> str:
+    head = f"<h2>{text(title)}</h2>{f'<p>{text(about)}</p>' if about else ''}"
     if not records:
-        return f'<section id="{name}"><h2>{text(title)}</h2><p>Nothing.</p></section>'
+        return f'<section id="{name}">{head}<p>Nothing.</p></section>'
     chart = _DRAWN[name](records) if name in _DRAWN else ""
     table = _table(name, records)
     body = f"{chart}<details><summary>numbers</summary>{table}</details>" if chart else table
-    return f'<section id="{name}"><h2>{text(title)}</h2>{body}</section>'
+    return f'<section id="{name}">{head}{body}</section>'
 
 
 def _table(name: str, records: list[Record]) -> str:

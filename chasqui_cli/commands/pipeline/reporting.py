@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
+from errno import EISDIR
+from os import strerror
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, Remote, archive_at, where
-from chasqui_cli.desk import Desk, offline
-from chasqui_cli.output import Format
+from chasqui_cli.commands.pipeline.place import (
+    ArchivePath,
+    Heap,
+    Master,
+    Remote,
+    archive_at,
+    archived_names,
+    queues_of,
+    where,
+)
+from chasqui_cli.desk import MOST_COUNTED, Desk, offline
+from chasqui_cli.output import Format, print_line
+from chasqui_cli.shapes import json_schema
+from chasqui_cli.tagged import json_text
 
 if TYPE_CHECKING:
     from chasqui.spark.layout import Archive
@@ -36,13 +52,29 @@ class Name(StrEnum):
     GAPS = "gaps"
 
 
+ROLLED_UP = (Name.THROUGHPUT, Name.LATENCY)
+MINUTE_MS = 60_000
+SHOWN = 10
+TEXTS = ("queue", "name", "error", "sample", "reason", "event", "job_id", "sample_job_id", "stream_id")
+UNSURE = (
+    "attempt", "backoff_ms", "duration_us", "job_id", "lost", "name", "reason", "sample", "sample_job_id", "since_ms",
+)  # fmt: skip
+"""Columns that an event need not have, beside all that is measured."""
+
+
 @offline()
 def report(
     desk: Desk,
     name: Annotated[Name, typer.Argument(help="Which report.")] = Name.ALL,
     path: ArchivePath = None,
     queue: Annotated[
-        list[str] | None, typer.Option("--queue", metavar="QUEUE", help="Only this queue; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--queue",
+            metavar="QUEUE",
+            help="Only this queue; may be repeated.",
+            autocompletion=archived_names,
+        ),
     ] = None,
     since: Annotated[
         str | None,
@@ -66,7 +98,8 @@ def report(
     from_rollup: Annotated[
         bool,
         typer.Option(
-            "--from-rollup", help="Answer `latency` and `throughput` from the roll-ups, within 1 %."
+            "--from-rollup",
+            help="Answer `latency` and `throughput` from the roll-ups, within 1 %; no other report.",
         ),
     ] = False,
     html: Annotated[
@@ -76,101 +109,168 @@ def report(
     master: Master = None,
     remote: Remote = None,
     heap: Heap = "1g",
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the shape of the JSON output, as JSON Schema, and end.")
+    ] = False,
 ) -> None:
     """Ask the archive: how much, how fast, what failed, what was late, what changed.
 
     With `chasqui pipeline up` a Spark is kept warm, and a report takes seconds.
     """
     from chasqui.spark import reports, session
-    from chasqui_cli.times import duration_ms
 
+    if schema:
+        print_line(json_text(json_schema(shape_of(name), many=False), indent=2))
+        return
     session.check_installed()
     archive = archive_at(path, remote)
-    _check_page(html)
-    _check_archive(archive)
     names = [one.value for one in Name if one is not Name.ALL] if name is Name.ALL else [name.value]
-    with session.opened(where(master, remote, heap, may_be_warm=True)) as spark:
+    asked = reports.Question(
+        queues=tuple(queue or ()),
+        span_ms=_length("--span", span) if span else None,
+        job_id=job,
+        sla_ms=_length("--sla", sla, least=0),
+        bucket_ms=_length("--step", step),
+        top=top,
+        from_rollup=from_rollup,
+    )
+    _check_times(since, until, at)
+    _check_page(html)
+    _check_archive(archive, asked.queues)
+    if from_rollup:
+        _check_rollup(archive, name, asked)
+    with session.opened(where(master, remote, heap, may_be_warm=True, say=desk.say)) as spark:
         newest = _newest(spark, archive, since, until, at)
-        asked = reports.Question(
-            queues=tuple(queue or ()),
-            since_ms=_moment(since, newest),
-            until_ms=_moment(until, newest),
-            at_ms=_moment(at, newest),
-            span_ms=duration_ms(span) if span else None,
-            job_id=job,
-            sla_ms=duration_ms(sla),
-            bucket_ms=duration_ms(step),
-            top=top,
-            from_rollup=from_rollup,
+        asked = replace(
+            asked, since_ms=_moment(since, newest), until_ms=_moment(until, newest), at_ms=_moment(at, newest)
         )
+        if "diff" in names:
+            asked = with_windows(spark, archive, asked)
         found: dict[str, list[Record]] = {}
         with desk.progress("reporting", len(names)) as advance:
             for number, one in enumerate(names, 1):
                 found[one] = reports.report(spark, archive, one, asked)
                 advance(number)
-    if html:
-        _write_page(desk, html, found, asked, archive)
-    _emit(desk, found, alone=name is not Name.ALL)
+    try:
+        _emit(desk, found, asked, alone=name is not Name.ALL)
+    finally:  # whoever reads the answer may have enough of it, and still want the page
+        if html:
+            _write_page(desk, html, found, asked, archive)
 
 
-def _emit(desk: Desk, found: dict[str, list[Record]], *, alone: bool) -> None:
+def with_windows(spark: Any, archive: Archive, asked: Question) -> Question:
+    """The question with the moment and the length that `diff` would choose, so that they can be told."""
+    from chasqui.spark.reports import Tables, windows
+
+    at_ms, span_ms = windows(Tables(spark, archive, asked), asked)
+    return replace(asked, at_ms=at_ms, span_ms=span_ms)
+
+
+def about(name: str, asked: Question) -> str:
+    """What a report's numbers are about, where its columns do not tell."""
+    from chasqui_cli.times import iso, span
+
+    if name == Name.SLA:
+        return f"longer than {span(asked.sla_ms)} from a job's making to its end"
+    if name == Name.DIFF and asked.at_ms is not None and asked.span_ms is not None:
+        return f"before and after {iso(asked.at_ms)}, {span(asked.span_ms)} to each side"
+    return ""
+
+
+def _emit(desk: Desk, found: dict[str, list[Record]], asked: Question, *, alone: bool) -> None:
     from chasqui.spark.reports import REPORTS
 
-    if not alone and desk.output in (Format.JSON, Format.YAML):
-        desk.emit_one(dict(found))
-        return
-    for name, records in found.items():
-        if not alone:
+    if not alone and desk.output in (Format.TABLE, Format.WIDE, Format.NAME):
+        for name, records in found.items():
+            words = (f"{REPORTS[name].title} ({name})", about(name, asked), "" if records else "nothing")
             desk.say("")
-            desk.say(f"{REPORTS[name].title} ({name}){'' if records else ': nothing'}")
-        if alone or records:
-            tagged = (
-                [{"report": name} | one for one in records]
-                if not alone and desk.output is Format.JSONL
-                else records
-            )
-            desk.emit(tagged, columns_of(name))
+            desk.say(": ".join(filter(None, words)))
+            if records:
+                desk.emit(records, columns_of(name))
+        return
+    for name in found:
+        if told := about(name, asked):
+            desk.say(f"{name}: {told}")
+    if alone:
+        [(name, records)] = found.items()
+        desk.emit(records, columns_of(name, exact=desk.output is Format.CSV))
+    elif desk.output in (Format.JSON, Format.YAML):
+        desk.emit_one(dict(found))
+    else:
+        named = [{"report": name} | one for name, records in found.items() for one in records]
+        desk.emit(named, _all_columns(found))
 
 
-def columns_of(name: str) -> list[Column]:
-    """How people read a report's columns."""
+def _all_columns(names: Iterable[str]) -> list[Column]:
+    """One table for all reports, as programs want it: a row has the columns of its report, and the others empty."""
+    columns = {one.title: one for name in names for one in columns_of(name, exact=True)}
+    return [column("report"), *columns.values()]
+
+
+def shape_of(name: Name) -> Any:
+    """What the JSON is: an array of records; of all reports, an object with an array of each."""
     from chasqui.spark.reports import REPORTS
 
-    return [_column(one) for one in REPORTS[name].columns]
+    of_each = {one.name: [{title: _type(title) for title in one.columns}] for one in REPORTS.values()}
+    return of_each if name is Name.ALL else of_each[name]
 
 
-def _column(name: str) -> Column:
+def _type(name: str) -> str:
+    if _is_measured(name):
+        return "float?"
+    return f"{'str' if name in TEXTS else 'int'}{'?' if name in UNSURE else ''}"
+
+
+def columns_of(name: str, *, exact: bool = False) -> list[Column]:
+    """A report's columns. exact: for programs, which round by themselves if they want to."""
+    from chasqui.spark.reports import REPORTS
+
+    return [_column(one, exact=exact) for one in REPORTS[name].columns]
+
+
+def _column(name: str, *, exact: bool) -> Column:
     if name in ("ms", "at_ms", "first_ms", "last_ms"):
         return column(name.removesuffix("_ms") if name != "ms" else "when", name, kind="moment")
     if name in ("since_ms", "worst_ms", "backoff_ms"):
         return column(name.removesuffix("_ms"), name, kind="span")
-    if name in (
-        "queue",
-        "name",
-        "error",
-        "sample",
-        "reason",
-        "event",
-        "job_id",
-        "sample_job_id",
-        "stream_id",
-    ):
+    if name in TEXTS:
         return column(name, wide=name in ("sample", "sample_job_id"))
-    if "_p" in name or name in ("share", "run_ratio"):
+    if _is_measured(name) and not exact:
         return Column(
             name, lambda record: _rounded(record.get(name)), align="right", wide=name.endswith("_p50")
         )
     return column(name, kind="count")
 
 
+def _is_measured(name: str) -> bool:
+    return "_p" in name or name in ("share", "run_ratio")
+
+
 def _rounded(value: Any) -> Any:
     return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
-def _moment(text: str | None, newest: int) -> int | None:
-    from chasqui_cli.times import moment_ms
+def _length(option: str, text: str, *, least: int = 1) -> int:
+    from chasqui.errors import ArgumentError
+    from chasqui_cli.times import duration_ms
 
-    return moment_ms(text, newest, "past") if text else None
+    found = duration_ms(text)
+    if not least <= found <= MOST_COUNTED:
+        raise ArgumentError(f"{option}: {text} is no length to count with", hint="write it as 30s, 5m or 1h")
+    return found
+
+
+def _check_times(*texts: str | None) -> None:
+    """That a time is none is told before Java is started, though what it is counted from is known only then."""
+    for text in texts:
+        _moment(text, 0)
+
+
+def _moment(text: str | None, newest: int) -> int | None:
+    """When that was, within what a calendar has days for."""
+    from chasqui_cli.times import _LATEST_MS, moment_ms
+
+    return min(max(0, moment_ms(text, newest, "past")), _LATEST_MS) if text else None
 
 
 def _newest(spark: Any, archive: Archive, *texts: str | None) -> int:
@@ -178,36 +278,79 @@ def _newest(spark: Any, archive: Archive, *texts: str | None) -> int:
     from chasqui.spark.layout import read
     from chasqui_cli.times import moment_ms
 
-    if all(moment_ms(text, 0, "past") >= 0 and text != "now" for text in texts if text):
+    if all(moment_ms(text, 0, "past") == moment_ms(text, 1, "past") for text in texts if text):
         return 0
     found = read(spark, archive, "events").agg({"ms": "max"}).collect()[0][0]
     return int(found or 0)
 
 
-def _check_archive(archive: Archive) -> None:
+def _check_archive(archive: Archive, queues: Iterable[str]) -> None:
     """That there is nothing is told before Java is started."""
     from chasqui.errors import NotFound
+    from chasqui.spark import upkeep
+    from chasqui.spark.layout import kept_as
 
+    upkeep.recover(archive)
     if not archive.has("events"):
         raise NotFound(
             f"there is nothing archived at {archive.root}",
             hint="`chasqui pipeline archive` fills it; --archive names another one",
         )
+    known = queues_of(archive)
+    for queue in queues:
+        if known and kept_as(queue) not in known:
+            more = ", …" if len(known) > SHOWN else ""
+            raise NotFound(
+                f"there is nothing archived of a queue named {queue!r}",
+                hint=f"archived there: {', '.join(known[:SHOWN])}{more}",
+            )
+
+
+def _check_rollup(archive: Archive, name: Name, asked: Question) -> None:
+    from chasqui.errors import ArgumentError, NotFound
+
+    if name not in (Name.ALL, *ROLLED_UP):
+        raise ArgumentError(
+            f"roll-ups cannot answer {name.value!r}",
+            hint=f"--from-rollup is for {' and '.join(ROLLED_UP)}, and for those two of `all`",
+        )
+    if name is not Name.LATENCY and asked.bucket_ms % MINUTE_MS:
+        raise ArgumentError("roll-ups know whole minutes only", hint="ask for steps of 1m, 5m, 1h")
+    if not archive.has("rollup_minute"):
+        raise NotFound("this archive has no roll-ups", hint="`chasqui pipeline rollup` makes them")
 
 
 def _check_page(html: Path | None) -> None:
+    """That a page cannot be written is told before Java is started: by writing something that is gone at once."""
     from chasqui.errors import ConfigError
 
-    if html and (html.is_dir() or not html.absolute().parent.is_dir()):
-        raise ConfigError(f"cannot write a page at {html}", hint="name a file in a directory that is there")
+    if html is None:
+        return
+    try:
+        if html.is_dir():
+            raise IsADirectoryError(EISDIR, strerror(EISDIR))
+        with TemporaryFile(dir=html.absolute().parent):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write a page at {html}: {error.strerror}",
+            hint="name a file in a directory that is yours",
+        ) from None
 
 
 def _write_page(
     desk: Desk, html: Path, found: dict[str, list[Record]], asked: Question, archive: Archive
 ) -> None:
+    from chasqui.errors import ChasquiError
     from chasqui_cli.commands.pipeline.page import page
 
     fresh = html.with_name(f".{html.name}.new")
-    fresh.write_text(page(found, asked, archive.root), "utf-8")
-    fresh.rename(html)
+    try:
+        fresh.write_text(page(found, asked, archive.root), "utf-8")
+        fresh.rename(html)
+    except OSError as error:
+        raise ChasquiError(
+            f"cannot write the page at {html}: {error.strerror}",
+            hint="the answer is whole; only the page is not",
+        ) from None
     desk.say(f"wrote {html}")

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 QUEUE = "emails"
 JOBS = 600
 PATIENCE_S = 60
+TOUR = {"events": "int", "archive": "str", "page": "str"}
 
 
-@offline()
+@offline(shape=TOUR, many=False)
 def demo(
     desk: Desk,
     place: Annotated[
@@ -34,10 +35,12 @@ def demo(
     from chasqui.spark import reports, session
     from chasqui.spark.layout import Archive
     from chasqui_cli.commands.pipeline.page import page
+    from chasqui_cli.commands.pipeline.reporting import with_windows
 
     session.check_installed()
+    archive, target = Archive(str((place / "archive").absolute())), place / "report.html"
+    _check_unused(place, "archive", "report.html")
     place.mkdir(parents=True, exist_ok=True)
-    archive = Archive(str((place / "archive").absolute()))
     with _throw_away_server() as socket:
         url = f"unix://{socket}"
         desk.say(f"running {JOBS} jobs on a private server: most succeed, some fail, a few die")
@@ -46,14 +49,24 @@ def demo(
         with session.opened(where(master, None, heap)) as spark:
             plan = archiver.Plan(archive, {"redis.url": url}, (QUEUE,), once=True, recreated=True)
             totals = archiver.run(spark, plan)
-            found = {
-                name: reports.report(spark, archive, name, reports.Question()) for name in reports.REPORTS
-            }
-    target = place / "report.html"
-    target.write_text(page(found, reports.Question(), archive.root), "utf-8")
+            asked = with_windows(spark, archive, reports.Question())
+            found = {name: reports.report(spark, archive, name, asked) for name in reports.REPORTS}
+    target.write_text(page(found, asked, archive.root), "utf-8")
     desk.emit_one(
         {"events": totals.rows.get("events", 0), "archive": archive.root, "page": str(target.absolute())}
     )
+
+
+def _check_unused(place: Path, *names: str) -> None:
+    """Two tours in one archive would add up; and whose files these are, nobody knows: they are left alone."""
+    from chasqui.errors import ConfigError
+
+    for name in names:
+        if (place / name).exists():
+            raise ConfigError(
+                f"{place / name} is there already, perhaps of an earlier tour",
+                hint="remove it, or name another directory: chasqui pipeline demo DIRECTORY",
+            )
 
 
 async def _work(url: str) -> None:

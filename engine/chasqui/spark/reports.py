@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chasqui.errors import ArgumentError, NotFound
+from chasqui.spark import upkeep
 from chasqui.spark.exactly import percentiles
-from chasqui.spark.layout import Archive, chosen, read
+from chasqui.spark.layout import Archive, age, chosen, is_gap, moment, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,13 +59,12 @@ class Tables:
 
     def __init__(self, spark: Any, archive: Archive, asked: Question) -> None:
         self.spark, self.archive, self.asked = spark, archive, asked
+        self._read: dict[str, Any] = {}
 
     @property
     def events(self) -> Any:
         """Events, gaps aside."""
-        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-
-        return self.everything.where(F.col("event") != "chasqui.gap")
+        return self.everything.where(~is_gap("events"))
 
     @property
     def everything(self) -> Any:
@@ -89,14 +89,16 @@ class Tables:
         if not self.archive.has("rollup_minute"):
             raise NotFound("this archive has no roll-ups", hint="`chasqui pipeline rollup` makes them")
         rows = read(self.spark, self.archive, "rollup_minute").withColumn("ms", F.col("minute"))
-        return self._narrowed(rows)
+        until_ms = self.asked.until_ms
+        return self._narrowed(rows, None if until_ms is None else until_ms - MINUTE_MS + 1)
 
     def _of(self, table: str) -> Any:
-        return self._narrowed(read(self.spark, self.archive, table))
+        if table not in self._read:  # each reading looks for all files again
+            self._read[table] = read(self.spark, self.archive, table)
+        return self._narrowed(self._read[table], self.asked.until_ms)
 
-    def _narrowed(self, rows: Any) -> Any:
-        asked = self.asked
-        return chosen(rows, asked.queues, since_ms=asked.since_ms, until_ms=asked.until_ms)
+    def _narrowed(self, rows: Any, until_ms: int | None) -> Any:
+        return chosen(rows, self.asked.queues, since_ms=self.asked.since_ms, until_ms=until_ms)
 
 
 def report(spark: Any, archive: Archive, name: str, asked: Question) -> list[Record]:
@@ -104,6 +106,7 @@ def report(spark: Any, archive: Archive, name: str, asked: Question) -> list[Rec
     found = REPORTS.get(name)
     if found is None:
         raise ArgumentError(f"there is no report named {name!r}", hint=f"there are {', '.join(REPORTS)}")
+    upkeep.recover(archive)
     if not archive.has("events"):
         raise NotFound(
             f"there is nothing archived at {archive.root}",
@@ -152,11 +155,10 @@ def _measures() -> dict[str, Any]:
     """How long runs took, jobs waited, and jobs took from their making to their end; null where an event says nothing."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    age = F.greatest(F.lit(0), F.col("ts") - F.col("created_ms"))
     return {
         "run_us": F.when(F.col("event").isin("completed", "failed"), F.col("duration_us")),
-        "wait_ms": F.when((F.col("event") == "active") & (F.col("attempt") == 1), age),
-        "e2e_ms": F.when(F.col("event") == "completed", age),
+        "wait_ms": F.when((F.col("event") == "active") & (F.col("attempt") == 1), age()),
+        "e2e_ms": F.when(F.col("event") == "completed", age()),
     }
 
 
@@ -181,7 +183,9 @@ def _latency_of_sketches(tables: Tables) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     sketches = {"run_us": "dur_kll", "wait_ms": "wait_kll", "e2e_ms": "e2e_kll"}
-    merged = [F.kll_merge_agg_bigint(F.col(kept), F.lit(2000)).alias(name) for name, kept in sketches.items()]
+    merged = [
+        F.kll_merge_agg_bigint(F.col(kept), F.lit(upkeep.K)).alias(name) for name, kept in sketches.items()
+    ]
     grouped = tables.minutes.groupBy("queue", "name").agg(
         F.sum("completed").alias("completed"), F.sum("failed").alias("failed"), *merged
     )
@@ -304,7 +308,7 @@ def _timeline(tables: Tables, asked: Question) -> Any:
         hardest = F.max(F.struct(F.coalesce("attempt", F.lit(0)), "ms", "seq", "job_id"))
         job_id = events.select(hardest.alias("of")).select("of.job_id").collect()[0][0] or ""
     place = Window.partitionBy("queue").orderBy("ms", "seq")
-    since = F.col("ts") - F.lag("ts").over(place)
+    since = F.try_subtract("ts", F.lag("ts").over(place))
     return events.where(F.col("job_id") == job_id).withColumn("since_ms", since).orderBy("queue", "ms", "seq")
 
 
@@ -312,7 +316,7 @@ def _heatmap(tables: Tables, _: Question) -> Any:
     """Runs by weekday (0 is Monday) and hour, in UTC."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    at = F.timestamp_millis("ms")
+    at = moment()
     return (
         tables.events.where(F.col("event").isin("completed", "failed"))
         .groupBy("queue", F.weekday(at).alias("weekday"), F.hour(at).alias("hour"))
@@ -328,7 +332,7 @@ def _diff(tables: Tables, asked: Question) -> Any:
     """What changed at a moment: the same numbers before and after it, side by side."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    at_ms, span_ms = _windows(tables, asked)
+    at_ms, span_ms = windows(tables, asked)
     if at_ms is None or span_ms is None:
         return tables.spark.createDataFrame([], ", ".join(f"{name} DOUBLE" for name in _DIFF))
     near = tables.events.where((F.col("ms") >= at_ms - span_ms) & (F.col("ms") < at_ms + span_ms))
@@ -349,7 +353,7 @@ def _diff(tables: Tables, asked: Question) -> Any:
     )
 
 
-def _windows(tables: Tables, asked: Question) -> tuple[int | None, int | None]:
+def windows(tables: Tables, asked: Question) -> tuple[int | None, int | None]:
     """The moment and the length of both windows; by default the middle of what there is, and all of it."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -364,9 +368,7 @@ def _windows(tables: Tables, asked: Question) -> tuple[int | None, int | None]:
 
 def _gaps(tables: Tables, _: Question) -> Any:
     """Where events are missing, and how many: trimmed before anybody read them."""
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-
-    return tables.everything.where(F.col("event") == "chasqui.gap").orderBy("queue", "ms", "seq")
+    return tables.everything.where(is_gap("events")).orderBy("queue", "ms", "seq")
 
 
 _SPREAD = tuple(f"{name}_p{n}" for name in ("run_us", "wait_ms", "e2e_ms") for n in (50, 95, 99))
