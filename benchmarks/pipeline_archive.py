@@ -1,9 +1,10 @@
-"""The archive under fire: killed again and again in the middle of batches, and beside a stream that is trimmed live.
+"""The archive under fire: killed again and again in the middle of batches, and beside streams that are trimmed live.
 
-    python -m benchmarks.pipeline_archive [--events 2000000] [--kills 10] [--rate 15000] [--seconds 60]
+    python -m benchmarks.pipeline_archive [--events 2000000] [--kills 10] [--rate 15000] [--seconds 60] [--only live]
 
 The archive runs as a user runs it, in processes of its own; what it left is then read by Spark and by pyarrow (and by
-duckdb, where installed), and compared with what was added.
+duckdb, where installed), and compared with what was added. Of the two live streams the archive must follow the first
+without a loss; the second is trimmed so short that it cannot, and what it lost must be written down to the digit.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.claims import Claims, proof
 from chasqui.server.call import Call, Flow
 from chasqui.server.link import Link
 from chasqui.spark import session
-from chasqui.spark.archive import account_of, latest
+from chasqui.spark.archive import latest, sums
 from chasqui.spark.layout import Archive
 from chasqui.spark.session import Where
 from chasqui.wire.keys import Keys
@@ -33,23 +36,16 @@ from tests.spark.scenes import some_events
 
 ROOT = Path(__file__).parents[1]
 QUEUE = "fire"
-BATCH = 100_000
+REFERENCE_LENGTH = 100_000
+"""What the reference trims its streams to."""
+SHORT_LENGTH = 10_000
+PATIENCE_S = 120
 
 
 def start(url: str, place: Path, *more: str) -> subprocess.Popen[bytes]:
-    words = [
-        sys.executable,
-        "-m",
-        "chasqui_cli",
-        "pipeline",
-        "archive",
-        QUEUE,
-        "-u",
-        url,
-        "--archive",
-        str(place),
-    ]
-    words += ["--batch", str(BATCH), "--master", "local[2,4]", "-o", "json", *more]
+    """The archive as a user starts it, with all its processes in a session of their own."""
+    words = [sys.executable, "-m", "chasqui_cli", "pipeline", "archive", QUEUE, "-u", url, "--archive", str(place)]  # fmt: skip
+    words += ["--master", "local[2,4]", "--heap", "1g", "-o", "json", *more]
     paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}", "HOME": str(place.parent)}
     return subprocess.Popen(words, env=os.environ | paths, start_new_session=True, stdout=subprocess.PIPE)
 
@@ -60,100 +56,165 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def fill(link: Link, first: int, events: int) -> None:
+    """Events, numbered, up to so many."""
+    for some in range(first, events, 100_000):
+        some_events(link, QUEUE, min(100_000, events - some), first=some)
+
+
 def batches(place: Path) -> int:
+    """The newest batch that was accounted for."""
     newest = latest(Archive(str(place)), "events")
     return -1 if newest is None else newest.batch
 
 
-def killed_again_and_again(server: Server, place: Path, events: int, kills: int) -> dict[str, Any]:
-    chance, done, begun = random.Random(3), 0, time.monotonic()
-    while done < kills:
-        process, before = start(server.url, place, "--once"), batches(place)
-        while process.poll() is None and batches(place) <= before:
-            time.sleep(0.05)
-        if process.poll() is not None:
+def inside_a_batch(place: Path, after: int) -> bool:
+    """Whether the archive is past this batch, and in the middle of one: planned, and not accounted for."""
+    log = place / "_checkpoints" / "events" / "offsets"
+    planned = max((int(path.name) for path in log.glob("[0-9]*")), default=-1)
+    return after <= batches(place) < planned
+
+
+def come_true(process: subprocess.Popen[bytes], holds: Callable[[], bool]) -> bool:
+    """Whether it did while the process ran."""
+    while process.poll() is None:
+        if holds():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def killed_again_and_again(server: Server, place: Path, events: int, kills: int, claims: Claims) -> None:
+    """Every process finishes a batch or two and dies in the middle of the next; then one may end."""
+    chance, inside, clock = random.Random(3), 0, time.monotonic()
+    size = str(max(1000, events // (5 * kills)))  # so many that none of the kills comes too late
+    while inside < kills:
+        process = start(server.url, place, "--once", "--batch", size)
+        there = partial(inside_a_batch, place, batches(place) + chance.choice((1, 2)))
+        if come_true(process, there):
+            time.sleep(chance.uniform(0.0, 0.3))
+        if not come_true(process, there):
             break
-        time.sleep(chance.uniform(0.0, 1.5))
         kill(process)
-        done += 1
-        print(f"  killed {done} after batch {batches(place)}", flush=True)
-    last = start(server.url, place, "--once")
-    out, _ = last.communicate()
-    return {
-        "kills": done, "exit": last.returncode, "seconds": round(time.monotonic() - begun, 1), "last": json.loads(out),
-        **compared(place, events),
-    }  # fmt: skip
+        inside += there()
+        print(f"  killed {inside} times inside a batch, now after batch {batches(place)}", flush=True)
+    last = start(server.url, place, "--once", "--batch", size)
+    last.communicate()
+    print(
+        f"  done after {time.monotonic() - clock:.0f} s, in {batches(place) + 1} batches of {size}",
+        flush=True,
+    )
+    claims.that("kills inside a batch", inside, "=", kills)
+    claims.that("exit after the kills", last.returncode, "=", 0)
+    for reader, (rows, different) in views(place).items():
+        claims.that(f"rows after the kills, by {reader}", rows, "=", events)
+        claims.that(f"different ids after the kills, by {reader}", different, "=", events)
+    empty = sum(path.stat().st_size == 0 for path in (place / "events").glob("**/*.parquet"))
+    claims.that("empty files after the kills", empty, "=", 0)
 
 
-def compared(place: Path, events: int) -> dict[str, Any]:
-    """What is on disk, by whoever can read it."""
+def views(place: Path) -> dict[str, tuple[int, int]]:
+    """Rows and different ids on disk, by whoever can read it."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    table = ds.dataset(place / "events", partitioning="hive").to_table(columns=["job_id", "event"])
-    told: dict[str, Any] = {
-        "added": events,
-        "pyarrow rows": table.num_rows,
-        "pyarrow distinct": pc.count_distinct(table["job_id"]).as_py(),
-        "zero-byte files": sum(path.stat().st_size == 0 for path in (place / "events").glob("**/*.parquet")),
-    }
+    ids = ds.dataset(place / "events", partitioning="hive").to_table(columns=["job_id"])["job_id"]
+    found = {"pyarrow": (len(ids), pc.count_distinct(ids).as_py())}
     try:
         import duckdb
 
         sql = f"SELECT count(*), count(DISTINCT job_id) FROM '{place}/events/**/*.parquet'"
-        [told["duckdb"]] = duckdb.sql(sql).fetchall()
+        [found["duckdb"]] = duckdb.sql(sql).fetchall()
     except ImportError:
         pass
     with session.opened(Where(place.parent / "cache", place.parent / "log", master="local[2,4]")) as spark:
         rows = spark.read.parquet(str(place / "events"))
-        told["spark"] = tuple(rows.selectExpr("count(*)", "count(distinct job_id)").first())
-    return told
+        found["spark"] = tuple(rows.selectExpr("count(*)", "count(distinct job_id)").first())
+    return found
 
 
-def paced(link: Link, rate: int, seconds: float) -> int:
+def paced(link: Link, rate: int, seconds: float, length: int) -> int:
     """Events at a steady rate into a stream that is trimmed as the reference trims it; answers how many."""
-    key, sent, begun = Keys(QUEUE).events, 0, time.monotonic()
+    key, sent, clock = Keys(QUEUE).events, 0, time.monotonic()
 
     def some(numbers: Sequence[int]) -> Flow[None]:
         yield [
-            Call(("XADD", key, "MAXLEN", "~", 100_000, "*", "e", "completed", "id", f"job-{n}", "ts", n, "n", "mail",
+            Call(("XADD", key, "MAXLEN", "~", length, "*", "e", "completed", "id", f"job-{n}", "ts", n, "n", "mail",
                   "attempt", 1, "duration_us", n), keys=(key,))
             for n in numbers
         ]  # fmt: skip
 
-    while (elapsed := time.monotonic() - begun) < seconds:
-        due = int(elapsed * rate)
+    while (elapsed := time.monotonic() - clock) < seconds:
+        due = 1 + int(elapsed * rate)
         if due > sent:
-            link.run(some(range(sent, due)))
+            link.run(some(range(1 + sent, 1 + due)))
             sent = due
         time.sleep(0.02)
     return sent
 
 
-def beside_a_live_stream(server: Server, place: Path, rate: int, seconds: float) -> dict[str, Any]:
+def live(server: Server, place: Path, rate: int, seconds: float, length: int, *more: str) -> dict[str, Any]:
+    """The archive beside a stream that is filled and trimmed; what was added, and what the archive made of it."""
+    accounted = Archive(str(place))
     with Link.open(server.url) as link:
         some_events(link, QUEUE, 1)
-        process = start(server.url, place)
-        while batches(place) < 0 and process.poll() is None:
-            time.sleep(0.1)
-        if process.poll() is not None:
-            raise RuntimeError(f"the archive ended by itself: {process.returncode}")
-        sent = paced(link, rate, seconds)
-        time.sleep(0.5)
-        newest = -1
-        while newest != batches(place):  # until it has caught up and stands still
-            newest = batches(place)
-            time.sleep(5)
-        process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate()
-        added = sent + 1
-    told = json.loads(out)
-    accounts = [account_of(Archive(str(place)), "events", number) for number in range(newest + 1)]
-    late = [one.lost for one in accounts if one and one.lost]
+        process = start(server.url, place, *more)
+        try:
+            if not come_true(process, lambda: batches(place) >= 0):
+                raise RuntimeError(f"the archive ended by itself: {process.returncode}")
+            added = 1 + paced(link, rate, seconds, length)
+            deadline = time.monotonic() + PATIENCE_S
+            while time.monotonic() < deadline and process.poll() is None:
+                so_far = sums(accounted, "events", batches(place))
+                if so_far["rows"] + so_far["lost"] >= added:
+                    break
+                time.sleep(0.2)
+        finally:
+            process.terminate()
+            out, _ = process.communicate()
+    return {"added": added, "exit": process.returncode, "told": json.loads(out), **on_disk(place)}
+
+
+def on_disk(place: Path) -> dict[str, int]:
+    """Events, different ones, and the losses that gap rows stand for, as somebody without Spark reads them."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    columns = ["event", "job_id", "lost"]
+    rows = ds.dataset(place / "events", partitioning="hive").to_table(columns=columns)
+    is_gap = pc.equal(rows["event"], "chasqui.gap")
+    events, gaps = rows.filter(pc.invert(is_gap)), rows.filter(is_gap)
     return {
-        "rate": rate, "seconds": seconds, "added": added, "archived": told["events"], "lost": told["lost"],
-        "unaccounted": added - told["events"] - told["lost"], "batches": told["batches"], "batches with loss": len(late),
+        "archived": len(events), "different": pc.count_distinct(events["job_id"]).as_py(), "gaps": len(gaps),
+        "lost": pc.sum(gaps["lost"]).as_py() or 0,
     }  # fmt: skip
+
+
+def add_up(label: str, found: dict[str, Any], claims: Claims) -> None:
+    """What holds whether something was lost or not."""
+    print(f"  {label}: {found}", flush=True)
+    told = (found["told"]["events"], found["told"]["lost"])
+    claims.that(f"archived + recorded lost, {label}", found["archived"] + found["lost"], "=", found["added"])
+    claims.that(f"different ids, {label}", found["different"], "=", found["archived"])
+    claims.that(
+        f"archived and lost as the command tells, {label}", told, "=", (found["archived"], found["lost"])
+    )
+    claims.that(f"exit, {label}", found["exit"], "=", 3 if found["lost"] else 0)
+
+
+def followed(server: Server, place: Path, rate: int, seconds: float, claims: Claims) -> None:
+    found = live(server, place, rate, seconds, REFERENCE_LENGTH)
+    add_up("live", found, claims)
+    claims.that("events a second, live", found["added"] / seconds, "≥", 0.99 * rate)
+    claims.that("lost, live", found["lost"], "=", 0)
+
+
+def overtaken(server: Server, place: Path, rate: int, seconds: float, claims: Claims) -> None:
+    """Java is cold, and what a batch was planned to read is trimmed before it can be, and while it is."""
+    found = live(server, place, rate, seconds, SHORT_LENGTH, "--warm-up", "0s")
+    add_up("trimmed short", found, claims)
+    claims.that("lost, trimmed short", found["lost"], ">", 0)
+    claims.that("gaps, trimmed short", found["gaps"], ">", 1)
 
 
 def main() -> None:
@@ -162,22 +223,20 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--rate", type=int, default=15_000)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--only", choices=["kills", "live"])
+    parser.add_argument("--only", choices=["kills", "live", "short"])
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top:
-        if asked.only != "live":
-            with spawn("redis-8.6") as server, Link.open(server.url) as link:
-                for first in range(0, asked.events, 100_000):
-                    some_events(link, QUEUE, min(100_000, asked.events - first), first=first)
-                place = Path(top) / "kills"
-                print("kills:", killed_again_and_again(server, place, asked.events, asked.kills), flush=True)
-        if asked.only != "kills":
-            with spawn("redis-8.6") as server:
-                print(
-                    "live:",
-                    beside_a_live_stream(server, Path(top) / "live", asked.rate, asked.seconds),
-                    flush=True,
-                )
+    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top, proof() as claims:
+        place = Path(top)
+        if asked.only in (None, "kills"):
+            with claims.part("kills"), spawn("redis-8.6") as server, Link.open(server.url) as link:
+                fill(link, 0, asked.events)
+                killed_again_and_again(server, place / "kills", asked.events, asked.kills, claims)
+        if asked.only in (None, "live"):
+            with claims.part("live"), spawn("redis-8.6") as server:
+                followed(server, place / "live", asked.rate, asked.seconds, claims)
+        if asked.only in (None, "short"):
+            with claims.part("trimmed short"), spawn("redis-8.6") as server:
+                overtaken(server, place / "short", asked.rate, asked.seconds / 2, claims)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.claims import Claims, proof
 from chasqui.server.link import Link
 from chasqui.spark import connect, java
 from chasqui.spark.connect import _free_port
@@ -35,7 +36,7 @@ spark = SparkSession.builder.getOrCreate()
 rows = spark.read.format("chasqui").option("redis.url", sys.argv[1]).option("subscribe", sys.argv[2])
 rows = rows.option("maxRecordsPerPartition", 5000).load()
 places = rows.rdd.mapPartitions(lambda part: [(__import__("os").getppid(), sum(1 for _ in part))]).collect()
-print("ROWS", rows.count(), "PROCESSES", len({pid for pid, count in places if count}))
+print(rows.count(), len({pid for pid, count in places if count}))
 """
 FAR_READ = """
 import sys
@@ -44,7 +45,7 @@ spark = SparkSession.builder.remote(sys.argv[3]).getOrCreate()
 rows = spark.read.format("chasqui").option("redis.url", sys.argv[1]).option("subscribe", sys.argv[2])
 rows = rows.option("maxRecordsPerPartition", 5000).load()
 where = F.udf(lambda _: __import__("os").getppid(), "bigint")
-print("ROWS", rows.count(), "PROCESSES", rows.select(where("ms").alias("pid")).distinct().count())
+print(rows.count(), rows.select(where("ms").alias("pid")).distinct().count())
 """
 
 
@@ -141,32 +142,39 @@ def typed(*words: str) -> Any:
     return json.loads(said("-m", "chasqui_cli", "pipeline", *words, "-o", "json"))
 
 
-def by_submit(master: str, top: Path, url: str, link: Link) -> None:
+def by_submit(master: str, top: Path, url: str, link: Link, events: int, claims: Claims) -> None:
     program = str(ROOT / "chasqui_cli" / "__main__.py")
     (top / "read.py").write_text(BATCH_READ)
-    told = submitted(master, str(top / "read.py"), url, QUEUE).strip().splitlines()[-1]
-    print("submitted, batch: ", told, flush=True)
+    spread(submitted(master, str(top / "read.py"), url, QUEUE), "submitted", events, claims)
     at = ("--archive", str(top / "archive"))
     out = submitted(master, program, "pipeline", "archive", QUEUE, "--once", *at, "-u", url, "-o", "json")
-    print("submitted, stream:", json.loads(out[out.index("{") :])["events"], flush=True)
+    claims.that("submitted, stream: events", json.loads(out[out.index("{") :])["events"], "=", events)
     submitted(master, program, "pipeline", "produce", "made", str(top / "jobs.jsonl"), "--yes", "-u", url)
-    print("submitted, write: ", ask(link, "XLEN", Keys("made").stream), flush=True)
+    claims.that("submitted, write: XLEN", ask(link, "XLEN", Keys("made").stream), "=", events)
 
 
-def through_connect(master: str, top: Path, url: str, link: Link) -> None:
+def spread(out: str, label: str, events: int, claims: Claims) -> None:
+    """What a program that reads a batch said last: rows, and the executors that read them."""
+    rows, executors = map(int, out.split()[-2:])
+    claims.that(f"{label}, batch: rows", rows, "=", events)
+    claims.that(f"{label}, batch: executors", executors, "=", 2)
+
+
+def through_connect(master: str, top: Path, url: str, link: Link, events: int, claims: Claims) -> None:
     conf = {"spark.executor.memory": "700m", "spark.driver.host": "127.0.0.1"}
     at = Where(top / "cache", top / "connect.log", master=master, heap="700m", conf=conf)
     running = connect.up(at, top)
     try:
         (top / "far.py").write_text(FAR_READ)
-        print("connect, batch: ", said(str(top / "far.py"), url, QUEUE, running.url).strip(), flush=True)
+        spread(said(str(top / "far.py"), url, QUEUE, running.url), "connect", events, claims)
         far = ("--archive", str(top / "far"), "--remote", running.url)
-        print("connect, stream:", typed("archive", QUEUE, "--once", *far, "-u", url)["events"], flush=True)
+        told = typed("archive", QUEUE, "--once", *far, "-u", url)
+        claims.that("connect, stream: events", told["events"], "=", events)
         told = typed("report", "throughput", *far)
-        print("connect, report:", sum(row["completed"] for row in told), flush=True)
+        claims.that("connect, report: completed", sum(row["completed"] for row in told), "=", events)
         words = ("produce", "far", str(top / "jobs.jsonl"), "--yes", "--remote", running.url)
-        told = typed(*words, "-u", url)
-        print("connect, write: ", told["added"], ask(link, "XLEN", Keys("far").stream), flush=True)
+        claims.that("connect, write: added", typed(*words, "-u", url)["added"], "=", events)
+        claims.that("connect, write: XLEN", ask(link, "XLEN", Keys("far").stream), "=", events)
     finally:
         connect.down(top)
 
@@ -176,16 +184,22 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--only", choices=["submit", "connect"])
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name, spawn("redis-8.6", tcp=True) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name,
+        proof() as claims,
+        spawn("redis-8.6", tcp=True) as server,
+    ):
         top = Path(name)
         os.environ["HOME"] = name
         (top / "jobs.jsonl").write_text("".join(json.dumps({"n": n}) + "\n" for n in range(asked.events)))
         with Link.open(server.url) as link, cluster(top) as master:
             some_events(link, QUEUE, asked.events)
             if asked.only != "connect":
-                by_submit(master, top, server.url, link)
+                with claims.part("spark-submit"):
+                    by_submit(master, top, server.url, link, asked.events, claims)
             if asked.only != "submit":
-                through_connect(master, top, server.url, link)
+                with claims.part("Spark Connect"):
+                    through_connect(master, top, server.url, link, asked.events, claims)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,15 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.claims import Claims, proof
 from chasqui.server.link import Link
 from chasqui.spark import bulk, session
 from chasqui.spark.session import Where
@@ -29,23 +31,34 @@ from tests.spark.scenes import ask
 
 QUEUE = "million"
 BOUNDED = "bounded"
+TASKS = 4
 
 
 def rows_of(spark: Any, jobs: int) -> Any:
-    return spark.range(0, jobs, 1, 4).selectExpr(
+    return spark.range(0, jobs, 1, TASKS).selectExpr(
         "concat('job-', id) AS job_id", "struct(id AS n, 'ada@example.com' AS to) AS data", "'mail' AS name"
     )
 
 
-def failing(batches: Iterator[Any]) -> Iterator[Any]:
-    """The first attempt of every task dies after some ten thousand rows."""
+def failing(place: Path, batches: Iterator[Any]) -> Iterator[Any]:
+    """The first attempt of every task dies after some ten thousand rows, and leaves a mark."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     for number, batch in enumerate(batches):
         yield batch
-        if context is not None and context.attemptNumber() == 0 and number == 3:
+        if context is not None and context.attemptNumber() == 0 and number == 1:
+            (place / f"failed-{context.partitionId()}").touch()
             raise RuntimeError("an injected failure")
+
+
+def load_and_fail(spark: Any, queue: str, jobs: int, reach: dict[str, str], claims: Claims) -> None:
+    rows = rows_of(spark, jobs)
+    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as place:
+        marked = partial(failing, Path(place))
+        bulk.write(rows.mapInArrow(marked, rows.schema), queue, "load", reach)
+        failed = len(list(Path(place).iterdir()))
+    claims.that(f"tasks that failed half-way, {queue}", failed, "=", TASKS)
 
 
 def distinct(link: Link, queue: str) -> tuple[int, int]:
@@ -106,7 +119,7 @@ def watch(url: str, over: Any, told: Any) -> None:
     told.put((len(depths), max(depths)))
 
 
-def bounded(spark: Any, url: str, jobs: int, backlog: int) -> str:
+def bounded(spark: Any, url: str, jobs: int, backlog: int, claims: Claims) -> None:
     """The load with failing tasks again, into a queue that may hold only so many, while three others work on it."""
     context = multiprocessing.get_context("spawn")
     over = context.Event()
@@ -116,19 +129,19 @@ def bounded(spark: Any, url: str, jobs: int, backlog: int) -> str:
         process.start()
     begun = time.monotonic()
     try:
-        rows = rows_of(spark, jobs)
-        reach = {"redis.url": url, "maxBacklog": str(backlog)}
-        bulk.write(rows.mapInArrow(failing, rows.schema), BOUNDED, "load", reach)
+        load_and_fail(spark, BOUNDED, jobs, {"redis.url": url, "maxBacklog": str(backlog)}, claims)
         took = time.monotonic() - begun
     finally:
         over.set()
     (loaded, different, others), live, (looks, deepest) = (ear.get() for ear in ears.values())
     for process in processes:
         process.join()
-    return (
-        f"{loaded} jobs, {different} ids, {others} of {live} others', {took:.1f} s; "
-        f"XLEN at most {deepest} of {backlog} in {looks} looks"
-    )
+    print(f"bounded backlog:   {took:.1f} s, {looks} looks", flush=True)
+    claims.that("jobs, bounded backlog", loaded, "=", jobs)
+    claims.that("different ids, bounded backlog", different, "=", jobs)
+    claims.that("jobs of the live producer, bounded backlog", others, "=", live)
+    claims.that("looks at XLEN, bounded backlog", looks, ">", 100)
+    claims.that("XLEN at every look, bounded backlog", deepest, "≤", backlog)
 
 
 def main() -> None:
@@ -138,43 +151,55 @@ def main() -> None:
     parser.add_argument("--backlog", type=int, default=20_000)
     parser.add_argument("--only", choices=["bounded"])
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top, spawn("redis-8.6", tcp=True) as server:
-        where = Where(Path(top) / "cache", Path(top) / "log", master="local[2,4]")
+    with (
+        tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top,
+        proof() as claims,
+        spawn("redis-8.6", tcp=True) as server,
+    ):
+        fair = {"spark.scheduler.mode": "FAIR"}  # a core for each of two attempts, not one after the other
+        where = Where(Path(top) / "cache", Path(top) / "log", master="local[2,4]", conf=fair)
         with Link.open(server.url) as link, session.opened(where) as spark:
             if not asked.only:
-                exactly_once(spark, link, server.url, asked.jobs)
-                run_by_both(spark, link, server.url, asked.sample, Path(top))
-            print("bounded backlog:  ", bounded(spark, server.url, asked.jobs, asked.backlog), flush=True)
+                with claims.part("exactly once"):
+                    exactly_once(spark, link, server.url, asked.jobs, claims)
+                with claims.part("run by both engines"):
+                    run_by_both(spark, link, server.url, asked.sample, Path(top), claims)
+            with claims.part("bounded backlog"):
+                bounded(spark, server.url, asked.jobs, asked.backlog, claims)
 
 
-def exactly_once(spark: Any, link: Link, url: str, jobs: int) -> None:
+def counted(link: Link, queue: str, jobs: int, label: str, claims: Claims) -> None:
+    entries, different = distinct(link, queue)
+    print(f"{label}: {entries} entries, {different} ids", flush=True)
+    claims.that(f"entries, {label}", entries, "=", jobs)
+    claims.that(f"different ids, {label}", different, "=", jobs)
+
+
+def exactly_once(spark: Any, link: Link, url: str, jobs: int, claims: Claims) -> None:
     """Through failures, again, and twice at the same time."""
     reach = {"redis.url": url, "maxBacklog": str(2 * jobs)}
-    rows = rows_of(spark, jobs)
-    begun = time.monotonic()
-    bulk.write(rows.mapInArrow(failing, rows.schema), QUEUE, "load", reach)
-    print("injected failures:", distinct(link, QUEUE), f"{time.monotonic() - begun:.1f} s", flush=True)
+    load_and_fail(spark, QUEUE, jobs, reach, claims)
+    counted(link, QUEUE, jobs, "injected failures", claims)
     bulk.write(rows_of(spark, jobs), QUEUE, "load", reach)
-    print("full second run:  ", distinct(link, QUEUE), flush=True)
-    threads = [
-        threading.Thread(target=bulk.write, args=(rows_of(spark, jobs), f"{QUEUE}-2", "load", reach))
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    print("two at once:      ", distinct(link, f"{QUEUE}-2"), flush=True)
+    counted(link, QUEUE, jobs, "full second run", claims)
+
+    def attempt(pool: str) -> None:
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+        bulk.write(rows_of(spark, jobs), f"{QUEUE}-2", "load", reach)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(attempt, ("one", "other")))
+    counted(link, f"{QUEUE}-2", jobs, "two at once", claims)
 
 
-def run_by_both(spark: Any, link: Link, url: str, sample: int, top: Path) -> None:
+def run_by_both(spark: Any, link: Link, url: str, sample: int, top: Path, claims: Claims) -> None:
     """Jobs that Spark wrote are jobs to either engine."""
     for engine in (Engine.reference(), Engine.ours()):
         queue = f"sample-{engine.package}"
         bulk.write(rows_of(spark, sample), queue, "load", {"redis.url": url})
         done = run_by(engine, url, queue, sample, top / engine.package)
-        dead = ask(link, "XLEN", Keys(queue).dlq)
-        print(f"run by {engine.package}: {done} of {sample}, {dead} dead", flush=True)
+        claims.that(f"jobs run by {engine.package}", done, "=", sample)
+        claims.that(f"dead letters of {engine.package}", ask(link, "XLEN", Keys(queue).dlq), "=", 0)
 
 
 if __name__ == "__main__":

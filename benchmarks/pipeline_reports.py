@@ -4,7 +4,7 @@
 
 The question is the same for all, `report latency`: counts, and exact percentiles of run, queue and end-to-end time by
 queue and job name. Each engine runs in a process of its own, asks once cold and twice more, and must give the same
-numbers. duckdb, polars and pandas take part where they are installed. --make only writes the archives to DIR, so that
+numbers; what a million costs Spark must not grow, nor its memory. --make only writes the archives to DIR, so that
 measuring finds them there.
 """
 
@@ -20,9 +20,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.claims import Claims, proof
+
 ROOT = Path(__file__).parents[1]
 BEGIN_MS = 1_794_700_800_000
 PART = 250_000
+FLAT = 1.25
+CONSTANT = 1.25
+"""Java fills its heap before it cleans up, so it is the last doubling of the events that its memory must not show."""
 
 # Each piece of code defines `ask()`: rows of queue, name, completed, failed and nine percentiles.
 SPARK = """
@@ -92,8 +97,11 @@ print(json.dumps({{'warm': min(took), 'peak': total, 'heap': used,
 ENGINES = {"spark": SPARK, "duckdb": DUCKDB, "polars": POLARS, "pandas": PANDAS}
 
 
-def make(place: Path, millions: int) -> None:
-    """An archive of made-up events, written by pyarrow: this is about reading it."""
+def make(place: Path, events: int, batches: int | None = None, span_ms: int = 86_400_000) -> None:
+    """An archive of made-up events, written by pyarrow: this is about reading it.
+
+    A few large batches, each of which spreads over the whole day; or so many, one after the other.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -102,29 +110,31 @@ def make(place: Path, millions: int) -> None:
     names = pa.array([f"job-{n}" for n in range(20)])
     kinds = pa.array(["active", "completed", "failed"])
     reasons = pa.array([f"no account {n}" for n in range(500)])
-    for part in range(millions * 1_000_000 // PART):
-        ms = BEGIN_MS + np.sort(chance.integers(0, 86_400_000, PART))
-        kind = chance.choice(3, PART, p=[0.5, 0.48, 0.02])
-        why = reasons.take(pa.array(chance.integers(0, 500, PART), mask=kind != 2))
+    in_turn = batches is not None
+    parts = batches or max(1, events // PART)
+    each = span_ms // parts if in_turn else span_ms
+    for part, rows in enumerate(len(some) for some in np.array_split(np.empty(events), parts)):
+        ms = BEGIN_MS + part * each * in_turn + np.sort(chance.integers(0, each, rows))
+        kind = chance.choice(3, rows, p=[0.5, 0.48, 0.02])
+        why = reasons.take(pa.array(chance.integers(0, 500, rows), mask=kind != 2))
         table = pa.table(
             {
-                "stream_id": pa.array([f"{m}-{n}" for n, m in enumerate(ms.tolist())]), "ms": ms, "seq": np.arange(PART),
+                "stream_id": pa.array([f"{m}-{n}" for n, m in enumerate(ms.tolist())]), "ms": ms, "seq": np.arange(rows),
                 "event": kinds.take(pa.array(kind)), "reason": why,
-                "job_id": pa.array([f"job-{part}-{n}" for n in range(PART)]),
-                "name": names.take(pa.array(chance.integers(0, 20, PART))),
-                "attempt": pa.array(np.ones(PART, dtype=np.int32)),
-                "duration_us": chance.lognormal(9, 1, PART).astype(np.int64), "ts": ms,
-                "created_ms": ms - chance.integers(1, 30_000, PART),
+                "job_id": pa.array([f"job-{part}-{n}" for n in range(rows)]),
+                "name": names.take(pa.array(chance.integers(0, 20, rows))),
+                "attempt": pa.array(np.ones(rows, dtype=np.int32)),
+                "duration_us": chance.lognormal(9, 1, rows).astype(np.int64), "ts": ms,
+                "created_ms": ms - chance.integers(1, 30_000, rows),
             }
         )  # fmt: skip
-        letters = table.filter(pa.array((kind == 2) & (chance.random(PART) < 0.2)))
-        for name, rows in (
-            ("events", table),
-            ("dlq", letters.drop_columns(["event", "duration_us", "ts", "created_ms"])),
-        ):
+        letters = table.filter(pa.array((kind == 2) & (chance.random(rows) < 0.2)))
+        letters = letters.drop_columns(["event", "duration_us", "ts", "created_ms"])
+        for name, kept in (("events", table), ("dlq", letters)):
             directory = place / name / "queue=made" / "dt=2026-11-15" / f"batch={part}"
-            directory.mkdir(parents=True)
-            pq.write_table(rows, directory / "part.parquet", compression="zstd")
+            if len(kept):
+                directory.mkdir(parents=True)
+                pq.write_table(kept, directory / "part.parquet", compression="zstd")
 
 
 def measured(engine: str, top: Path, place: Path) -> dict[str, Any]:
@@ -150,9 +160,22 @@ def same(one: list[list[Any]], other: list[list[Any]]) -> bool:
     )
 
 
+def judge(spark: dict[float, dict[str, Any]], claims: Claims) -> None:
+    """What grows with the events, and must not."""
+    sizes = sorted(spark)
+    if len(sizes) < 2:
+        return
+    small, half, large = sizes[0], sizes[-2], sizes[-1]
+    cost = {size: spark[size]["warm"] / size for size in sizes}
+    claims.that(f"spark, seconds a million, {large:g} M ÷ {small:g} M", cost[large] / cost[small], "≤", FLAT)
+    growth = spark[large]["peak"] / spark[half]["peak"]
+    claims.that(f"spark, peak memory, {large:g} M ÷ {half:g} M", growth, "≤", CONSTANT)
+    claims.that("spark, heap in MB", spark[large]["heap"], "≤", 1024)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--millions", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--millions", type=float, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--at", type=Path)
     parser.add_argument("--make", action="store_true")
     parser.add_argument("--engines", nargs="+", default=list(ENGINES))
@@ -160,27 +183,35 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name:
         top = asked.at or Path(name)
         for millions in asked.millions:
-            if not (top / str(millions)).exists():
-                make(top / str(millions), millions)
-        if asked.make:
-            return
-        print(
-            "| events | engine | seconds, three asks and start-up | s per M, warm | peak MB | same numbers |"
-        )
-        print("| --- | --- | --: | --: | --: | --- |")
-        for millions in asked.millions:
-            first: list[list[Any]] = []
-            for engine in asked.engines:
-                told = measured(engine, Path(name), top / str(millions))
-                if "fault" in told:
-                    print(f"| {millions} M | {engine} | {told['fault']} | | | |", flush=True)
-                    continue
-                first = first or told["rows"]
-                print(
-                    f"| {millions} M | {engine} | {told['all']:.1f} | {told['warm'] / millions:.2f} | {told['peak']} "
-                    f"| {'yes' if same(first, told['rows']) else 'NO'} |",
-                    flush=True,
-                )
+            if not (top / f"{millions:g}").exists():
+                make(top / f"{millions:g}", int(millions * 1_000_000))
+        if not asked.make:
+            with proof() as claims:
+                compare(asked.millions, asked.engines, top, Path(name), claims)
+
+
+def compare(sizes: list[float], engines: list[str], top: Path, scratch: Path, claims: Claims) -> None:
+    print("| events | engine | seconds, three asks and start-up | s per M, warm | peak MB | same numbers |")
+    print("| --- | --- | --: | --: | --: | --- |")
+    spark: dict[float, dict[str, Any]] = {}
+    for millions in sizes:
+        size, first = f"{millions:g} M", None
+        for engine in engines:
+            told = measured(engine, scratch, top / f"{millions:g}")
+            if "fault" in told:
+                print(f"| {size} | {engine} | {told['fault']} | | | |", flush=True)
+                claims.that(f"{engine}, {size}", told["fault"], "=", "the same numbers")
+                continue
+            first = told["rows"] if first is None else first
+            agreed = "yes" if same(first, told["rows"]) else "NO"
+            print(
+                f"| {size} | {engine} | {told['all']:.1f} | {told['warm'] / millions:.2f} | {told['peak']} | {agreed} |",
+                flush=True,
+            )
+            claims.that(f"same numbers by {engine}, {size}", agreed, "=", "yes")
+            if engine == "spark":
+                spark[millions] = told
+    judge(spark, claims)
 
 
 if __name__ == "__main__":
