@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chasqui.errors import Conflict, ServerError
+from chasqui.errors import ConfigError, Conflict, ServerError
 from chasqui.server.link import Link
 from chasqui.spark import archive as archiver
 from chasqui.spark import layout, reports, upkeep
@@ -75,6 +75,23 @@ def test_a_loss_that_would_go_missing_stops_compaction_before_anything_changes(
         upkeep.compact(spark, archive, ("events",), before=LATER)
     assert refused.value.hint == "nothing was changed; run it again"
     assert sum(row["lost"] for row in reports.report(spark, archive, "gaps", Question())) == 500
+
+
+def test_a_spark_on_other_disks_is_refused_before_anything_changes(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine where the same paths lead elsewhere: what it reads is the same, what it writes never comes here."""
+    archive, elsewhere = Archive(str(tmp_path / "here")), tmp_path / "there"
+    put(spark, archive, 0, at(1) | EVENT)
+    put(spark, archive, 1, at(2) | EVENT)
+    monkeypatch.setattr(
+        upkeep, "_on_disk", lambda path: f"file://{elsewhere if '_compacting' in str(path) else ''}{path}"
+    )
+    with pytest.raises(ConfigError, match="does not write to this machine's disks") as refused:
+        upkeep.compact(spark, archive, ("events",), before=LATER)
+    assert refused.value.hint == "nothing was changed; compact with a Spark of this machine"
+    assert len(list((tmp_path / "here").glob("events/*/*/batch=*"))) == 2
+    assert layout.read(spark, archive, "events").count() == 2
 
 
 def test_a_batch_that_was_killed_before_its_end_is_left_to_the_archive(

@@ -133,9 +133,13 @@ def compact(
         typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
     ] = None,
     master: Master = None,
+    remote: Remote = None,
     heap: Heap = "1g",
 ) -> None:
-    """Rewrite days that are over into few large files, without rows that were written twice."""
+    """Rewrite days that are over into few large files, without rows that were written twice.
+
+    The archive is one on this machine's disks; a Spark behind --remote must see them, too.
+    """
     from chasqui import SystemClock
     from chasqui.spark import layout, session, upkeep
 
@@ -145,7 +149,7 @@ def compact(
     day = _day(before) if before else layout.day_of(SystemClock().now_ms())
     days = [one for table in layout.TABLES for one in archive.days(table)]
     with (
-        session.opened(where(master, None, heap)) as spark,
+        session.opened(where(master, remote, heap, may_be_warm=True)) as spark,
         desk.progress("compacting", len(days)) as advance,
     ):
         done: list[upkeep.Compacted] = []

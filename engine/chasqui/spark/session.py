@@ -73,6 +73,11 @@ class Where:
         """Whether all of Spark runs in one process of this machine."""
         return self.remote is None and self.master.startswith("local")
 
+    @property
+    def address(self) -> str:
+        """Which Spark it is, for everybody: a token is for those who may know it."""
+        return self.remote.partition("/;")[0] if self.remote else self.master
+
 
 def under_submit() -> bool:
     """Whether `spark-submit` started this program, and with it a Spark."""

@@ -86,15 +86,22 @@ def _compact_day(spark: Any, archive: Archive, table: str, day: Path, batches: l
     staged = root / "_compacting" / table / day.parent.name / day.name
     shutil.rmtree(staged, ignore_errors=True)
     shape = read(spark, archive, table).drop("dt", "batch", "queue").schema
-    one_day = spark.read.schema(shape).parquet(*(str(batch) for batch in batches))
+    one_day = spark.read.schema(shape).parquet(*map(_on_disk, batches))
     events = F.count_distinct(F.when(~is_gap(table), F.struct(*KEYS[table])))
     [(total, wanted, lost)] = one_day.agg(
         F.count("*"), events + F.count_if(is_gap(table)), lost_in(table)
     ).collect()
     files = max(1, -(-total // ROWS_PER_FILE))
     target = staged / f"batch={COMPACTED}"
-    _once(one_day, table).orderBy("ms", "seq").coalesce(files).write.mode("overwrite").parquet(str(target))
-    written = spark.read.schema(shape).parquet(str(target))
+    _once(one_day, table).orderBy("ms", "seq").coalesce(files).write.mode("overwrite").parquet(
+        _on_disk(target)
+    )
+    if not any(target.glob("*.parquet")):
+        raise ConfigError(
+            f"that Spark does not write to this machine's disks: nothing came to {target}",
+            hint="nothing was changed; compact with a Spark of this machine",
+        )
+    written = spark.read.schema(shape).parquet(_on_disk(target))
     [(kept, kept_lost)] = written.agg(F.count("*"), lost_in(table)).collect()
     if (kept, kept_lost) != (wanted, lost):
         raise ServerError(
@@ -107,6 +114,11 @@ def _compact_day(spark: Any, archive: Archive, table: str, day: Path, batches: l
     with archive.at_rest(table):
         _swap(root, table, day, staged, {batch.name for batch in batches})
     return Compacted(table, f"{day.parent.name}/{day.name}", kept, total - kept, files_before, files)
+
+
+def _on_disk(path: Path) -> str:
+    """A path as Spark takes it, whatever file system it works on by default."""
+    return f"file://{path}"
 
 
 def _once(rows: Any, table: str) -> Any:
