@@ -9,8 +9,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from chasqui.clock import SystemClock
 from chasqui.server.link import Link
@@ -18,6 +21,7 @@ from chasqui.spark.archive import latest
 from chasqui.spark.connect import running
 from chasqui.spark.layout import Archive
 from chasqui.wire.keys import Keys
+from chasqui_cli.commands.pipeline.warming import _attentive
 from tests.servers import Server, spawn
 from tests.spark.scenes import ask, some_events
 
@@ -171,6 +175,17 @@ def test_an_interrupted_up_leaves_no_spark_behind(tmp_path: Path) -> None:
     assert typed(tmp_path, "status")["running"] is False
 
 
+def test_an_interruption_that_python_lost_in_a_callback_ends_up_all_the_same() -> None:
+    with _attentive() as attend:
+        attend()
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            CLOCK.pause(5)
+        with pytest.raises(KeyboardInterrupt):
+            attend()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_spark_whose_up_was_killed_is_found_by_down(tmp_path: Path) -> None:
     process = start(tmp_path, "up")
     pid = _java_of(tmp_path)
@@ -215,6 +230,13 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
         assert typed(tmp_path, "archive", queue, "--once", *at, "-u", redis.url)["events"] == 300
         rows = typed(tmp_path, "report", "throughput", *at, CHASQUI_SPARK_MASTER="nowhere")
         assert sum(row["completed"] for row in rows) == 300, "only the warm one can have answered"
+        [day] = typed(tmp_path, "compact", *at, "--before", "2100-01-01", CHASQUI_SPARK_MASTER="nowhere")
+        assert (day["rows"], day["files_after"]) == (300, 1)
+        warm = running(tmp_path / ".local/state/chasqui")
+        assert warm
+        parts = typed(tmp_path, "doctor", *at, "--remote", warm.url, "-u", redis.url)
+        assert [one["check"] for one in parts] == ["python", "packages", "server", "spark", "archive"]
+        assert warm.token not in str(parts)
         stranger = start(tmp_path, "report", "gaps", *at, "--remote", told["url"])
         _, said = stranger.communicate(timeout=120)
         assert stranger.returncode == 1, "without the token nobody may use it"

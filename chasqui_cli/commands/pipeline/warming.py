@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, archive_at, check_writable, where
+from chasqui_cli.commands.pipeline.place import (
+    ArchivePath,
+    Heap,
+    Master,
+    Remote,
+    archive_at,
+    check_writable,
+    where,
+)
 from chasqui_cli.desk import Desk, at_desk, offline
 from chasqui_cli.settings import state_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from chasqui.spark.connect import Server
     from chasqui_cli.columns import Record
@@ -52,12 +62,14 @@ def up(
     warm_up_s = duration_ms(warm_up) / 1000
     at, state = where(master, None, heap), state_directory()
     before = connect.running(state)
-    with desk.progress("starting Spark", None):
+    with desk.progress("starting Spark", None), _attentive() as attend:
         server = connect.up(at, state)
         try:
+            attend()
             with session.opened(replace(at, remote=server.url)) as spark:
                 if at.is_local:
-                    rehearsal.rehearse(spark, warm_up_s)
+                    rehearsal.rehearse(spark, warm_up_s, tell=lambda _: attend())
+            attend()
         except BaseException:
             if before is None:
                 connect.down(state)  # whoever interrupts `up` wants none
@@ -95,9 +107,15 @@ def status(desk: Desk, path: ArchivePath = None) -> None:
 
 
 @at_desk(shape=CHECK)
-def doctor(desk: Desk, path: ArchivePath = None, master: Master = None, heap: Heap = "1g") -> None:
+def doctor(
+    desk: Desk,
+    path: ArchivePath = None,
+    master: Master = None,
+    remote: Remote = None,
+    heap: Heap = "1g",
+) -> None:
     """Try the pipeline's parts one by one: packages, Java, server, Spark, data source, archive."""
-    at = where(master, None, heap)
+    at = where(master, remote, heap)
     archive = archive_at(path)
 
     def packages() -> str:
@@ -128,14 +146,17 @@ def doctor(desk: Desk, path: ArchivePath = None, master: Master = None, heap: He
 
         with session.opened(at) as running:
             total = running.range(10).groupBy().sum("id").collect()[0][0]
-            running.read.format("chasqui").option("subscribe", "any").load()
-            return f"Spark {running.version} on {at.master} counts to {total} and finds the data source"
+            rows = running.read.format("chasqui").option("subscribe", "any").load()
+            rows.columns  # noqa: B018 - through Connect it is looked for only now
+            return f"Spark {running.version} on {at.address} counts to {total} and finds the data source"
 
     def writable() -> str:
         check_writable(archive)
         return archive.root
 
     parts = {"packages": packages, "java": java, "server": server, "spark": spark, "archive": writable}
+    if at.remote:
+        del parts["java"]  # theirs, if Spark answers
     found = [
         {
             "check": "python",
@@ -147,6 +168,28 @@ def doctor(desk: Desk, path: ArchivePath = None, master: Master = None, heap: He
     desk.emit(found, CHECKS)
     if not all(one["ok"] for one in found):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _attentive() -> Iterator[Callable[[], None]]:
+    """Ctrl-C, also one that Python lost: in a callback of its own, as while it imports, it only prints that it ignores it.
+    What this yields raises it again.
+    """
+    heard: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    def attend() -> None:
+        if heard:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield attend
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _tried(name: str, part: Callable[[], str]) -> Record:
