@@ -60,8 +60,9 @@ def throughput(records: Sequence[Record]) -> str:
         ((LEFT + WIDTH - 8) / 2, (first + last) // 2, "middle"),
         (WIDTH - 8, last, "end"),
     )
+    digits = 16 if step >= 60_000 else 19 if step >= 1000 else 23
     dates = "".join(
-        f'<text x="{x:.0f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{iso(ms)[:16].replace("T", " ")}</text>'
+        f'<text x="{x:.0f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{iso(ms)[:digits].replace("T", " ")}</text>'
         for x, ms, anchor in (moments if last > first else moments[:1])
     )
     lines = _scale(top) + path(series[0], "--good") + path(series[1], "--bad") + dates

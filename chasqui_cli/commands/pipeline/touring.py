@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 QUEUE = "emails"
 JOBS = 600
 PATIENCE_S = 60
+STEP_MS = 100
+"""The tour's jobs are done within a second or two."""
 TOUR = {"events": "int", "archive": "str", "page": "str"}
 
 
@@ -49,7 +51,7 @@ def demo(
         with session.opened(where(master, None, heap)) as spark:
             plan = archiver.Plan(archive, {"redis.url": url}, (QUEUE,), once=True, recreated=True)
             totals = archiver.run(spark, plan)
-            asked = with_windows(spark, archive, reports.Question())
+            asked = with_windows(spark, archive, reports.Question(bucket_ms=STEP_MS))
             found = {name: reports.report(spark, archive, name, asked) for name in reports.REPORTS}
     target.write_text(page(found, asked, archive.root), "utf-8")
     desk.emit_one(
@@ -81,7 +83,7 @@ async def _work(url: str) -> None:
         names = ("welcome", "newsletter", "invoice")
         for n in range(JOBS):
             await queue.add(names[n % 3], {"n": n}, attempts=3, backoff=again)
-        worker = Worker(QUEUE, _send, redis_url=url)
+        worker = Worker(QUEUE, _send, redis_url=url, concurrency=2)
         running = asyncio.create_task(worker.run())
         try:
             async with asyncio.timeout(PATIENCE_S):
