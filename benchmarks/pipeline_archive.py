@@ -1,6 +1,6 @@
 """The archive under fire: killed again and again in the middle of batches, and beside streams that are trimmed live.
 
-    python -m benchmarks.pipeline_archive [--events 2000000] [--kills 10] [--rate 15000] [--seconds 60] [--only live]
+    python -m benchmarks.pipeline_archive [--events 2000000] [--kills 10] [--rate 15200] [--seconds 60] [--only live]
 
 The archive runs as a user runs it, in processes of its own; what it left is then read by Spark and by pyarrow (and by
 duckdb, where installed), and compared with what was added. Of the two live streams the archive must follow the first
@@ -205,7 +205,7 @@ def add_up(label: str, found: dict[str, Any], claims: Claims) -> None:
 def followed(server: Server, place: Path, rate: int, seconds: float, claims: Claims) -> None:
     found = live(server, place, rate, seconds, REFERENCE_LENGTH)
     add_up("live", found, claims)
-    claims.that("events a second, live", found["added"] / seconds, "≥", 0.99 * rate)
+    claims.that("events a second, live", found["added"] / seconds, "≥", 0.987 * rate)
     claims.that("lost, live", found["lost"], "=", 0)
 
 
@@ -221,7 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--events", type=int, default=2_000_000)
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--rate", type=int, default=15_000)
+    parser.add_argument("--rate", type=int, default=15_200)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--only", choices=["kills", "live", "short"])
     asked = parser.parse_args()

@@ -6,6 +6,7 @@ Offsets are chosen here, on the driver; slices are read by tasks, and what was t
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -29,6 +30,8 @@ LOOK_AGAIN_S = 10.0
 """How often a pattern is matched against the queues there are, at the most."""
 LOOKING_SHARE = 1 / 50
 """How much of the time may go into that: among millions of keys one look takes the server seconds."""
+SAFE_SHARE = 1 / 10
+"""How much of a stream may wait unread for more to come; whatever its cap is, the rest of it is room."""
 
 Offsets = dict[str, dict[str, Any]]
 
@@ -43,6 +46,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cuts: dict[str, list[Mark]] = {}
         self._goal: dict[str, Mark] | None = None
         self._newest: dict[str, Mark] = {}
+        self._taken_at: dict[str, float] = {}
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's word
         """Where the first batch begins."""
@@ -56,9 +60,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             before, origins = marks_in(start), origins_in(start)
             marks = self._subscribed(before)
             most = getattr(limit, "max_rows", None)
-            self._cuts = {}
+            self._cuts, self._newest = {}, {}
             waiting = {queue: self._newest_of(queue, mark) for queue, mark in marks.items()}
-            self._newest = {queue: newest for queue, (_, newest) in waiting.items()}
             backlog = sum(newest.n - begin.n for begin, newest in waiting.values()) or 1
             share = 1.0 if most is None else min(1.0, most / backlog)
             found = {queue: self._end(queue, *waiting[queue], share) for queue in marks}
@@ -171,7 +174,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         goal = self._goal.get(queue) if self._goal is not None else None
         if goal and order(goal.id) < order(newest.id):
             newest = Mark(goal.id, goal.n, mark.epoch)
+        self._newest[queue] = newest
+        if fate is Standing.SAME and self._may_wait(queue, newest.n - mark.n, chunk.reach.length):
+            return mark, mark
         return mark, newest
+
+    def _may_wait(self, queue: str, unread: int, length: int) -> bool:
+        """Whether a queue's few new entries are left for a later batch, so that many small ones become few. Not the first
+        ones after a start, nor any that are much of what the stream holds, for those may be trimmed soon.
+        """
+        options, now = self.source.options, SystemClock().mono()
+        few = unread < min(options.min_per_trigger, length * SAFE_SHARE)
+        waited = now - self._taken_at.get(queue, -inf)
+        if few and waited < options.max_delay_s and self._goal is None:
+            return True
+        if unread:
+            self._taken_at[queue] = now
+        return False
 
     def _end(self, queue: str, start: Mark, newest: Mark, share: float) -> Mark:
         """As far on as this queue's share of the limit goes, cut into slices on the way."""

@@ -34,8 +34,8 @@ _REACH = (
 )  # fmt: skip
 _READ = (
     "subscribe", "subscribePattern", "table", "startingOffsets", "endingOffsets", "startingTimestamp",
-    "endingTimestamp", "failOnDataLoss", "allowRecreated", "maxOffsetsPerTrigger", "minPartitions",
-    "maxRecordsPerPartition", "fetchCount", "pushdown",
+    "endingTimestamp", "failOnDataLoss", "allowRecreated", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
+    "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "fetchCount", "pushdown",
 )  # fmt: skip
 _WRITE = (
     "queue", "runId", "idempotence", "ledgerTtl", "pipelineSize", "maxBacklog", "maxRate", "createdAtMs",
@@ -125,7 +125,10 @@ def insist(place: Place, ask: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read. Offsets are "earliest", "latest", or an id per queue."""
+    """What to read. Offsets are "earliest", "latest", or an id per queue.
+
+    min_per_trigger: a queue with fewer new entries is left for a later batch, but not longer than max_delay_s.
+    """
 
     place: Place
     table: str = "events"
@@ -138,6 +141,8 @@ class ReadOptions:
     fail_on_loss: bool = True
     allow_recreated: bool = False
     max_per_trigger: int | None = None
+    min_per_trigger: int = 0
+    max_delay_s: int = 0
     min_partitions: int = 4
     max_per_partition: int = 250_000
     fetch_count: int = 10_000
@@ -169,6 +174,8 @@ class ReadOptions:
             given.flag("failOnDataLoss", default=True),
             given.flag("allowRecreated"),
             given.number("maxOffsetsPerTrigger", None, least=1),
+            given.number("minOffsetsPerTrigger", 0, least=0) or 0,
+            given.number("maxTriggerDelay", 900, least=0) or 0,
             given.number("minPartitions", 4, least=1) or 4,
             given.number("maxRecordsPerPartition", 250_000, least=1) or 250_000,
             given.number("fetchCount", 10_000, least=1) or 10_000,

@@ -379,7 +379,7 @@ def test_a_stream_that_may_soon_overtake_the_archive_is_told_of_once(
         some_events(link, queue, 50)
 
     some_events(link, queue, 50)
-    plan = Plan(Archive(str(tmp_path)), reach, (queue,), ("events",), trigger_s=0.1, warm_up_s=0)
+    plan = Plan(Archive(str(tmp_path)), reach, (queue,), ("events",), trigger_s=0.1, gather_s=0, warm_up_s=0)
     archiver.run(spark, plan, tell=tell, say=said.append, ended=lambda: len(told) >= 6)
     nothing = SimpleNamespace(
         sources=[SimpleNamespace(latestOffset=None)], timestamp="2026-11-18T00:00:00.000Z"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from chasqui.clock import SystemClock
 from chasqui.errors import ArgumentError, ChasquiError, ConfigError, NotFound, ServerError
 from chasqui.server.link import Link
 from chasqui.spark import plain
@@ -17,6 +18,8 @@ from chasqui.wire.keys import Keys
 from tests.clusters import cluster, guarded
 from tests.servers import Server, spawn
 from tests.spark.scenes import ask, past, some_events, tell
+
+CLOCK = SystemClock()
 
 
 def read(spark: Any, reach: dict[str, str], queue: str, **options: Any) -> Any:
@@ -242,6 +245,7 @@ def forget(link: Link, queue: str, count: int) -> None:
         ask(link, "XADD", key, entry_id, *fields)
 
 
+@pytest.mark.usefixtures("spark")  # columns in words are read by Java
 def test_what_was_planned_and_then_forgotten_deleted_or_trimmed_is_counted_to_the_last(
     link: Link, reach: dict[str, str], queue: str
 ) -> None:
@@ -282,6 +286,53 @@ def test_what_was_planned_and_then_forgotten_deleted_or_trimmed_is_counted_to_th
     ask(link, "XDEL", Keys(name).events, *ids[180:190])
     ask(link, "XTRIM", Keys(name).events, "MAXLEN", 160)
     assert sums(reader, slices) == (70, 30, {"trimmed"})
+
+
+@pytest.mark.usefixtures("spark")  # columns in words are read by Java
+def test_few_events_wait_for_more_but_not_for_long_and_not_when_they_may_be_trimmed(
+    link: Link, reach: dict[str, str], queue: str
+) -> None:
+    from pyspark.sql.types import StructType
+
+    from pyspark_chasqui import tables
+    from pyspark_chasqui.following import StreamReader
+    from pyspark_chasqui.options import ReadOptions
+
+    def follower(delay_s: int) -> StreamReader:
+        options = {"subscribe": queue, "minOffsetsPerTrigger": "50", "maxTriggerDelay": str(delay_s)}
+        return StreamReader(ReadOptions.of(reach | options), StructType.fromDDL(tables.ddl("events")))
+
+    reader = follower(delay_s=3600)
+    at = reader.initialOffset()
+
+    def onwards(events: int) -> int:
+        """How far the next batch goes when so many events have come."""
+        nonlocal at
+        some_events(link, queue, events)
+        at = reader.latestOffset(at, None)
+        n: int = at[queue]["n"]
+        return n
+
+    assert onwards(1000) == 1000
+    assert onwards(10) == 1000, "ten may wait"
+    reported = reader.reportLatestOffset()
+    assert reported is not None
+    assert reported[queue]["n"] == 1010, "the lag is told all the same"
+    assert onwards(40) == 1050, "fifty are enough"
+    assert onwards(10) == 1050
+    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 80)
+    assert onwards(0) == 1060, "of eighty that are left ten may be trimmed soon"
+    assert onwards(5) == 1060
+    reader.prepareForTriggerAvailableNow()
+    assert onwards(0) == 1065, "whoever wants what is there now wants all of it"
+
+    reader = follower(delay_s=1)
+    some_events(link, queue, 200)
+    assert onwards(0) == 1265, "the first after a start wait for nothing"
+    deadline = CLOCK.mono() + 60
+    while onwards(1) == 1265:
+        assert CLOCK.mono() < deadline
+        CLOCK.pause(0.05)
 
 
 def test_a_queue_that_joins_a_checkpoint_begins_where_it_was_told_to(

@@ -53,6 +53,14 @@ def archive(
     path: ArchivePath = None,
     once: Annotated[bool, typer.Option("--once", help="Archive what is there now, and end.")] = False,
     every: Annotated[str, typer.Option("--every", metavar="SPAN", help="How often to look.")] = "1s",
+    gather: Annotated[
+        str,
+        typer.Option(
+            "--gather",
+            metavar="SPAN",
+            help="How long a queue's few events may wait for more: fewer, larger files.",
+        ),
+    ] = "10s",
     batch: Annotated[int, typer.Option("--batch", min=1000, help="Events of one batch at most.")] = 500_000,
     warm_up: Annotated[
         str,
@@ -88,6 +96,7 @@ def archive(
         trigger_s=duration_ms(every) / 1000,
         once=once,
         most=batch,
+        gather_s=duration_ms(gather) // 1000,
         warm_up_s=duration_ms(warm_up) / 1000,
         recreated=accept_recreated,
         starting="latest" if from_now else "earliest",

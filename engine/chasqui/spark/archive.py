@@ -27,6 +27,10 @@ Offsets = dict[str, Any]
 WARM_ROWS = 100_000
 WARM_ENOUGH = 0.9
 """Warming up ends when a round is hardly faster than the one before."""
+FEW = 10_000
+"""So few events of a queue may wait for more of them: each batch of a queue is a file of its own, and a day has 86,400
+seconds.
+"""
 TRIES = 5
 SETTLE_S = 30.0
 EVENTS_CAP = 100_000
@@ -41,8 +45,8 @@ class Plan:
     """What to archive. reach: options of the data source that name the server; queues: none means all.
 
     trigger_s: how often to look. once: end when what is there now is archived. most: rows of a batch at most.
-    warm_up_s: how long Java may warm up first, for a cold one is overtaken by a busy stream. recreated: go on with a
-    stream that somebody made anew.
+    gather_s: how long a queue's few events may wait for more. warm_up_s: how long Java may warm up first, for a cold one
+    is overtaken by a busy stream. recreated: go on with a stream that somebody made anew.
     """
 
     archive: Archive
@@ -52,6 +56,7 @@ class Plan:
     trigger_s: float = 1.0
     once: bool = False
     most: int = 500_000
+    gather_s: int = 10
     warm_up_s: float = 20.0
     recreated: bool = False
     starting: str = "earliest"
@@ -168,6 +173,7 @@ def start(spark: Any, plan: Plan, table: str) -> Any:
         .option("allowRecreated", str(plan.recreated).lower())
         .option("maxOffsetsPerTrigger", plan.most)
         .option("maxRecordsPerPartition", max(1, plan.most // 2))
+        .options(**_patience(plan, table))
         .load()
     )
     writer = (
@@ -181,6 +187,13 @@ def start(spark: Any, plan: Plan, table: str) -> Any:
         else writer.trigger(processingTime=f"{plan.trigger_s} seconds")
     )
     return timed.start()
+
+
+def _patience(plan: Plan, table: str) -> dict[str, int]:
+    """Events gather a little. Dead letters do not: somebody may replay or purge them in the meantime."""
+    if plan.once or table != "events":
+        return {}
+    return {"minOffsetsPerTrigger": FEW, "maxTriggerDelay": plan.gather_s}
 
 
 def keep(archive: Archive, table: str, is_first: list[bool], rows: Any, batch_id: int) -> None:
