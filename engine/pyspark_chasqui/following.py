@@ -65,7 +65,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             backlog = sum(newest.n - begin.n for begin, newest in waiting.values()) or 1
             share = 1.0 if most is None else min(1.0, most / backlog)
             found = {queue: self._end(queue, *waiting[queue], share) for queue in marks}
-            for queue, (begin, _) in waiting.items():
+            for queue, (begin, newest) in waiting.items():
+                self._took(queue, begin, found[queue], newest)
                 if queue not in before or before[queue].epoch != begin.epoch:
                     origins[queue] = begin
             return told(before | found, origins)
@@ -88,14 +89,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._goal[queue] = end
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[Slice]:
-        """The slices of one batch. The cuts were made with the offset; after a restart they are made again."""
+        """The slices of one batch. The cuts were made with the offset; after a restart they are made again.
+
+        For its very first batch Spark asks for the initial offset once more, and after a restart again: by then it may
+        have moved. What counts is where the batch was said to begin when its end was chosen.
+        """
         with plainly.told():
-            begins, origins, found = marks_in(start), origins_in(end), []
+            begins, begun, origins, found = marks_in(start), origins_in(start), origins_in(end), []
             for queue, last in marks_in(end).items():
                 first = begins.get(queue)
                 anew = first is not None and first.epoch != last.epoch
                 if first is None or anew:
                     first = origins.get(queue, Mark(epoch=last.epoch))
+                elif first == begun.get(queue):
+                    first = origins.get(queue, first)
                 if first == last:
                     continue
                 marks = [first, *self._inner(queue, first, last), last]
@@ -125,7 +132,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint is of {', '.join(sorted(before))}, not of {', '.join(queues)}",
                 hint="use another checkpoint, or another archive, for other queues",
             )
-        fresh = (queue for queue in queues if queue not in before)
+        fresh = [queue for queue in queues if queue not in before]
+        if self._goal is not None:
+            fresh = [queue for queue in fresh if queue in self._goal]
         begun = {queue: self._start(queue) if by_name else Mark() for queue in fresh}
         return {queue: before[queue] for queue in queues if queue in before} | begun
 
@@ -171,9 +180,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = Mark(chunk.reach.last_id or ORIGIN, chunk.reach.added, mark.epoch)
         if options.table == "events" and options.fail_on_loss and chunk.lost and fate is Standing.SAME:
             raise data_loss(queue, mark, newest, chunk.lost)
-        goal = self._goal.get(queue) if self._goal is not None else None
-        if goal and order(goal.id) < order(newest.id):
-            newest = Mark(goal.id, goal.n, mark.epoch)
+        if self._goal is not None:
+            if fate is not Standing.SAME or queue not in self._goal:
+                self._goal[queue] = newest  # the old one is of another stream
+            goal = self._goal[queue]
+            if order(goal.id) < order(newest.id):
+                newest = Mark(goal.id, goal.n, mark.epoch)
         self._newest[queue] = newest
         if fate is Standing.SAME and self._may_wait(queue, newest.n - mark.n, chunk.reach.length):
             return mark, mark
@@ -183,14 +195,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whether a queue's few new entries are left for a later batch, so that many small ones become few. Not the first
         ones after a start, nor any that are much of what the stream holds, for those may be trimmed soon.
         """
-        options, now = self.source.options, SystemClock().mono()
+        options = self.source.options
         few = unread < min(options.min_per_trigger, length * SAFE_SHARE)
-        waited = now - self._taken_at.get(queue, -inf)
-        if few and waited < options.max_delay_s and self._goal is None:
-            return True
-        if unread:
-            self._taken_at[queue] = now
-        return False
+        waited = SystemClock().mono() - self._taken_at.get(queue, -inf)
+        return few and waited < options.max_delay_s and self._goal is None
+
+    def _took(self, queue: str, begin: Mark, end: Mark, newest: Mark) -> None:
+        """Remember when all of a queue was taken. What the limit left over has waited already."""
+        if end.n < newest.n:
+            self._taken_at.pop(queue, None)
+        elif begin.n < end.n:
+            self._taken_at[queue] = SystemClock().mono()
 
     def _end(self, queue: str, start: Mark, newest: Mark, share: float) -> Mark:
         """As far on as this queue's share of the limit goes, cut into slices on the way."""

@@ -18,6 +18,7 @@ from chasqui_cli.commands.pipeline.place import (
     Remote,
     archive_at,
     check_writable,
+    length_ms,
     reach,
     where,
 )
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from chasqui.spark.archive import Account
 
 PARTLY = 3
+DAY_MS = 86_400_000
 Queues = Annotated[
     list[str] | None,
     typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=queue_names),
@@ -84,7 +86,6 @@ def archive(
     """
     from chasqui.spark import archive as archiver
     from chasqui.spark import session
-    from chasqui_cli.times import duration_ms
 
     session.check_installed()
     spark_at = where(master, remote, heap)
@@ -93,11 +94,11 @@ def archive(
         archive_at(path, remote),
         reach(desk, spark_at) | {"retryFor": "60"},
         tuple(queues or ()),
-        trigger_s=duration_ms(every) / 1000,
+        trigger_s=length_ms("--every", every, least=0, most=DAY_MS) / 1000,
         once=once,
         most=batch,
-        gather_s=duration_ms(gather) // 1000,
-        warm_up_s=duration_ms(warm_up) / 1000,
+        gather_s=length_ms("--gather", gather, least=0, most=DAY_MS) / 1000,
+        warm_up_s=length_ms("--warm-up", warm_up, least=0, most=DAY_MS) / 1000,
         recreated=accept_recreated,
         starting="latest" if from_now else "earliest",
     )

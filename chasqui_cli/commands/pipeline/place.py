@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chasqui_cli.desk import MOST_COUNTED
 from chasqui_cli.safe import safe
 from chasqui_cli.settings import cache_directory, data_directory, state_directory
 from chasqui_cli.streams import talk
@@ -97,6 +98,20 @@ def archived_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     with suppress(Exception):
         found = queues_of(archive_at(ctx.params.get("path")))
         yield from (name for name in found if name.startswith(incomplete) and safe(name) == name)
+
+
+def length_ms(option: str, text: str, *, least: int = 1, most: int = MOST_COUNTED) -> int:
+    """How long an option says, if that can be counted with."""
+    from chasqui.errors import ArgumentError
+    from chasqui_cli.times import duration_ms, span
+
+    found = duration_ms(text)
+    if not least <= found <= most:
+        above = "" if most == MOST_COUNTED else f", at most {span(most)}"
+        raise ArgumentError(
+            f"{option}: {text} is no length to count with", hint=f"write it as 30s, 5m or 1h{above}"
+        )
+    return found
 
 
 def check_writable(archive: Archive) -> None:

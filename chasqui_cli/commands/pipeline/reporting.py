@@ -21,10 +21,11 @@ from chasqui_cli.commands.pipeline.place import (
     Remote,
     archive_at,
     archived_names,
+    length_ms,
     queues_of,
     where,
 )
-from chasqui_cli.desk import MOST_COUNTED, Desk, offline
+from chasqui_cli.desk import Desk, offline
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.shapes import json_schema
 from chasqui_cli.tagged import json_text
@@ -127,10 +128,10 @@ def report(
     names = [one.value for one in Name if one is not Name.ALL] if name is Name.ALL else [name.value]
     asked = reports.Question(
         queues=tuple(queue or ()),
-        span_ms=_length("--span", span) if span else None,
+        span_ms=length_ms("--span", span) if span else None,
         job_id=job,
-        sla_ms=_length("--sla", sla, least=0),
-        bucket_ms=_length("--step", step),
+        sla_ms=length_ms("--sla", sla, least=0),
+        bucket_ms=length_ms("--step", step),
         top=top,
         from_rollup=from_rollup,
     )
@@ -248,16 +249,6 @@ def _is_measured(name: str) -> bool:
 
 def _rounded(value: Any) -> Any:
     return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
-
-
-def _length(option: str, text: str, *, least: int = 1) -> int:
-    from chasqui.errors import ArgumentError
-    from chasqui_cli.times import duration_ms
-
-    found = duration_ms(text)
-    if not least <= found <= MOST_COUNTED:
-        raise ArgumentError(f"{option}: {text} is no length to count with", hint="write it as 30s, 5m or 1h")
-    return found
 
 
 def _check_times(*texts: str | None) -> None:

@@ -17,6 +17,7 @@ from chasqui_cli.commands.pipeline.place import (
     Remote,
     archive_at,
     check_writable,
+    length_ms,
     where,
 )
 from chasqui_cli.desk import Desk, at_desk, offline
@@ -56,10 +57,9 @@ def up(
     from dataclasses import replace
 
     from chasqui.spark import connect, rehearsal, session
-    from chasqui_cli.times import duration_ms
 
     session.check_installed()
-    warm_up_s = duration_ms(warm_up) / 1000
+    warm_up_s = length_ms("--warm-up", warm_up, least=0) / 1000
     at, state = where(master, None, heap), state_directory()
     before = connect.running(state)
     with desk.progress("starting Spark", None), _attentive() as attend:

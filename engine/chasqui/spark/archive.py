@@ -56,7 +56,7 @@ class Plan:
     trigger_s: float = 1.0
     once: bool = False
     most: int = 500_000
-    gather_s: int = 10
+    gather_s: float = 10.0
     warm_up_s: float = 20.0
     recreated: bool = False
     starting: str = "earliest"
@@ -193,7 +193,10 @@ def _patience(plan: Plan, table: str) -> dict[str, int]:
     """Events gather a little. Dead letters do not: somebody may replay or purge them in the meantime."""
     if plan.once or table != "events":
         return {}
-    return {"minOffsetsPerTrigger": FEW, "maxTriggerDelay": plan.gather_s}
+    delay_s = max(
+        0, int(plan.gather_s - plan.trigger_s)
+    )  # whoever is passed over is looked at a trigger later
+    return {"minOffsetsPerTrigger": FEW, "maxTriggerDelay": delay_s}
 
 
 def keep(archive: Archive, table: str, is_first: list[bool], rows: Any, batch_id: int) -> None:

@@ -7,8 +7,10 @@ a cluster is named.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,11 +207,37 @@ def start(where: Where) -> Any:
     for name, value in configuration(where).items():
         if own or name.startswith("spark.sql."):
             builder = builder.config(name, value)
-    with _aside(where.log):
+    with _aside(where.log), _undisturbed() if own else nullcontext():
         spark = builder.getOrCreate()
     if where.remote is None:
         spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold back what would end us until Java has come up: one that cannot tell where it listens stays behind for ever,
+    while one that did ends with us. Who insists is heard at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        if heard:
+            raise KeyboardInterrupt
+        heard.append(number)
+
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in ends}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if heard:
+        signal.raise_signal(heard[0])
 
 
 @contextmanager
