@@ -165,6 +165,29 @@ def _batches(place: Path) -> int:
     return -1 if newest is None else newest.batch
 
 
+def test_who_is_ended_while_java_starts_leaves_none_behind(
+    link: Link, redis: Server, queue: str, tmp_path: Path
+) -> None:
+    some_events(link, queue, 10)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = start(tmp_path, "archive", queue, "--archive", tmp_path / "archive", "-u", redis.url)
+        _until(lambda: bool(_javas_of(process.pid)))  # noqa: B023 - called before the next round
+        process.send_signal(number)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 128 + number, said
+        assert "Traceback" not in said
+        _until(lambda: not _javas_of(process.pid))  # noqa: B023
+
+
+def _javas_of(session: int) -> list[str]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            name, fields = place.read_text().split("(", 1)[1].rsplit(") ", 1)
+            found += [name] if name == "java" and int(fields.split()[3]) == session else []
+    return found
+
+
 def test_an_interrupted_up_leaves_no_spark_behind(tmp_path: Path) -> None:
     process = start(tmp_path, "up")
     pid = _java_of(tmp_path)
@@ -221,17 +244,31 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
 ) -> None:
     some_events(link, queue, 300)
     at = ("--archive", tmp_path / "archive")
-    told = typed(tmp_path, "up", "--warm-up", "1s")
+    both = [start(tmp_path, "up", "--warm-up", "1s", "-o", "json") for _ in range(2)]
+    told, same = (json.loads(process.communicate(timeout=280)[0]) for process in both)
     try:
         assert told["running"]
+        assert same == told, "who comes second finds the first one's"
         assert told["url"].startswith("sc://localhost:")
         secret = tmp_path / ".local/state/chasqui/spark-connect.json"
         assert secret.stat().st_mode & 0o077 == 0
         assert typed(tmp_path, "archive", queue, "--once", *at, "-u", redis.url)["events"] == 300
         rows = typed(tmp_path, "report", "throughput", *at, CHASQUI_SPARK_MASTER="nowhere")
         assert sum(row["completed"] for row in rows) == 300, "only the warm one can have answered"
+        some_events(link, queue, 100, first=300)
+        assert typed(tmp_path, "archive", queue, "--once", *at, "-u", redis.url)["events"] == 100
+        rows = typed(tmp_path, "report", "throughput", *at, CHASQUI_SPARK_MASTER="nowhere")
+        assert sum(row["completed"] for row in rows) == 400, "what came since must be seen"
+        for _ in range(2):
+            assert typed(tmp_path, "rollup", *at, CHASQUI_SPARK_MASTER="nowhere")["minutes"] > 0
+            rows = typed(
+                tmp_path, "report", "throughput", "--from-rollup", *at, CHASQUI_SPARK_MASTER="nowhere"
+            )
+            assert sum(row["completed"] for row in rows) == 400
         [day] = typed(tmp_path, "compact", *at, "--before", "2100-01-01", CHASQUI_SPARK_MASTER="nowhere")
-        assert (day["rows"], day["files_after"]) == (300, 1)
+        assert (day["rows"], day["files_after"]) == (400, 1)
+        rows = typed(tmp_path, "report", "throughput", *at, CHASQUI_SPARK_MASTER="nowhere")
+        assert sum(row["completed"] for row in rows) == 400
         warm = running(tmp_path / ".local/state/chasqui")
         assert warm
         parts = typed(tmp_path, "doctor", *at, "--remote", warm.url, "-u", redis.url)
@@ -240,7 +277,7 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
         stranger = start(tmp_path, "report", "gaps", *at, "--remote", told["url"])
         _, said = stranger.communicate(timeout=120)
         assert stranger.returncode == 1, "without the token nobody may use it"
-        assert said.startswith("error:")
+        assert said.startswith("error: that Spark does not let us in\nhint: "), said
     finally:
         assert typed(tmp_path, "down")["running"] is False
     assert typed(tmp_path, "status", *at)["running"] is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -245,34 +246,37 @@ def forget(link: Link, queue: str, count: int) -> None:
         ask(link, "XADD", key, entry_id, *fields)
 
 
-@pytest.mark.usefixtures("spark")  # columns in words are read by Java
-def test_what_was_planned_and_then_forgotten_deleted_or_trimmed_is_counted_to_the_last(
-    link: Link, reach: dict[str, str], queue: str
-) -> None:
-    """Between the plan of a batch and its reading anything may happen; the batch is in Spark's log and must be read."""
+def follower(reach: dict[str, str], queue: str, **options: str) -> Any:
+    """What Spark keeps on its driver, without Spark around it."""
     from pyspark.sql.types import StructType
 
     from pyspark_chasqui import tables
     from pyspark_chasqui.following import StreamReader
     from pyspark_chasqui.options import ReadOptions
 
+    named = {} if "subscribePattern" in options else {"subscribe": queue}
+    return StreamReader(ReadOptions.of(reach | named | options), StructType.fromDDL(tables.ddl("events")))
+
+
+def sums(reader: Any, slices: Any) -> tuple[int, int, set[str]]:
+    """Events, and the losses that gaps tell, and why."""
+    found = [row for piece in slices for batch in reader.read(piece) for row in batch.to_pylist()]
+    gaps = [row for row in found if row["event"] == "chasqui.gap"]
+    return len(found) - len(gaps), sum(row["lost"] or 0 for row in gaps), {row["reason"] for row in gaps}
+
+
+@pytest.mark.usefixtures("spark")  # columns in words are read by Java
+def test_what_was_planned_and_then_forgotten_deleted_or_trimmed_is_counted_to_the_last(
+    link: Link, reach: dict[str, str], queue: str
+) -> None:
+    """Between the plan of a batch and its reading anything may happen; the batch is in Spark's log and must be read."""
+
     def planned(name: str) -> Any:
         some_events(link, name, 50)
-        options = {
-            "subscribe": name,
-            "failOnDataLoss": "false",
-            "startingOffsets": "latest",
-            "fetchCount": "20",
-        }
-        reader = StreamReader(ReadOptions.of(reach | options), StructType.fromDDL(tables.ddl("events")))
+        reader = follower(reach, name, failOnDataLoss="false", startingOffsets="latest", fetchCount="20")
         start = reader.initialOffset()
         some_events(link, name, 100, first=50)
         return reader, reader.partitions(start, reader.latestOffset(start, None))
-
-    def sums(reader: Any, slices: Any) -> tuple[int, int, set[str]]:
-        found = [row for piece in slices for batch in reader.read(piece) for row in batch.to_pylist()]
-        gaps = [row for row in found if row["event"] == "chasqui.gap"]
-        return len(found) - len(gaps), sum(row["lost"] for row in gaps), {row["reason"] for row in gaps}
 
     reader, slices = planned(f"{queue}-forgotten")
     forget(link, f"{queue}-forgotten", 30)
@@ -292,17 +296,7 @@ def test_what_was_planned_and_then_forgotten_deleted_or_trimmed_is_counted_to_th
 def test_few_events_wait_for_more_but_not_for_long_and_not_when_they_may_be_trimmed(
     link: Link, reach: dict[str, str], queue: str
 ) -> None:
-    from pyspark.sql.types import StructType
-
-    from pyspark_chasqui import tables
-    from pyspark_chasqui.following import StreamReader
-    from pyspark_chasqui.options import ReadOptions
-
-    def follower(delay_s: int) -> StreamReader:
-        options = {"subscribe": queue, "minOffsetsPerTrigger": "50", "maxTriggerDelay": str(delay_s)}
-        return StreamReader(ReadOptions.of(reach | options), StructType.fromDDL(tables.ddl("events")))
-
-    reader = follower(delay_s=3600)
+    reader = follower(reach, queue, minOffsetsPerTrigger="50", maxTriggerDelay="3600")
     at = reader.initialOffset()
 
     def onwards(events: int) -> int:
@@ -326,13 +320,70 @@ def test_few_events_wait_for_more_but_not_for_long_and_not_when_they_may_be_trim
     reader.prepareForTriggerAvailableNow()
     assert onwards(0) == 1065, "whoever wants what is there now wants all of it"
 
-    reader = follower(delay_s=1)
+    reader = follower(reach, queue, minOffsetsPerTrigger="50", maxTriggerDelay="1")
     some_events(link, queue, 200)
     assert onwards(0) == 1265, "the first after a start wait for nothing"
     deadline = CLOCK.mono() + 60
     while onwards(1) == 1265:
         assert CLOCK.mono() < deadline
         CLOCK.pause(0.05)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_first_batch_is_what_was_planned_though_spark_asks_for_its_beginning_again(
+    link: Link, reach: dict[str, str], queue: str
+) -> None:
+    """It does so for every first batch, a moment later, and once more whenever it was killed in it."""
+    some_events(link, queue, 100)
+    reader = follower(reach, queue, failOnDataLoss="false")
+    end = reader.latestOffset(reader.initialOffset(), None)
+    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 30)
+    assert sums(reader, reader.partitions(reader.initialOffset(), end)) == (30, 70, {"trimmed"})
+
+    reader = follower(reach, queue, failOnDataLoss="false", startingOffsets="latest")
+    start = reader.initialOffset()
+    some_events(link, queue, 10, first=100)
+    end = reader.latestOffset(start, None)
+    some_events(link, queue, 5, first=110)
+    assert sums(reader, reader.partitions(reader.initialOffset(), end)) == (10, 0, set())
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_is_there_now_comes_to_an_end_whatever_becomes_of_the_queues_meanwhile(
+    link: Link, reach: dict[str, str], queue: str
+) -> None:
+    pattern = {"subscribePattern": f"{queue}.*", "allowRecreated": "true", "failOnDataLoss": "false"}
+    some_events(link, queue, 200)
+    reader = follower(reach, queue, **pattern)
+    reader.prepareForTriggerAvailableNow()
+    few = SimpleNamespace(max_rows=50)
+    at = reader.latestOffset(reader.initialOffset(), few)
+    assert at[queue]["n"] == 50
+    ask(link, "DEL", Keys(queue).events)
+    some_events(link, queue, 5, first=200)
+    some_events(link, f"{queue}-late", 10)
+    reader._look_at = 0
+    found: list[tuple[int, int, set[str]]] = []
+    while (onwards := reader.latestOffset(at, few)) != at:
+        found.append(sums(reader, reader.partitions(at, onwards)))
+        at = onwards
+    assert found == [(5, 0, {"recreated"})]
+    assert f"{queue}-late" not in at, "it was not there yet; the next archive takes it"
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_the_limit_left_over_does_not_wait_for_more(
+    link: Link, reach: dict[str, str], queue: str
+) -> None:
+    some_events(link, queue, 1000)
+    reader = follower(reach, queue, minOffsetsPerTrigger="50", maxTriggerDelay="3600")
+    at = reader.latestOffset(reader.initialOffset(), None)
+    some_events(link, queue, 80, first=1000)
+    few, reached = SimpleNamespace(max_rows=30), []
+    for _ in range(3):
+        at = reader.latestOffset(at, few)
+        reached.append(at[queue]["n"])
+    assert reached == [1030, 1060, 1080]
 
 
 def test_a_queue_that_joins_a_checkpoint_begins_where_it_was_told_to(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError, ServerError
 from chasqui.spark import session
+from chasqui.spark.layout import locked
 from chasqui.spark.session import ANSWERS_WITHIN_S
 
 if TYPE_CHECKING:
@@ -63,14 +64,19 @@ class Server:
 def up(where: Where, state: Path) -> Server:
     """The running server, started if there is none; it is ready when this returns."""
     session.check_installed(connect=True)
-    found = running(state)
-    if found is not None:
-        if not found.answers():
-            raise ServerError(
-                f"the Spark that was started before (process {found.pid}) does not answer",
-                hint="`chasqui pipeline down` ends it",
-            )
-        return found
+    with locked(state / "spark-connect.lock"):  # whoever starts it at the same time finds this one
+        found = running(state)
+        if found is None:
+            return _begin(where, state)
+    if not found.answers():
+        raise ServerError(
+            f"the Spark that was started before (process {found.pid}) does not answer",
+            hint="`chasqui pipeline down` ends it",
+        )
+    return found
+
+
+def _begin(where: Where, state: Path) -> Server:
     server = Server(0, _free_port(), secrets.token_urlsafe(32), str(uuid.uuid4()), str(where.log))
     process = _start(where, server)
     try:

@@ -46,6 +46,8 @@ _EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
      "two threads of Spark got into each other's way", "nothing is lost; start it again"),
     (r"(?:failed to connect to all addresses|Connection refused|StatusCode\.UNAVAILABLE)", ServerError,
      "no Spark answers there", "`chasqui pipeline up` starts one; or leave out --remote and --master"),
+    (r"StatusCode\.UNAUTHENTICATED", ServerError,
+     "that Spark does not let us in", "give its token: --remote 'sc://host:15002/;token=…'"),
     (r"All masters are unresponsive|Could not parse Master URL", ConfigError,
      "no Spark master answers there", "give --master as spark://host:7077 or local[2]"),
 )  # fmt: skip

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,8 @@ CONF = {
     "spark.sql.maxConcurrentOutputFileWriters": "32",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
+    # A Connect server would remember which files a table had when it was asked for the first time.
+    "spark.connect.session.planCache.enabled": "false",
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine takes its time to start a Python
 }
 PACKAGES = {name: name for name in ("pyspark", "pyarrow", "pandas")}
@@ -182,10 +184,20 @@ def opened(where: Where) -> Iterator[Any]:
         spark = start(where)
         try:
             yield spark
-        finally:
-            if not borrowed and where.remote is None:
-                with _aside(where.log):
-                    spark.stop()
+        except BaseException:
+            with suppress(Exception):  # what went wrong before is what counts
+                _close(spark, where, borrowed=borrowed)
+            raise
+        _close(spark, where, borrowed=borrowed)
+
+
+def _close(spark: Any, where: Where, *, borrowed: bool) -> None:
+    """End a Spark of our own; of another one only our end of the line, which would try to tidy up there at exit."""
+    if where.remote:
+        spark.client.close()
+    elif not borrowed:
+        with _aside(where.log):
+            spark.stop()
 
 
 def start(where: Where) -> Any:
@@ -205,13 +217,31 @@ def start(where: Where) -> Any:
     elif own:
         builder = builder.master(where.master)
     for name, value in configuration(where).items():
-        if own or name.startswith("spark.sql."):
+        if own or name.startswith(("spark.sql.", "spark.connect.session.")):
             builder = builder.config(name, value)
     with _aside(where.log), _undisturbed() if own else nullcontext():
         spark = builder.getOrCreate()
+    _quieten()
     if where.remote is None:
         spark.sparkContext.setLogLevel("WARN")
+    else:
+        spark.client.set_retry_policies([_patience()])
     return spark
+
+
+def _quieten() -> None:
+    """What a query died of leaves as an error of ours; pyspark would write Java's whole trace to stderr before."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+def _patience() -> Any:
+    """How long a Connect server that went away is waited for: some twenty seconds, where Spark would wait ten minutes."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    return DefaultPolicy(max_retries=8, max_backoff=4000)
 
 
 @contextmanager
