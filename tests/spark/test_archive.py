@@ -591,7 +591,7 @@ def test_one_archive_has_one_writer_and_a_place_that_can_be_written(
         with pytest.raises(Conflict, match="somebody else archives to"):
             once(spark, tmp_path, reach, queue)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot write the archive"):
+    with pytest.raises(ConfigError, match="cannot write to"):
         once(spark, tmp_path / "file" / "below", reach, queue)
 
 

@@ -151,10 +151,13 @@ def compact(
     The archive is one on this machine's disks; a Spark behind --remote must see them, too.
     """
     from chasqui import SystemClock
+    from chasqui.errors import NotFound
     from chasqui.spark import layout, session, upkeep
 
     session.check_installed()
     archive = archive_at(path)
+    if archive.local and not archive.local.exists():
+        raise NotFound(f"there is no archive at {archive.root}", hint="--archive names another one")
     # Which days are over is the archive's own question, not a server's: its directories are UTC days.
     day = _day(before) if before else layout.day_of(SystemClock().now_ms())
     days = [one for table in layout.TABLES for one in archive.days(table)]
@@ -186,16 +189,13 @@ def rollup(
     heap: Heap = "1g",
 ) -> None:
     """Add minutes up: counts and sketches per queue and job name, so that reports over months take seconds."""
-    from chasqui.errors import NotFound
     from chasqui.spark import session, upkeep
+    from chasqui_cli.commands.pipeline.reporting import check_archive
     from chasqui_cli.times import moment_ms
 
     session.check_installed()
     archive = archive_at(path, remote)
-    if not archive.has("events"):
-        raise NotFound(
-            f"there is nothing archived at {archive.root}", hint="`chasqui pipeline archive` fills it"
-        )
+    check_archive(archive, queues or ())
     since_ms = moment_ms(_day(since), 0, "past") if since else None
     with session.opened(where(master, remote, heap, may_be_warm=True)) as spark:
         minutes = upkeep.rollup(spark, archive, queues=queues or (), since_ms=since_ms)

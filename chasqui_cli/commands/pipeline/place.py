@@ -5,6 +5,7 @@ any option. What is done there is the verbs' business.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from chasqui.spark.layout import Archive
     from chasqui.spark.session import Where
     from chasqui_cli.desk import Desk
+
+LEAST_HEAP_MB = 512
+"""Below some 470 MB Spark refuses to start."""
 
 ArchivePath = Annotated[
     str | None,
@@ -54,6 +58,7 @@ def where(
 
     if master and remote:
         raise ConfigError("--master and --remote name two different Sparks", hint="give one of them")
+    _check_heap(heap)
     cache, state = cache_directory() or state_directory(), state_directory()
     found = connect.running(state) if may_be_warm and not (master or remote) else None
     if found and not found.answers():
@@ -71,10 +76,25 @@ def where(
     )
 
 
+def _check_heap(heap: str) -> None:
+    from chasqui.errors import ArgumentError
+
+    found = re.fullmatch(r"(\d{1,6})([mg])", heap.lower())
+    if not found or int(found[1]) * (1024 if found[2] == "g" else 1) < LEAST_HEAP_MB:
+        raise ArgumentError(
+            f"--heap: {heap} is no memory to work with", hint=f"at least {LEAST_HEAP_MB}m, as in 700m or 2g"
+        )
+
+
 def archive_at(path: str | None, remote: str | None = None) -> Archive:
     """The archive. Behind a Spark that is elsewhere a plain path is one of that machine."""
+    from chasqui.errors import ConfigError
     from chasqui.spark.layout import Archive
 
+    if path == "":
+        raise ConfigError(
+            "--archive names nothing", hint="leave it out for the archive in your data directory"
+        )
     root = path or str(data_directory().parent / "archive")
     if "://" in root:
         return Archive(root.rstrip("/"))
@@ -112,6 +132,13 @@ def length_ms(option: str, text: str, *, least: int = 1, most: int = MOST_COUNTE
             f"{option}: {text} is no length to count with", hint=f"write it as 30s, 5m or 1h{above}"
         )
     return found
+
+
+def moment_of(text: str | None, now_ms: int) -> int | None:
+    """When that was, within what a calendar has days for."""
+    from chasqui_cli.times import _LATEST_MS, moment_ms
+
+    return min(max(0, moment_ms(text, now_ms, "past")), _LATEST_MS) if text else None
 
 
 def check_writable(archive: Archive) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
-from errno import EISDIR
+from errno import EINVAL, EISDIR
 from os import strerror
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -22,6 +22,7 @@ from chasqui_cli.commands.pipeline.place import (
     archive_at,
     archived_names,
     length_ms,
+    moment_of,
     queues_of,
     where,
 )
@@ -56,6 +57,7 @@ class Name(StrEnum):
 ROLLED_UP = (Name.THROUGHPUT, Name.LATENCY)
 MINUTE_MS = 60_000
 SHOWN = 10
+MOST_ROWS = 2**31 - 1
 TEXTS = ("queue", "name", "error", "sample", "reason", "event", "job_id", "sample_job_id", "stream_id")
 UNSURE = (
     "attempt", "backoff_ms", "duration_us", "job_id", "lost", "name", "reason", "sample", "sample_job_id", "since_ms",
@@ -88,7 +90,7 @@ def report(
     sla: Annotated[
         str, typer.Option("--sla", metavar="SPAN", help="How long a job may take, for `sla`.")
     ] = "1m",
-    top: Annotated[int, typer.Option("--top", min=1, help="How many of the worst.")] = 20,
+    top: Annotated[int, typer.Option("--top", min=1, max=MOST_ROWS, help="How many of the worst.")] = 20,
     job: Annotated[str | None, typer.Option("--job", metavar="ID", help="Whose `timeline`.")] = None,
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="The moment `diff` looks around: your deploy.")
@@ -137,13 +139,16 @@ def report(
     )
     _check_times(since, until, at)
     _check_page(html)
-    _check_archive(archive, asked.queues)
+    check_archive(archive, asked.queues)
     if from_rollup:
         _check_rollup(archive, name, asked)
     with session.opened(where(master, remote, heap, may_be_warm=True, say=desk.say)) as spark:
         newest = _newest(spark, archive, since, until, at)
         asked = replace(
-            asked, since_ms=_moment(since, newest), until_ms=_moment(until, newest), at_ms=_moment(at, newest)
+            asked,
+            since_ms=moment_of(since, newest),
+            until_ms=moment_of(until, newest),
+            at_ms=moment_of(at, newest),
         )
         if "diff" in names:
             asked = with_windows(spark, archive, asked)
@@ -254,14 +259,7 @@ def _rounded(value: Any) -> Any:
 def _check_times(*texts: str | None) -> None:
     """That a time is none is told before Java is started, though what it is counted from is known only then."""
     for text in texts:
-        _moment(text, 0)
-
-
-def _moment(text: str | None, newest: int) -> int | None:
-    """When that was, within what a calendar has days for."""
-    from chasqui_cli.times import _LATEST_MS, moment_ms
-
-    return min(max(0, moment_ms(text, newest, "past")), _LATEST_MS) if text else None
+        moment_of(text, 0)
 
 
 def _newest(spark: Any, archive: Archive, *texts: str | None) -> int:
@@ -275,7 +273,7 @@ def _newest(spark: Any, archive: Archive, *texts: str | None) -> int:
     return int(found or 0)
 
 
-def _check_archive(archive: Archive, queues: Iterable[str]) -> None:
+def check_archive(archive: Archive, queues: Iterable[str]) -> None:
     """That there is nothing is told before Java is started."""
     from chasqui.errors import NotFound
     from chasqui.spark import upkeep
@@ -320,7 +318,9 @@ def _check_page(html: Path | None) -> None:
     try:
         if html.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
-        with TemporaryFile(dir=html.absolute().parent):
+        if html.exists() and not html.is_file():
+            raise OSError(EINVAL, "not a regular file")
+        with TemporaryFile(dir=html.resolve().parent):
             pass
     except OSError as error:
         raise ConfigError(
@@ -335,10 +335,11 @@ def _write_page(
     from chasqui.errors import ChasquiError
     from chasqui_cli.commands.pipeline.page import page
 
-    fresh = html.with_name(f".{html.name}.new")
+    target = html.resolve()  # a link goes on leading to it
+    fresh = target.with_name(f".{target.name}.new")
     try:
         fresh.write_text(page(found, asked, archive.root), "utf-8")
-        fresh.rename(html)
+        fresh.rename(target)
     except OSError as error:
         raise ChasquiError(
             f"cannot write the page at {html}: {error.strerror}",

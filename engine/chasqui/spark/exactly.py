@@ -46,8 +46,8 @@ def _sorted(measure: Any, name: str, shares: Sequence[float]) -> tuple[Any, list
     spread = []
     for share in shares:
         place = (F.size(name) - 1) * share
-        low, high = (F.get(F.col(name), end(place).cast("int")) for end in (F.floor, F.ceil))
-        between = (low + (high - low) * (place - F.floor(place))).cast("double")
+        low, high = (F.get(F.col(name), end(place).cast("int")).cast("double") for end in (F.floor, F.ceil))
+        between = low + (high - low) * (place - F.floor(place))
         spread.append(between.alias(_label(name, share)))
     return F.sort_array(F.collect_list(measure)), spread
 

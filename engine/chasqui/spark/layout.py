@@ -97,8 +97,8 @@ def locked(path: Path, taken: ChasquiError | None = None) -> Iterator[None]:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as fault:
         raise ConfigError(
-            f"cannot write the archive at {path.parent}: {fault.strerror}",
-            hint="give a directory that is yours: --archive",
+            f"cannot write to {path.parent}: {fault.strerror}",
+            hint="give a directory that is yours: --archive for the archive, HOME for what is kept between commands",
         ) from None
     try:
         try:
@@ -165,7 +165,12 @@ def read(spark: Any, archive: Archive, table: str) -> Any:
     ddl = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     if not archive.has(table):
         return spark.createDataFrame([], ddl)
-    return spark.read.schema(ddl).parquet(archive.table(table))
+    return spark.read.schema(ddl).parquet(literally(archive.table(table)))
+
+
+def literally(path: str) -> str:
+    """A path that Spark is to read as it stands, and not as a pattern of many."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
 def chosen(

@@ -191,10 +191,16 @@ def _latency_of_sketches(tables: Tables) -> Any:
     )
 
     def quantile(name: str, n: int) -> Any:
-        some = F.kll_sketch_get_n_bigint(F.col(name)) > 0
-        return F.when(
-            some, F.kll_sketch_get_quantile_bigint(F.col(name), F.lit(PERCENTILES[n])).cast("double")
-        )
+        """Between the neighbours that a list of all values would have there: small groups are exact."""
+        count = F.kll_sketch_get_n_bigint(F.col(name))
+        place = (count - 1) * PERCENTILES[n]
+
+        def at(index: Any) -> Any:
+            rank = (index + 0.5) / count
+            return F.kll_sketch_get_quantile_bigint(F.col(name), rank).cast("double")
+
+        low, high = at(F.floor(place)), at(F.ceil(place))
+        return F.when(count > 0, low + (high - low) * (place - F.floor(place)))
 
     return grouped.select("queue", "name", "completed", "failed", *_spread(quantile)).orderBy("queue", "name")
 

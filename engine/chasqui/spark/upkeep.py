@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chasqui.errors import ConfigError, Conflict, ServerError
-from chasqui.spark.layout import KEYS, Archive, age, chosen, is_gap, locked, lost_in, read
+from chasqui.spark.layout import KEYS, Archive, age, chosen, is_gap, literally, locked, lost_in, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -86,7 +86,7 @@ def _compact_day(spark: Any, archive: Archive, table: str, day: Path, batches: l
     staged = root / "_compacting" / table / day.parent.name / day.name
     shutil.rmtree(staged, ignore_errors=True)
     shape = read(spark, archive, table).drop("dt", "batch", "queue").schema
-    one_day = spark.read.schema(shape).parquet(*map(_on_disk, batches))
+    one_day = spark.read.schema(shape).parquet(*(literally(_on_disk(batch)) for batch in batches))
     events = F.count_distinct(F.when(~is_gap(table), F.struct(*KEYS[table])))
     [(total, wanted, lost)] = one_day.agg(
         F.count("*"), events + F.count_if(is_gap(table)), lost_in(table)
@@ -101,7 +101,7 @@ def _compact_day(spark: Any, archive: Archive, table: str, day: Path, batches: l
             f"that Spark does not write to this machine's disks: nothing came to {target}",
             hint="nothing was changed; compact with a Spark of this machine",
         )
-    written = spark.read.schema(shape).parquet(_on_disk(target))
+    written = spark.read.schema(shape).parquet(literally(_on_disk(target)))
     [(kept, kept_lost)] = written.agg(F.count("*"), lost_in(table)).collect()
     if (kept, kept_lost) != (wanted, lost):
         raise ServerError(
@@ -171,6 +171,16 @@ def rollup(spark: Any, archive: Archive, *, queues: Iterable[str] = (), since_ms
 
     A day is computed whole and overwrites what was there, so running it again changes nothing.
     """
+    if archive.local is None:
+        return _rolled_up(spark, archive, queues, since_ms)
+    taken = Conflict(f"somebody else rolls up {archive.root} already", hint="wait until that is done")
+    with locked(archive.local / "_lock.rollup", taken):
+        for stale in (archive.local / "rollup_minute").glob(".spark-staging-*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        return _rolled_up(spark, archive, queues, since_ms)
+
+
+def _rolled_up(spark: Any, archive: Archive, queues: Iterable[str], since_ms: int | None) -> int:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     from chasqui.spark.layout import day_of
