@@ -208,12 +208,7 @@ def test_rollups_answer_within_one_per_cent_and_count_exactly(
     assert reports.report(spark, kept, "throughput", hourly) == brute.throughput(happenings, QUEUE, 3_600_000)
     exact = {row["name"]: row for row in brute.latency(happenings, QUEUE)}
     for row in reports.report(spark, kept, "latency", Question(from_rollup=True)):
-        for measure in ("run_us", "wait_ms", "e2e_ms"):
-            values = sorted(_values(happenings, row["name"], measure))
-            for n, share in ((50, 0.5), (95, 0.95), (99, 0.99)):
-                rank = sum(value <= row[f"{measure}_p{n}"] for value in values) / len(values)
-                assert abs(rank - share) <= 0.01 + 1 / len(values), (row["name"], measure, n)
-        assert row["completed"] == exact[row["name"]]["completed"]
+        assert row == pytest.approx(exact[row["name"]]), "a few thousand values are all in the sketch"
 
 
 def test_of_rollups_only_minutes_that_are_wholly_asked_about_count(
@@ -229,15 +224,6 @@ def test_of_rollups_only_minutes_that_are_wholly_asked_about_count(
     for end in (until, last):
         asked = Question(from_rollup=True, since_ms=since, until_ms=end)
         assert reports.report(spark, kept, "throughput", asked) == expected
-
-
-def _values(happenings: list[Happening], name: str, measure: str) -> list[int]:
-    mine = [one for one in happenings if one.event.name == name]
-    if measure == "run_us":
-        return [one.event.duration_us or 0 for one in mine if one.event.kind in ("completed", "failed")]
-    if measure == "wait_ms":
-        return [brute.age(one) or 0 for one in mine if one.event.kind == "active" and one.event.attempt == 1]
-    return [brute.age(one) or 0 for one in mine if one.event.kind == "completed"]
 
 
 def test_archived_and_lost_is_what_was_added_under_trimming(

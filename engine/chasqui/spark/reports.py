@@ -8,6 +8,7 @@ because nobody tells of a job being added.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
 from chasqui.errors import ArgumentError, NotFound
@@ -22,6 +23,8 @@ Record = dict[str, Any]
 PERCENTILES = (0.5, 0.95, 0.99)
 MINUTE_MS = 60_000
 TOP = 20
+FEW = 5000
+"""With more values than that neighbours are so close that either will do; with fewer a percentile lies between two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +193,31 @@ def _latency_of_sketches(tables: Tables) -> Any:
         F.sum("completed").alias("completed"), F.sum("failed").alias("failed"), *merged
     )
 
-    def quantile(name: str, n: int) -> Any:
-        """Between the neighbours that a list of all values would have there: small groups are exact."""
-        count = F.kll_sketch_get_n_bigint(F.col(name))
-        place = (count - 1) * PERCENTILES[n]
+    def count(name: str) -> Any:
+        return F.kll_sketch_get_n_bigint(F.col(name))
 
-        def at(index: Any) -> Any:
-            rank = (index + 0.5) / count
-            return F.kll_sketch_get_quantile_bigint(F.col(name), rank).cast("double")
+    sizes = {n for row in grouped.select(*map(count, sketches)).collect() for n in row}
+    ranks = sorted(
+        {one for n in sizes if n and n <= FEW for share in PERCENTILES for one in neighbours(n, share)}
+    )
 
-        low, high = at(F.floor(place)), at(F.ceil(place))
-        return F.when(count > 0, low + (high - low) * (place - F.floor(place)))
+    def quantile(name: str, number: int) -> Any:
+        n, share = count(name), PERCENTILES[number]
+        place = (n - 1) * share
+        asked = F.array(*map(F.lit, ranks or [share]))
+        found = F.map_from_arrays(asked, F.kll_sketch_get_quantile_bigint(F.col(name), asked))
+        low, high = (found[F.try_divide(end(place) + 0.5, n)].cast("double") for end in (F.floor, F.ceil))
+        between = low + (high - low) * (place - F.floor(place))
+        nearest = F.kll_sketch_get_quantile_bigint(F.col(name), F.lit(share)).cast("double")
+        return F.when(n > FEW, nearest).when(n > 0, between)
 
     return grouped.select("queue", "name", "completed", "failed", *_spread(quantile)).orderBy("queue", "name")
+
+
+def neighbours(n: int, share: float) -> tuple[float, float]:
+    """The ranks of the two among n values that a percentile lies between; a sketch must be asked for each by name."""
+    place = (n - 1) * share
+    return (floor(place) + 0.5) / n, (ceil(place) + 0.5) / n
 
 
 def _spread(take: Callable[[str, int], Any]) -> list[Any]:

@@ -6,10 +6,12 @@ a cluster is named.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import threading
+import warnings
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -221,7 +223,7 @@ def start(where: Where) -> Any:
             builder = builder.config(name, value)
     with _aside(where.log), _undisturbed() if own else nullcontext():
         spark = builder.getOrCreate()
-    _quieten()
+    _quieten(where.log)
     if where.remote is None:
         spark.sparkContext.setLogLevel("WARN")
     else:
@@ -229,12 +231,17 @@ def start(where: Where) -> Any:
     return spark
 
 
-def _quieten() -> None:
-    """What a query died of leaves as an error of ours; pyspark would write Java's whole trace to stderr before."""
+def _quieten(log: Path) -> None:
+    """What a query died of leaves as an error of ours, and what else its libraries have to say goes to the log; they
+    would write whole traces to stderr before.
+    """
     from pyspark.logger import PySparkLogger
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.FileHandler(log, delay=True))
 
 
 def _patience() -> Any:
