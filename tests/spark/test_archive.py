@@ -267,6 +267,23 @@ def test_jobs_that_do_not_say_when_they_were_made_have_no_age(
     assert reports.report(spark, archive, "sla", Question(sla_ms=0)) == []
 
 
+def test_an_archive_may_be_at_a_path_of_any_letters(
+    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "jobs[1] {a,b}*?\\ %20"
+    some_events(link, queue, 30)
+    once(spark, place, reach, queue, tables=("events",))
+    some_events(link, queue, 20, first=30)
+    once(spark, place, reach, queue, tables=("events",))
+    archive = Archive(str(place))
+    [day] = upkeep.compact(spark, archive, ("events",), before="2100-01-01")
+    assert (day.rows, day.files_after) == (50, 1)
+    upkeep.rollup(spark, archive)
+    for from_rollup in (False, True):
+        rows = reports.report(spark, archive, "throughput", Question(from_rollup=from_rollup))
+        assert sum(row["completed"] for row in rows) == 50
+
+
 @pytest.mark.parametrize("far", [9_223_372_036_854_775_807, -9_223_372_036_854_775_807])
 def test_no_report_fails_for_numbers_that_somebody_made_up(
     spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path, far: int
@@ -284,8 +301,9 @@ def test_no_report_fails_for_numbers_that_somebody_made_up(
             "mail",
         )
         ask(
-            link, "XADD", key, f"{9_300_000_000_000_000 + number}-0", *words, "attempt", 1, "duration_us", far
-        )
+            link, "XADD", key, f"{9_300_000_000_000_000 + number}-0", *words, "attempt", 1,
+            "duration_us", far if event == "completed" else -far,
+        )  # fmt: skip
     once(spark, tmp_path, reach, queue, tables=("events",))
     archive = Archive(str(tmp_path))
     assert upkeep.rollup(spark, archive) == 1

@@ -266,6 +266,9 @@ def test_a_stream_made_anew_is_refused_with_both_positions_and_goes_on_when_told
         (("throughput", "--from-rollup", "--step", "90s"), 2, "whole minutes only"),
         (("latency", "--from-rollup"), 4, "no roll-ups"),
         (("gaps", "--queue", QUEUE, "--queue", "nobody"), 4, "of a queue named 'nobody'"),
+        (("slowest", "--top", "3000000000"), 2, "is not in the range"),
+        (("gaps", "--heap", "nonsense"), 2, "--heap: nonsense is no memory to work with"),
+        (("gaps", "--heap", "1m"), 2, "--heap: 1m is no memory to work with"),
     ],
 )
 def test_what_a_report_cannot_be_about_is_told_before_spark_is_started(
@@ -279,6 +282,10 @@ def test_what_a_report_cannot_be_about_is_told_before_spark_is_started(
     monkeypatch.delattr(session, "opened")
     assert_complains(typed("report", *words, "--archive", archived), code, said)
     assert_complains(typed("up", "--warm-up", "soon"), 2, "'soon' is no duration")
+    assert_complains(typed("archive", "--gather", "2d"), 2, "--gather: 2d is no length to count with")
+    assert_complains(typed("rollup", "nobody", "--archive", archived), 4, "of a queue named 'nobody'")
+    assert_complains(typed("compact", "--archive", archived / "typo"), 4, "there is no archive at")
+    assert_complains(typed("compact", "--archive", ""), 2, "--archive names nothing")
 
 
 @pytest.mark.parametrize(
@@ -319,6 +326,23 @@ def test_a_page_that_cannot_be_written_is_told_before_spark_is_started(
     monkeypatch.delattr(session, "opened")
     told = typed("report", "gaps", "--archive", archived, "--html", place)
     assert_complains(told, 2, f"cannot write a page at {place}", "a directory that is yours")
+
+
+def test_a_page_replaces_a_file_and_nothing_else(
+    typed: Typed, spark: Any, archived: Path, tmp_path: Path
+) -> None:
+    kept, link, pipe = tmp_path / "kept.html", tmp_path / "link.html", tmp_path / "pipe"
+    kept.write_text("old")
+    link.symlink_to(kept)
+    os.mkfifo(pipe)
+    assert typed("report", "gaps", "--archive", archived, "--html", link)[0] == 0
+    assert link.is_symlink()
+    assert kept.read_text().startswith("<!doctype html>")
+    told = typed("report", "gaps", "--archive", archived, "--html", pipe)
+    assert_complains(
+        told, 2, f"cannot write a page at {pipe}: not a regular file", "a directory that is yours"
+    )
+    assert pipe.is_fifo()
 
 
 def test_an_answer_is_given_though_its_page_cannot_be_written_in_the_end(

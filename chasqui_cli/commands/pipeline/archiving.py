@@ -89,7 +89,6 @@ def archive(
 
     session.check_installed()
     spark_at = where(master, remote, heap)
-    _check_queues(desk, queues or [])
     plan = archiver.Plan(
         archive_at(path, remote),
         reach(desk, spark_at) | {"retryFor": "60"},
@@ -102,6 +101,7 @@ def archive(
         recreated=accept_recreated,
         starting="latest" if from_now else "earliest",
     )
+    _check_queues(desk, queues or [])
     check_writable(plan.archive)
     with (
         session.opened(spark_at) as spark,

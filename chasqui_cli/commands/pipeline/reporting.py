@@ -142,7 +142,8 @@ def report(
     check_archive(archive, asked.queues)
     if from_rollup:
         _check_rollup(archive, name, asked)
-    with session.opened(where(master, remote, heap, may_be_warm=True, say=desk.say)) as spark:
+    spark_at = where(master, remote, heap, may_be_warm=True, say=desk.say)
+    with session.opened(spark_at) as spark:
         newest = _newest(spark, archive, since, until, at)
         asked = replace(
             asked,
