@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,16 +154,23 @@ def paced(link: Link, rate: int, seconds: float, length: int) -> int:
     return sent
 
 
-def live(server: Server, place: Path, rate: int, seconds: float, length: int, *more: str) -> dict[str, Any]:
-    """The archive beside a stream that is filled and trimmed; what was added, and what the archive made of it."""
+def live(
+    server: Server, place: Path, rate: int, seconds: float, length: int, *more: str, early: bool = False
+) -> dict[str, Any]:
+    """The archive beside a stream that is filled and trimmed; what was added, and what the archive made of it.
+
+    early: the stream is busy already when the archive is begun; what was trimmed before that is none of its business.
+    """
     accounted = Archive(str(place))
-    with Link.open(server.url) as link:
+    with Link.open(server.url) as link, ThreadPoolExecutor(1) as producer:
         some_events(link, QUEUE, 1)
+        added_by = producer.submit(paced, link, rate, seconds, length) if early else None
         process = start(server.url, place, *more)
         try:
             if not come_true(process, lambda: batches(place) >= 0):
                 raise RuntimeError(f"the archive ended by itself: {process.returncode}")
-            added = 1 + paced(link, rate, seconds, length)
+            added = 1 + (added_by.result() if added_by else paced(link, rate, seconds, length))
+            added -= beginning(place)
             deadline = time.monotonic() + PATIENCE_S
             while time.monotonic() < deadline and process.poll() is None:
                 so_far = sums(accounted, "events", batches(place))
@@ -173,6 +181,13 @@ def live(server: Server, place: Path, rate: int, seconds: float, length: int, *m
             process.terminate()
             out, _ = process.communicate()
     return {"added": added, "exit": process.returncode, "told": json.loads(out), **on_disk(place)}
+
+
+def beginning(place: Path) -> int:
+    """How many events were gone already when the archive began."""
+    log = place / "_checkpoints" / "events" / "offsets" / "0"
+    begun: int = json.loads(log.read_text().splitlines()[2])[QUEUE]["from"]["n"]
+    return begun
 
 
 def on_disk(place: Path) -> dict[str, int]:
@@ -210,8 +225,8 @@ def followed(server: Server, place: Path, rate: int, seconds: float, claims: Cla
 
 
 def overtaken(server: Server, place: Path, rate: int, seconds: float, claims: Claims) -> None:
-    """Java is cold, and what a batch was planned to read is trimmed before it can be, and while it is."""
-    found = live(server, place, rate, seconds, SHORT_LENGTH, "--warm-up", "0s")
+    """Java is cold, and what a batch was planned to read is trimmed before it can be, and while it is; the first one too."""
+    found = live(server, place, rate, seconds, SHORT_LENGTH, "--warm-up", "0s", early=True)
     add_up("trimmed short", found, claims)
     claims.that("lost, trimmed short", found["lost"], ">", 0)
     claims.that("gaps, trimmed short", found["gaps"], ">", 1)
