@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chasqui.errors import ArgumentError, ChasquiError, ConfigError
 from chasqui.server.link import Link
-from chasqui.spark import bulk
+from chasqui.spark import bulk, files
 from chasqui.spark.bulk import Shape
+from chasqui.spark.plain import plainly
 from chasqui.wire import envelope, packed
 from chasqui.wire.keys import Keys
 from chasqui_cli.app import run
@@ -42,6 +47,22 @@ def produced(
         return code, json.loads(told.out or "{}"), told.err
 
     return type_
+
+
+def rows_of(spark: Any, kind: str, *paths: Path) -> list[Any]:
+    """What would be loaded, looked at beforehand as the command does."""
+    given = [str(path) for path in paths]
+    files.check(given, kind)
+    with plainly():
+        return [json.loads(line.line) for line in bulk.lines_of(spark, given, kind).collect()]
+
+
+def files_at(folder: Path, *names: str) -> Path:
+    """A directory with files that hold their names."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps({"file": name}) + "\n")
+    return folder
 
 
 def row(**fields: Any) -> str:
@@ -182,7 +203,7 @@ def test_csv_is_read_as_it_is_written_and_refused_where_one_would_have_to_guess(
     entries = ask(link, "XRANGE", Keys(queue).stream, "-", "+")
     jobs = [envelope.decode(fields[1], len(fields[1])) for _, fields in entries]
     assert {job.id: packed.unpack(job.payload.raw)["note"] for job in jobs} == {
-        "1": 'say "hi", twice', "2": "two\nlines", "3": None,
+        "1": 'say "hi", twice', "2": "two\nlines", "3": "",
     }  # fmt: skip
     for name, text in {
         "short": "id,to,note\n4,ada\n",
@@ -275,3 +296,292 @@ def test_a_preview_of_jobs_shows_some_with_secrets_covered(
     assert "ada" in said
     assert "hunter2" not in said
     assert "… and 4 more" in said
+
+
+@pytest.mark.parametrize("name", ["_jobs.jsonl", ".jobs.jsonl", "jobs.jsonl._COPYING_"])
+def test_a_file_that_spark_passes_over_is_refused(
+    produced: Produced, link: Link, queue: str, tmp_path: Path, name: str
+) -> None:
+    there = files_at(tmp_path, "jobs.jsonl", name)
+    code, _, said = produced(there / "jobs.jsonl", there / name, "--format", "jsonl")
+    assert code == 2
+    assert f"Spark passes over files with such a name: {there / name}" in said
+    assert "hint: rename it" in said
+    assert not ask(link, "KEYS", f"*{queue}*")
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        "_a.jsonl",
+        ".a.jsonl",
+        "plain/a.jsonl",
+        ".dt=1/a.jsonl",
+        "dt=1/plain/a.jsonl",
+        "_temporary/0/a.jsonl",
+    ],
+)
+def test_a_directory_of_which_spark_would_leave_out_files_is_refused(tmp_path: Path, left_out: str) -> None:
+    there = files_at(tmp_path / "given", "dt=1/a.jsonl", "dt=1/b.jsonl", "_SUCCESS", "dt=1/.a.jsonl.crc")
+    files.check([str(there)], "jsonl")
+    files_at(there, left_out)
+    with pytest.raises(ArgumentError, match=r"Spark would leave out \S+a\.jsonl$"):
+        files.check([str(there)], "jsonl")
+    files_at(there, "_z/a.jsonl", "_z/b.jsonl")
+    with pytest.raises(ArgumentError, match=r"Spark would leave out \S+ and 2 more$"):
+        files.check([str(there)], "jsonl")
+
+
+def test_files_beside_folders_of_columns_are_refused_for_spark_would_leave_them_out(
+    spark: Any, tmp_path: Path
+) -> None:
+    there = files_at(tmp_path / "given", "a.jsonl", "b.jsonl")
+    assert len(rows_of(spark, "jsonl", there)) == 2
+    files_at(there, "dt=1/a.jsonl")
+    with pytest.raises(ArgumentError, match=r"leave out \S+/given/a\.jsonl and 1 more"):
+        files.check([str(there)], "jsonl")
+    with pytest.raises(ArgumentError, match="given, which is given too"):
+        files.check([str(there), str(there / "dt=1")], "jsonl")
+
+
+def test_a_directory_without_files_has_no_jobs(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    assert rows_of(spark, "jsonl", tmp_path / "given") == []
+    for kind in ("csv", "parquet"):
+        with pytest.raises(ChasquiError, match="there is nothing to read there yet"):
+            rows_of(spark, kind, tmp_path / "given")
+
+
+def test_what_cannot_be_read_twice_or_at_all_is_refused(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(ArgumentError, match=r"pipe\.jsonl is no file"):
+        files.check([str(tmp_path / "pipe.jsonl")], "jsonl")
+    there = files_at(tmp_path / "given", "a.jsonl")
+    (there / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match=r"may not read \S+gone\.jsonl"):
+        files.check([str(there)], "jsonl")
+
+
+def test_a_directory_that_leads_back_into_itself_is_walked_once(tmp_path: Path) -> None:
+    there = files_at(tmp_path / "given", "dt=1/a.jsonl")
+    (there / "dt=1" / "dt=2").symlink_to(there)
+    assert [file.path for file in files.here([str(there)])] == [there / "dt=1" / "a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "name", ["jobs[1]", "jobs{1,2}", "jobs?", "jobs*", "jobs\\1", "jobs 1%20#", "jobs^1"]
+)
+def test_a_path_of_this_machine_is_no_pattern(spark: Any, tmp_path: Path, name: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    there = files_at(tmp_path, f"{name}.jsonl", "jobs1.jsonl", f"{name}/in.jsonl", "jobs1/in_other.jsonl")
+    assert rows_of(spark, "jsonl", there / f"{name}.jsonl") == [{"file": f"{name}.jsonl"}]
+    assert rows_of(spark, "jsonl", there / name) == [{"file": f"{name}/in.jsonl"}]
+    for one in (name, "jobs1"):
+        pq.write_table(pa.table({"file": [one]}), there / f"{one}.parquet")
+        (there / f"{one}.csv").write_text(f'file\n"{one}"\n')
+    for kind in ("csv", "parquet"):
+        assert rows_of(spark, kind, there / f"{name}.{kind}") == [{"file": name}]
+
+
+def test_a_colon_in_a_name_is_refused_where_spark_cannot_open_it(spark: Any, tmp_path: Path) -> None:
+    there = files_at(tmp_path, "jobs-10:00.jsonl", "given/jobs-10:00.jsonl", "at 10:00/jobs.jsonl")
+    for given in (there / "jobs-10:00.jsonl", there / "given"):
+        with pytest.raises(ArgumentError, match=r"with a colon in its name: \S+jobs-10:00\.jsonl") as told:
+            files.check([str(given)], "jsonl")
+        assert "a link of another name" in (told.value.hint or "")
+    (there / "link.jsonl").symlink_to(there / "jobs-10:00.jsonl")
+    assert rows_of(spark, "jsonl", there / "link.jsonl") == [{"file": "jobs-10:00.jsonl"}]
+    assert rows_of(spark, "jsonl", there / "at 10:00" / "jobs.jsonl") == [{"file": "at 10:00/jobs.jsonl"}]
+    (there / "jobs-10:00.csv").write_text("a\n1\n")
+    assert rows_of(spark, "csv", there / "jobs-10:00.csv") == [{"a": "1"}]
+
+
+def test_parquet_files_of_different_columns_are_refused(spark: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def write(name: str, schema: dict[str, Any], **columns: list[Any]) -> Path:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        fields = [pa.field(one, kind, nullable="?" not in name) for one, kind in schema.items()]
+        pq.write_table(pa.table(columns, schema=pa.schema(fields)), tmp_path / name)
+        return tmp_path / name
+
+    first = write("all/1.parquet", {"to": pa.string(), "n": pa.int64()}, to=["ada"], n=[1])
+    same = write("same?.parquet", {"n": pa.int64(), "to": pa.large_string()}, to=["bob"], n=[2])
+    assert sorted(one["to"] for one in rows_of(spark, "parquet", first, same)) == ["ada", "bob"]
+    more = write(
+        "all/2.parquet", {"to": pa.string(), "n": pa.int64(), "x": pa.int8()}, to=["a"], n=[1], x=[1]
+    )
+    other = write("other.parquet", {"to": pa.string(), "n": pa.int32()}, to=["a"], n=[1])
+    for given, told in (([first.parent], f"{more} has other columns than {first}: x differs"),
+                        ([first, same, other], f"{other} has other columns than {first}: n differs")):  # fmt: skip
+        with pytest.raises(ArgumentError) as refused:
+            files.check([str(one) for one in given], "parquet")
+        assert str(refused.value) == told
+    lines = bulk.lines_of(spark, [first.as_uri(), more.as_uri()], "parquet").collect()
+    assert sorted(str(json.loads(one.line)["x"]) for one in lines) == ["1", "None"]
+    more.write_text("no parquet")
+    with pytest.raises(ArgumentError, match=r"2\.parquet is no Parquet file"):
+        files.check([str(more)], "parquet")
+
+
+def test_times_in_parquet_keep_their_microseconds(spark: Any, tmp_path: Path) -> None:
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    at = datetime.fromisoformat("2026-11-18T10:00:00.123456")
+    row = {
+        "plain": at, "zoned": at.replace(tzinfo=UTC), "in": {"it": at}, "even": at.replace(microsecond=0),
+        "day": date(2026, 11, 18), "price": Decimal("1.25"), "bytes": b"x", "no": None, "text": "\u00e9",
+    }  # fmt: skip
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "jobs.parquet")
+    assert rows_of(spark, "parquet", tmp_path / "jobs.parquet") == [
+        {
+            "plain": "2026-11-18T10:00:00.123456", "zoned": "2026-11-18T10:00:00.123456Z",
+            "in": {"it": "2026-11-18T10:00:00.123456"}, "even": "2026-11-18T10:00:00.000000",
+            "day": "2026-11-18", "price": 1.25, "bytes": "eA==", "no": None, "text": "\u00e9",
+        }
+    ]  # fmt: skip
+
+
+def test_csv_keeps_every_character(spark: Any, tmp_path: Path) -> None:
+    text = b'\xef\xbb\xbfid,to\r\n1,ada\n2,"a\r\nb"\r\n\n3,"c\nd"\r\n4,\r\n'
+    (tmp_path / "ends.csv").write_bytes(text)
+    told = {one["id"]: one["to"] for one in rows_of(spark, "csv", tmp_path / "ends.csv")}
+    assert told == {"1": "ada", "2": "a\r\nb", "3": "c\nd", "4": ""}
+    chance = random.Random(7)
+    columns = ["a", "b c", "d,e"]
+    made = [
+        {one: "".join(chance.choices('",\r\n \t;\'\\\0x\u00e9\u20ac\U0001f600\x85\u2028', k=chance.randrange(6))) for one in columns}
+        for _ in range(10_000)
+    ]  # fmt: skip
+    made.append({"a": "long" * 500_000, "b c": "", "d,e": "\N{BOM}"})
+    with gzip.open(tmp_path / "all.csv.gz", "wt", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(made)
+    found = rows_of(spark, "csv", tmp_path / "all.csv.gz")
+    assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, made))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"id,to\n1,ada\n\n2\n", "row 4: fields: 1 instead of 2"),
+        (b"id,to\n1,ada\n2,b,c\n", "row 3: fields: 3 instead of 2"),
+        (b'id,to\n1,ada\n2,"b\n3,cyd\n', "row 3: a quote that is never closed"),
+        (b'id,to\n1,"a"b\n', "row 2: ',' expected after '\"'"),
+        (b"id,to\n1,ada\n2,zo\xeb\n", "row 3: the byte 0xeb, which is no UTF-8"),
+        (b"id,t\xeb\n1,ada\n", "row 1: the byte 0xeb, which is no UTF-8"),
+        ("id,to\n1,ada\n".encode("utf-16"), "row 1: the byte 0xff, which is no UTF-8"),
+        (b"id,\n1,ada\n", "row 1: no name for column 2"),
+        (b"id,id\n1,ada\n", "row 1: more than one column id"),
+        (b"to,id\n1,ada\n", "to, id instead of id, to"),
+    ],
+)
+def test_csv_that_cannot_be_taken_at_its_word_is_refused_with_its_row(
+    spark: Any, tmp_path: Path, text: bytes, said: str
+) -> None:
+    for name in ("a.csv", "c.csv"):
+        (tmp_path / name).write_text("id,to\n9,zed\n")
+    bad = tmp_path / "b.csv"
+    bad.write_bytes(text)
+    with pytest.raises(ArgumentError) as told:
+        rows_of(spark, "csv", tmp_path)
+    assert str(told.value).startswith(f"{bad} is no CSV")
+    assert str(told.value).endswith(said)
+    assert told.value.hint == "nothing was written; mend the file"
+
+
+def test_csv_in_folders_of_columns_has_those_too(spark: Any, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / "given" / f"dt=a%20{number}").mkdir(parents=True)
+        (tmp_path / "given" / f"dt=a%20{number}" / "jobs.csv").write_text(f"n\n{number}\n" if number else "")
+    found = rows_of(spark, "csv", tmp_path / "given")
+    assert sorted(found, key=str) == [{"n": "1", "dt": "a 1"}, {"n": "2", "dt": "a 2"}]
+
+
+def test_csv_that_is_cut_off_is_told_with_its_name(spark: Any, tmp_path: Path) -> None:
+    whole = gzip.compress(b"id,to\n" + b"".join(b"%d,%d\n" % (n, n * 7919) for n in range(50_000)))
+    (tmp_path / "jobs.csv.gz").write_bytes(whole[:-1000])
+    with pytest.raises(
+        ConfigError, match=r"cannot read \S+jobs\.csv\.gz after row [\d,]+: Compressed file ended"
+    ):
+        rows_of(spark, "csv", tmp_path / "jobs.csv.gz")
+
+
+def test_csv_behind_a_url_is_read_by_spark_beside_files_of_this_machine(spark: Any, tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        (tmp_path / f"{name}.csv").write_text(f"at\n{name}\n")
+    given = [(tmp_path / "there.csv").as_uri(), str(tmp_path / "here.csv")]
+    lines = bulk.lines_of(spark, given, "csv").collect()
+    assert sorted(json.loads(one.line)["at"] for one in lines) == ["here", "there"]
+
+
+@pytest.fixture
+def letters(
+    spark: Any, link: Link, redis: Server, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, ...]:
+    """An archive of three letters, as words of a command; one of them has a name of two lines, one holds no job."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    place = ("--archive", str(tmp_path / "archive"), "-u", redis.url)
+    for n, name in enumerate(("mail", "mail\nof two lines", "broken")):
+        body = packed.pack([f"job-{n}", packed.pack({"n": n}), NOW_MS, 3]) if name != "broken" else b"\xc1"
+        words = ("d", body, "n", name, "source_id", f"{n}-0", "reason", "unrecoverable")
+        ask(link, "XADD", Keys(queue).dlq, f"{n + 1}-0", *words)
+    some_events(link, queue, 1)
+    assert run(["pipeline", "archive", queue, "--once", *place]) == 0
+    return ("pipeline", "replay", queue, "--dry-run", "-o", "json", *place)
+
+
+def test_letters_are_chosen_by_the_whole_of_their_name(
+    letters: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for glob, rows in (("*", 2), ("mail*", 2), ("mail", 1), ("mail?of*", 1), ("mail\n*", 1)):
+        capsys.readouterr()
+        assert run([*letters, "--name", glob]) == 0
+        assert json.loads(capsys.readouterr().out)["rows"] == rows, glob
+
+
+def test_a_letter_that_holds_no_job_is_counted_as_one(
+    letters: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run([*letters]) == 0
+    assert "left out: 1 letter without a job that could run" in capsys.readouterr().err
+
+
+def test_letters_since_before_all_calendars_are_all_letters(
+    letters: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run([*letters, "--since", "9999999d", "--until", "9999-12-31T23:59:59.999999-12:00"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("1/(seq) > 0", "[DIVIDE_BY_ZERO]"),
+        ("1/0 > 0", "[DIVIDE_BY_ZERO]"),
+        ("cast(name as int) > 0", "[CAST_INVALID_INPUT]"),
+        ("ms + 9223372036854775807 > 0", "[ARITHMETIC_OVERFLOW]"),
+        ("name rlike '['", "Unclosed character class"),
+    ],
+)
+def test_a_condition_that_fails_on_a_letter_is_no_condition(
+    letters: tuple[str, ...], capsys: pytest.CaptureFixture[str], condition: str, why: str
+) -> None:
+    capsys.readouterr()
+    assert run([*letters, "--sql", condition]) == 2
+    said = capsys.readouterr().err
+    assert f"error: not a condition: {condition}: {why}" in said
+    assert "hint: columns are " in said

@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import SAMPLES, Plan
+from chasqui_cli.changes import SAMPLES, Plan, counted
 from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.pipeline.place import ArchivePath, Heap, Master, Remote, archive_at, reach, where
+from chasqui_cli.commands.pipeline.place import (
+    ArchivePath,
+    Heap,
+    Master,
+    Remote,
+    archive_at,
+    moment_of,
+    reach,
+    where,
+)
 from chasqui_cli.completing import queue_names
 from chasqui_cli.desk import Desk, at_desk
 
@@ -86,11 +95,13 @@ def produce(
     from chasqui.errors import ArgumentError
     from chasqui.loading import check_name
     from chasqui.spark import bulk, session
+    from chasqui.spark.files import check
 
     _check_allowed(desk, "produce")
     session.check_installed()
     paths = _existing(files)
     kind = bulk.check_format(kind, paths)
+    check(paths, kind)
     check_name(name)
     shape = bulk.Shape(name, id_field, name_field, data_field, run_at_field)
     run = run_id or bulk.run_id_of(queue, paths, shape)
@@ -157,7 +168,6 @@ def replay(
     The letters that are still in Redis stay there: `chasqui dlq replay` is for those.
     """
     from chasqui.spark import bulk, session
-    from chasqui_cli.times import moment_ms
 
     _check_allowed(desk, "replay")
     session.check_installed()
@@ -168,22 +178,25 @@ def replay(
     run = run_id or f"replay-of-{queue}"
     with desk.session() as asks:
         now_ms = asks.now_ms()
-        bounds = [moment_ms(one, now_ms, "past") if one else None for one in (since, until)]
+        bounds = [moment_of(one, now_ms) for one in (since, until)]
         with session.opened(spark_at) as spark:
-            letters = bulk.letters_of(
+            found = bulk.letters_of(
                 spark, archive_at(path, remote), queue, name=name, reason=reason, since_ms=bounds[0],
                 until_ms=bounds[1], where=sql,
-            ).cache()  # fmt: skip
+            )  # fmt: skip
+            letters, dead = bulk.held(found, sql)
             readable = bulk.revived(letters)
-            count, dead = readable.count(), letters.count()
+            count = readable.count()
             if dead > count:
-                desk.say(f"{dead - count:,} letters hold no job that could run; they are left out")
+                desk.say(f"left out: {counted(dead - count, 'letters')} without a job that could run")
             chosen = {"name": name, "reason": reason, "since": since, "until": until, "sql": sql}
             plan = Plan(
                 "replay",
                 target,
                 "jobs",
-                _Sampled([row.asDict() for row in letters.limit(SAMPLES).collect()], count),
+                _Sampled(
+                    [row.asDict() for row in letters.orderBy("ms", "seq").limit(SAMPLES).collect()], count
+                ),
                 LETTERS,
                 " and ".join(f"{word} {given}" for word, given in chosen.items() if given),
             )

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chasqui import loading
 from chasqui.errors import ArgumentError, NotFound
+from chasqui.spark import files
 from chasqui.spark.layout import Archive, chosen, read
 
 if TYPE_CHECKING:
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
 FORMATS = ("jsonl", "csv", "parquet")
 JOB_DDL = "job_id STRING, payload BINARY, name STRING, run_at_ms BIGINT, created_at_ms BIGINT"
 LETTER_DDL = "job_id STRING, body BINARY, name STRING"
+AS_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""By itself Spark would cut times to the millisecond, and leave fields out that are null."""
+CONDITIONS_FAULTS = ("22", "42", "P0")
+"""How the SQL states begin of what a condition does with values that it should not: divide by zero, cast, overflow."""
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -51,16 +61,27 @@ def lines_of(spark: Any, paths: Sequence[str], kind: str) -> Any:
     """Every row as a JSON line."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+    elsewhere = [path for path in paths if not files.is_here(path)]
     if kind == "jsonl":
-        return spark.read.text(list(paths)).where(F.trim("value") != "").select(F.col("value").alias("line"))
-    rows = _table(spark, paths) if kind == "csv" else spark.read.parquet(*paths)
-    return rows.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("line"))
+        texts = spark.read.text([files.as_given(path) for path in paths])
+        return texts.where(F.trim("value") != "").select(F.col("value").alias("line"))
+    if kind == "csv":
+        if not elsewhere:
+            return files.csv_lines(spark, paths)
+        rows = _table(spark, elsewhere)
+    else:
+        reader = spark.read.option("mergeSchema", str(bool(elsewhere)).lower())
+        rows = reader.parquet(*map(files.as_given, paths))
+    lines = rows.select(F.to_json(F.struct("*"), AS_JSON).alias("line"))
+    if kind == "csv" and len(elsewhere) < len(paths):
+        return lines.union(files.csv_lines(spark, paths))
+    return lines
 
 
-def _table(spark: Any, paths: Sequence[str]) -> Any:
-    """CSV as everybody writes it (RFC 4180), and refused where Spark would guess: with too few or too many fields, or
-    files whose columns differ. A file is read in one piece, for a quoted field may hold the end of a line; what is made
-    of its rows is shared out again.
+def _table(spark: Any, urls: Sequence[str]) -> Any:
+    """CSV that only Spark can open, refused where it would guess: with too few or too many fields, or files whose
+    columns differ. A file is read in one piece, for a quoted field may hold the end of a line; what is made of its rows
+    is shared out again.
     """
     given = {
         "header": "true",
@@ -70,7 +91,7 @@ def _table(spark: Any, paths: Sequence[str]) -> Any:
         "enforceSchema": "false",
     }
     pieces = int(spark.conf.get("spark.sql.shuffle.partitions"))
-    return spark.read.options(**given).csv(list(paths)).repartition(pieces)
+    return spark.read.options(**given).csv(list(urls)).repartition(pieces)
 
 
 def samples(lines: Any, shape: Shape, most: int) -> list[tuple[str | None, str, Any]]:
@@ -147,11 +168,40 @@ def _where(rows: Any, condition: str) -> Any:
         found = rows.where(condition)
         found.schema  # noqa: B018 - through Spark Connect it is looked at only now
     except (AnalysisException, ParseException) as fault:
-        first = next((line.strip() for line in str(fault).splitlines() if line.strip()), "no reason")
-        raise ArgumentError(
-            f"not a condition: {condition}: {first}", hint=f"columns are {', '.join(rows.columns)}"
-        ) from None
+        raise _no_condition(condition, _first_line(fault), rows.columns) from None
     return found
+
+
+def held(letters: Any, condition: str | None) -> tuple[Any, int]:
+    """The letters, looked for once only, and how many they are; a condition that fails on one of them, or on none, is
+    the mistake of whoever wrote it.
+    """
+    try:
+        found = letters.cache()
+        return found, int(found.count())
+    except Exception as fault:
+        why = _mistake(fault)
+        if condition is None or why is None:
+            raise
+        raise _no_condition(condition, why, letters.columns) from None
+
+
+def _mistake(fault: Exception) -> str | None:
+    """What a condition did that it should not, if that is what Spark complains of."""
+    from pyspark.errors import PySparkException
+
+    if pattern := re.search(r"PatternSyntaxException: (.+)", str(fault)):
+        return pattern[1]
+    state = fault.getSqlState() if isinstance(fault, PySparkException) else None
+    return _first_line(fault) if (state or "").startswith(CONDITIONS_FAULTS) else None
+
+
+def _first_line(fault: Exception) -> str:
+    return next((line.strip() for line in str(fault).splitlines() if line.strip()), "no reason")
+
+
+def _no_condition(condition: str, why: str, columns: Sequence[str]) -> ArgumentError:
+    return ArgumentError(f"not a condition: {condition}: {why}", hint=f"columns are {', '.join(columns)}")
 
 
 def revived(letters: Any) -> Any:
@@ -290,12 +340,10 @@ def _revived(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _glob(text: str) -> str:
     """A pattern of * and ? as a regular expression that Java reads."""
-    import re
-
     parts = (
         ".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", text)
     )
-    return f"^{''.join(parts)}$"
+    return rf"(?s)^{''.join(parts)}\z"
 
 
 def check_format(kind: str | None, paths: Sequence[str]) -> str:
