@@ -16,7 +16,7 @@ from typing import Any
 
 from tests import reference_engine
 from tests.server_binaries import obtain
-from tests.servers import Server, spawn
+from tests.servers import Server, start_server
 
 ROOT = Path(__file__).parents[1]
 QUEUE = "bench"
@@ -77,9 +77,9 @@ class Arena:
 
     def produce(self, contender: Contender) -> Cost:
         """Add the contender's jobs to an empty queue."""
-        self._server.ask("FLUSHALL")
+        self._server.run_command("FLUSHALL")
         [report] = _reports([self._start("produce", contender, "--jobs", str(contender.jobs))])
-        if self._server.ask("XLEN", STREAM) != f":{contender.jobs}":
+        if self._server.run_command("XLEN", STREAM) != f":{contender.jobs}":
             raise RuntimeError(f"{contender.title} says it added {contender.jobs} jobs: {report}")
         return _cost([report])
 
@@ -110,16 +110,16 @@ class Arena:
 
     def latency(self, contender: Contender, jobs: int) -> Waits:
         """Add jobs one at a time to an idle worker."""
-        self._server.ask("FLUSHALL")
+        self._server.run_command("FLUSHALL")
         workers = [self._start("latency", contender)]
-        _await(lambda: self._server.ask("XPENDING", STREAM, "default").startswith("*"), workers)
+        _await(lambda: self._server.run_command("XPENDING", STREAM, "default").startswith("*"), workers)
         _reports([self._start("trickle", contender, "--jobs", str(jobs))])
         self._await_left(0, workers)
         waits = sorted(_ended(workers)[0]["waits_ms"])
         return Waits(statistics.median(waits), waits[int(len(waits) * 0.99)])
 
     def _waiting(self) -> int:
-        return int(self._server.ask("XLEN", STREAM).removeprefix(":"))
+        return int(self._server.run_command("XLEN", STREAM).removeprefix(":"))
 
     def _await_left(self, left: int, workers: Sequence[subprocess.Popen[str]]) -> None:
         _await(lambda: self._waiting() <= left, workers)
@@ -142,7 +142,7 @@ class Arena:
 def arena() -> Iterator[Arena]:
     """A fresh server on loopback TCP, without persistence; the one kind on which all contenders run."""
     obtain("redis-8.6")
-    with spawn("redis-8.6", tcp=True) as server:
+    with start_server("redis-8.6", tcp=True) as server:
         yield Arena(server)
 
 

@@ -11,7 +11,7 @@ import msgpack
 from chasqui.wire import delayed_member, envelope, ids, packed, payload
 
 DATA = {"i": 7, "to": "ada@example.com"}
-JOB = envelope.Envelope(ids.mint(1_794_796_970_454), payload.from_data(DATA), 1_794_796_970_454)
+JOB = envelope.Envelope(ids.new_job_id(1_794_796_970_454), payload.from_data(DATA), 1_794_796_970_454)
 BYTES = envelope.encode(JOB)
 MEMBER = delayed_member.encode(BYTES, "mail")
 LIST = [JOB.id, JOB.payload.raw, JOB.created_at_ms, 0]
@@ -24,7 +24,7 @@ CONTENDERS: dict[str, tuple[Callable[[], object], str | None]] = {
     "decode a delayed member": (lambda: delayed_member.decode(MEMBER), "msgpack: unpack the array"),
     "msgpack: pack the array": (lambda: ONE_PACKER.pack(LIST), None),
     "encode an envelope": (lambda: envelope.encode(JOB, pack=OUR_PACKER), "msgpack: pack the array"),
-    "mint 1,000 ids, per id": (lambda: ids.mint_many(1000, 1_794_796_970_454), None),
+    "mint 1,000 ids, per id": (lambda: ids.new_job_ids(1000, 1_794_796_970_454), None),
 }
 
 

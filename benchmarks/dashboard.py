@@ -27,25 +27,31 @@ WARM_UP = 100
 
 async def watched(url: str, queues: int, ticks: int) -> dict[str, float]:
     """Run the dashboard and look at ourselves."""
-    from chasqui_cli.commands.top import dashboard_of
-    from chasqui_cli.desk import Desk
-    from chasqui_cli.settings import Given
-    from chasqui_cli.tui.messages import Arrived
+    from chasqui_cli.commands.top import build_dashboard
+    from chasqui_cli.desk import CommandContext
+    from chasqui_cli.settings import ConnectionOptions
+    from chasqui_cli.tui.messages import ViewReady
     from chasqui_cli.tui.widgets.records import RecordTable
 
     interval_s = 0.05 if ticks else 2.0
-    app = dashboard_of(Desk(given=Given(redis_url=url)), None, interval_s, light=False, keep_awake=True)
+    app = build_dashboard(
+        CommandContext(connection=ConnectionOptions(redis_url=url)),
+        None,
+        interval_s,
+        light=False,
+        keep_awake=True,
+    )
     told: dict[str, float] = {}
     seen = 0
 
     def hear(message: object) -> None:
         nonlocal seen
-        seen += isinstance(message, Arrived)
+        seen += isinstance(message, ViewReady)
         if seen == WARM_UP and "warm_mb" not in told:
             told["warm_mb"] = _rss_mb()
 
     async with app.run_test(size=(120, 40), message_hook=hear) as pilot:
-        while app.home.query_one("#fleet", RecordTable).row_count < queues:
+        while app.main_screen.query_one("#fleet", RecordTable).row_count < queues:
             await asyncio.sleep(0.005)
         await pilot.pause()
         told["first_picture_cpu_s"] = time.process_time()
@@ -96,15 +102,15 @@ def main() -> None:
 def _compare(queues: int, ticks: int) -> None:
     from chasqui import Keys, Link
     from chasqui.server.call import Call
-    from tests.servers import spawn
+    from tests.servers import start_server
     from tests.tui import seed
 
     rounds: list[dict[str, float]] = []
-    with spawn("valkey-9.1", tcp=True) as server, TemporaryDirectory() as compiled:
+    with start_server("valkey-9.1", tcp=True) as server, TemporaryDirectory() as compiled:
         places = {URL: server.url, "PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
         with Link.open(server.url) as link:
             names = [Keys(f"queue-{nth}") for nth in range(queues)]
-            seed.do(
+            seed.run_calls(
                 link, *(Call(("XADD", keys.stream, "*", "d", b"\x90"), keys=(keys.stream,)) for keys in names)
             )
         for _ in range(1 + ROUNDS):

@@ -24,7 +24,7 @@ from chasqui import Keys, Link, SystemClock
 from chasqui.server.call import Call
 from chasqui.wire import dead_entry, envelope, event_entry
 from chasqui.wire.payload import from_data
-from tests.servers import spawn
+from tests.servers import start_server
 from tests.tui import seed
 
 if TYPE_CHECKING:
@@ -47,22 +47,22 @@ class Load:
         self._keys = [Keys(f"queue-{nth}") for nth in range(queues)]
         self._nth = 0
         for keys in self._keys:
-            seed.say(link, "XGROUP", "CREATE", keys.stream, seed.GROUP, "0", "MKSTREAM")
+            seed.command(link, "XGROUP", "CREATE", keys.stream, seed.GROUP, "0", "MKSTREAM")
         for keys in self._keys[:5]:
-            seed.delayed(link, keys.queue, 5)
-            seed.schedules(link, keys.queue)
+            seed.add_delayed(link, keys.queue, 5)
+            seed.add_schedules(link, keys.queue)
 
     def second(self) -> None:
         """What happens in a second."""
         chosen = self._random.choices(self._keys, k=JOBS_PER_S)
-        seed.do(self._link, *(call for keys in chosen for call in self._added(keys)))
+        seed.run_calls(self._link, *(call for keys in chosen for call in self._added(keys)))
         for keys in dict.fromkeys(chosen):
             words = ("XREADGROUP", "GROUP", seed.GROUP, "worker", "COUNT", 9, "STREAMS", keys.stream, ">")
-            read = seed.say(self._link, *words)
+            read = seed.command(self._link, *words)
             ids = [entry[0] for entry in read[0][1]] if read else []
             if ids:
-                seed.say(self._link, "XACK", keys.stream, seed.GROUP, *ids)
-                seed.say(self._link, "XDEL", keys.stream, *ids)
+                seed.command(self._link, "XACK", keys.stream, seed.GROUP, *ids)
+                seed.command(self._link, "XDEL", keys.stream, *ids)
 
     def _added(self, keys: Keys) -> Iterator[Call]:
         self._nth += 1
@@ -73,7 +73,9 @@ class Load:
         told = event_entry.encode(event)
         yield Call(("XADD", keys.events, "MAXLEN", "~", 1000, "*", *told), keys=(keys.events,))
         if not self._nth % 20:
-            letter = dead_entry.DeadEntry(envelope.encode(job), "1-0", "retries_exhausted", "timeout", name)
+            letter = dead_entry.DeadLetterEntry(
+                envelope.encode(job), "1-0", "retries_exhausted", "timeout", name
+            )
             fields = dead_entry.encode(letter)
             yield Call(("XADD", keys.dlq, "MAXLEN", "~", 500, "*", *fields), keys=(keys.dlq,))
 
@@ -93,8 +95,8 @@ class Terminal:
 
     def read(self, clock: SystemClock, seconds: float) -> None:
         """Look at it for a while."""
-        end = clock.mono() + seconds
-        while (left := end - clock.mono()) > 0:
+        end = clock.monotonic() + seconds
+        while (left := end - clock.monotonic()) > 0:
             if select.select([self._fd], [], [], left)[0]:
                 os.read(self._fd, 1 << 16)
 
@@ -132,7 +134,7 @@ def run(minutes: int, queues: int) -> list[float]:
     """MB, minute by minute."""
     clock, found = SystemClock(), list[float]()
     with (
-        spawn("valkey-9.1", tcp=True) as server,
+        start_server("valkey-9.1", tcp=True) as server,
         Link.open(server.url) as link,
         tempfile.TemporaryDirectory() as home,
         ExitStack() as ending,
@@ -140,14 +142,14 @@ def run(minutes: int, queues: int) -> list[float]:
         load = Load(link, queues)
         terminal = ending.enter_context(Terminal(server.url, home))
         terminal.read(clock, 5)
-        began, seconds = clock.mono(), 0
+        began, seconds = clock.monotonic(), 0
         while len(found) < minutes:
             load.second()
             if not seconds % KEY_EVERY:
                 terminal.press(KEYS[seconds // KEY_EVERY % len(KEYS)])
             terminal.read(clock, ROUND_S)
             seconds += 1
-            if clock.mono() - began >= 60 * (len(found) + 1):
+            if clock.monotonic() - began >= 60 * (len(found) + 1):
                 found.append(terminal.mb())
                 print(f"{len(found):>4} min {found[-1]:8.1f} MB", flush=True)
         code = terminal.leave()

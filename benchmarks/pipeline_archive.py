@@ -28,12 +28,12 @@ from benchmarks.claims import Claims, proof
 from chasqui.server.call import Call, Flow
 from chasqui.server.link import Link
 from chasqui.spark import session
-from chasqui.spark.archive import latest, sums
+from chasqui.spark.archive import newest_totals, totals_up_to
 from chasqui.spark.layout import Archive
-from chasqui.spark.session import Where
+from chasqui.spark.session import SparkTarget
 from chasqui.wire.keys import Keys
-from tests.servers import Server, spawn
-from tests.spark.scenes import some_events
+from tests.servers import Server, start_server
+from tests.spark.scenes import numbered_events
 
 ROOT = Path(__file__).parents[1]
 QUEUE = "fire"
@@ -60,12 +60,12 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def fill(link: Link, first: int, events: int) -> None:
     """Events, numbered, up to so many."""
     for some in range(first, events, 100_000):
-        some_events(link, QUEUE, min(100_000, events - some), first=some)
+        numbered_events(link, QUEUE, min(100_000, events - some), first=some)
 
 
 def batches(place: Path) -> int:
     """The newest batch that was accounted for."""
-    newest = latest(Archive(str(place)), "events")
+    newest = newest_totals(Archive(str(place)), "events")
     return -1 if newest is None else newest.batch
 
 
@@ -128,7 +128,9 @@ def views(place: Path) -> dict[str, tuple[int, int]]:
         [found["duckdb"]] = duckdb.sql(sql).fetchall()
     except ImportError:
         pass
-    with session.opened(Where(place.parent / "cache", place.parent / "log", master="local[2,4]")) as spark:
+    with session.open_session(
+        SparkTarget(place.parent / "cache", place.parent / "log", master="local[2,4]")
+    ) as spark:
         rows = spark.read.parquet(str(place / "events"))
         found["spark"] = tuple(rows.selectExpr("count(*)", "count(distinct job_id)").first())
     return found
@@ -163,7 +165,7 @@ def live(
     """
     accounted = Archive(str(place))
     with Link.open(server.url) as link, ThreadPoolExecutor(1) as producer:
-        some_events(link, QUEUE, 1)
+        numbered_events(link, QUEUE, 1)
         added_by = producer.submit(paced, link, rate, seconds, length) if early else None
         process = start(server.url, place, *more)
         try:
@@ -173,7 +175,7 @@ def live(
             added -= beginning(place)
             deadline = time.monotonic() + PATIENCE_S
             while time.monotonic() < deadline and process.poll() is None:
-                so_far = sums(accounted, "events", batches(place))
+                so_far = totals_up_to(accounted, "events", batches(place))
                 if so_far["rows"] + so_far["lost"] >= added:
                     break
                 time.sleep(0.2)
@@ -243,14 +245,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top, proof() as claims:
         place = Path(top)
         if asked.only in (None, "kills"):
-            with claims.part("kills"), spawn("redis-8.6") as server, Link.open(server.url) as link:
+            with claims.part("kills"), start_server("redis-8.6") as server, Link.open(server.url) as link:
                 fill(link, 0, asked.events)
                 killed_again_and_again(server, place / "kills", asked.events, asked.kills, claims)
         if asked.only in (None, "live"):
-            with claims.part("live"), spawn("redis-8.6") as server:
+            with claims.part("live"), start_server("redis-8.6") as server:
                 followed(server, place / "live", asked.rate, asked.seconds, claims)
         if asked.only in (None, "short"):
-            with claims.part("trimmed short"), spawn("redis-8.6") as server:
+            with claims.part("trimmed short"), start_server("redis-8.6") as server:
                 overtaken(server, place / "short", asked.rate, asked.seconds / 2, claims)
 
 

@@ -22,10 +22,10 @@ from benchmarks.claims import Claims, proof
 from chasqui.server.link import Link
 from chasqui.spark import connect, java
 from chasqui.spark.connect import _free_port
-from chasqui.spark.session import Where
+from chasqui.spark.session import SparkTarget
 from chasqui.wire.keys import Keys
-from tests.servers import spawn
-from tests.spark.scenes import ask, some_events
+from tests.servers import start_server
+from tests.spark.scenes import numbered_events, run_flow
 
 ROOT = Path(__file__).parents[1]
 QUEUE = "cluster"
@@ -59,7 +59,7 @@ def spark_home() -> Path:
 def cluster(top: Path) -> Iterator[str]:
     """Master and workers, as their scripts start them."""
     surroundings = os.environ | {
-        "JAVA_HOME": str(java.find(top / "cache").home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+        "JAVA_HOME": str(java.find_java(top / "cache").home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
     }  # fmt: skip
     port = _free_port()
     url = f"spark://127.0.0.1:{port}"
@@ -150,7 +150,7 @@ def by_submit(master: str, top: Path, url: str, link: Link, events: int, claims:
     out = submitted(master, program, "pipeline", "archive", QUEUE, "--once", *at, "-u", url, "-o", "json")
     claims.that("submitted, stream: events", json.loads(out[out.index("{") :])["events"], "=", events)
     submitted(master, program, "pipeline", "produce", "made", str(top / "jobs.jsonl"), "--yes", "-u", url)
-    claims.that("submitted, write: XLEN", ask(link, "XLEN", Keys("made").stream), "=", events)
+    claims.that("submitted, write: XLEN", run_flow(link, "XLEN", Keys("made").stream), "=", events)
 
 
 def spread(out: str, label: str, events: int, claims: Claims) -> None:
@@ -162,8 +162,8 @@ def spread(out: str, label: str, events: int, claims: Claims) -> None:
 
 def through_connect(master: str, top: Path, url: str, link: Link, events: int, claims: Claims) -> None:
     conf = {"spark.executor.memory": "700m", "spark.driver.host": "127.0.0.1"}
-    at = Where(top / "cache", top / "connect.log", master=master, heap="700m", conf=conf)
-    running = connect.up(at, top)
+    at = SparkTarget(top / "cache", top / "connect.log", master=master, heap="700m", conf=conf)
+    running = connect.start_or_find(at, top)
     try:
         (top / "far.py").write_text(FAR_READ)
         spread(said(str(top / "far.py"), url, QUEUE, running.url), "connect", events, claims)
@@ -174,9 +174,9 @@ def through_connect(master: str, top: Path, url: str, link: Link, events: int, c
         claims.that("connect, report: completed", sum(row["completed"] for row in told), "=", events)
         words = ("produce", "far", str(top / "jobs.jsonl"), "--yes", "--remote", running.url)
         claims.that("connect, write: added", typed(*words, "-u", url)["added"], "=", events)
-        claims.that("connect, write: XLEN", ask(link, "XLEN", Keys("far").stream), "=", events)
+        claims.that("connect, write: XLEN", run_flow(link, "XLEN", Keys("far").stream), "=", events)
     finally:
-        connect.down(top)
+        connect.stop(top)
 
 
 def main() -> None:
@@ -187,13 +187,13 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="chasqui-proof-") as name,
         proof() as claims,
-        spawn("redis-8.6", tcp=True) as server,
+        start_server("redis-8.6", tcp=True) as server,
     ):
         top = Path(name)
         os.environ["HOME"] = name
         (top / "jobs.jsonl").write_text("".join(json.dumps({"n": n}) + "\n" for n in range(asked.events)))
         with Link.open(server.url) as link, cluster(top) as master:
-            some_events(link, QUEUE, asked.events)
+            numbered_events(link, QUEUE, asked.events)
             if asked.only != "connect":
                 with claims.part("spark-submit"):
                     by_submit(master, top, server.url, link, asked.events, claims)

@@ -23,9 +23,9 @@ from pathlib import Path
 from benchmarks.claims import Claims, proof
 from benchmarks.pipeline_archive import fill, start
 from chasqui.server.link import Link
-from chasqui.spark.archive import account_of
+from chasqui.spark.archive import read_totals
 from chasqui.spark.layout import Archive
-from tests.servers import spawn
+from tests.servers import start_server
 
 FLAT = 1.25
 CONSTANT = 1.25
@@ -74,7 +74,7 @@ def costs(place: Path) -> Iterator[tuple[int, float]]:
     accounts = place / "_accounts" / "events"
     numbers = sorted(int(path.stem) for path in accounts.glob("*.json"))
     for before, number in pairwise(numbers):
-        account = account_of(archive, "events", number)
+        account = read_totals(archive, "events", number)
         took = (accounts / f"{number}.json").stat().st_mtime - (accounts / f"{before}.json").stat().st_mtime
         if account and account.rows:
             yield account.rows, took
@@ -91,7 +91,7 @@ def archived(url: str, place: Path, batch: int) -> Cost:
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, "chasqui pipeline archive")
     found = list(costs(place))
-    first = account_of(Archive(str(place)), "events", 0)
+    first = read_totals(Archive(str(place)), "events", 0)
     rows = sum(count for count, _ in found) + (first.rows if first else 0)
     per_million = [took / count * 1e6 for count, took in found]
     return Cost(rows, time.monotonic() - begun, per_million, java, python)
@@ -124,7 +124,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top,
         proof() as claims,
-        spawn("redis-8.6") as server,
+        start_server("redis-8.6") as server,
         Link.open(server.url) as link,
     ):
         print("| events | seconds, all | s per M, warm | peak MB: Java | Python |")

@@ -20,14 +20,14 @@ from typing import Any
 from benchmarks.claims import Claims, proof
 from chasqui.server.link import Link
 from chasqui.spark import bulk, session
-from chasqui.spark.session import Where
+from chasqui.spark.session import SparkTarget
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import envelope
 from chasqui.wire.keys import Keys
-from tests.engines import Engine, await_that
-from tests.ledger import Ledger
-from tests.servers import spawn
-from tests.spark.scenes import ask
+from tests.engines import Engine, wait_until
+from tests.ledger import RunLedger
+from tests.servers import start_server
+from tests.spark.scenes import run_flow
 
 QUEUE = "million"
 BOUNDED = "bounded"
@@ -56,7 +56,7 @@ def load_and_fail(spark: Any, queue: str, jobs: int, reach: dict[str, str], clai
     rows = rows_of(spark, jobs)
     with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as place:
         marked = partial(failing, Path(place))
-        bulk.write(rows.mapInArrow(marked, rows.schema), queue, "load", reach)
+        bulk.write_jobs(rows.mapInArrow(marked, rows.schema), queue, "load", reach)
         failed = len(list(Path(place).iterdir()))
     claims.that(f"tasks that failed half-way, {queue}", failed, "=", TASKS)
 
@@ -65,7 +65,7 @@ def distinct(link: Link, queue: str) -> tuple[int, int]:
     """Entries, and different ids among them."""
     seen: set[str] = set()
     entries, after = 0, "-"
-    while rows := ask(link, "XRANGE", Keys(queue).stream, after, "+", "COUNT", 20_000):
+    while rows := run_flow(link, "XRANGE", Keys(queue).stream, after, "+", "COUNT", 20_000):
         entries += len(rows)
         seen.update(envelope.decode(fields[1]).id for _, fields in rows)
         after = f"({rows[-1][0].decode()}"
@@ -74,9 +74,9 @@ def distinct(link: Link, queue: str) -> tuple[int, int]:
 
 def run_by(engine: Engine, url: str, queue: str, jobs: int, place: Path) -> int:
     """How many different jobs a worker of this engine completes."""
-    ledger = Ledger(place)
+    ledger = RunLedger(place)
     with engine.worker(queue, url, place, concurrency=50):
-        await_that(lambda: len(ledger.completions()) >= jobs, f"{jobs} jobs are done", 120)
+        wait_until(lambda: len(ledger.completions()) >= jobs, f"{jobs} jobs are done", 120)
     return len(ledger.completions())
 
 
@@ -86,10 +86,10 @@ def drain(url: str, over: Any, told: Any) -> None:
     different: set[str] = set()
     key = Keys(BOUNDED).stream
     with Link.open(url) as link:
-        while not (over.is_set() and ask(link, "XLEN", key) == 0):
-            entries = ask(link, "XRANGE", key, "-", "+", "COUNT", 2000)
+        while not (over.is_set() and run_flow(link, "XLEN", key) == 0):
+            entries = run_flow(link, "XRANGE", key, "-", "+", "COUNT", 2000)
             if entries:
-                ask(link, "XDEL", key, *(entry_id for entry_id, _ in entries))
+                run_flow(link, "XDEL", key, *(entry_id for entry_id, _ in entries))
             loaded = [
                 job for _, fields in entries if (job := envelope.decode(fields[1]).id).startswith("job-")
             ]
@@ -114,7 +114,7 @@ def watch(url: str, over: Any, told: Any) -> None:
     depths: list[int] = []
     with Link.open(url) as link:
         while not over.is_set():
-            depths.append(ask(link, "XLEN", Keys(BOUNDED).stream))
+            depths.append(run_flow(link, "XLEN", Keys(BOUNDED).stream))
             time.sleep(0.001)
     told.put((len(depths), max(depths)))
 
@@ -154,11 +154,11 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top,
         proof() as claims,
-        spawn("redis-8.6", tcp=True) as server,
+        start_server("redis-8.6", tcp=True) as server,
     ):
         fair = {"spark.scheduler.mode": "FAIR"}  # a core for each of two attempts, not one after the other
-        where = Where(Path(top) / "cache", Path(top) / "log", master="local[2,4]", conf=fair)
-        with Link.open(server.url) as link, session.opened(where) as spark:
+        where = SparkTarget(Path(top) / "cache", Path(top) / "log", master="local[2,4]", conf=fair)
+        with Link.open(server.url) as link, session.open_session(where) as spark:
             if not asked.only:
                 with claims.part("exactly once"):
                     exactly_once(spark, link, server.url, asked.jobs, claims)
@@ -180,12 +180,12 @@ def exactly_once(spark: Any, link: Link, url: str, jobs: int, claims: Claims) ->
     reach = {"redis.url": url, "maxBacklog": str(2 * jobs)}
     load_and_fail(spark, QUEUE, jobs, reach, claims)
     counted(link, QUEUE, jobs, "injected failures", claims)
-    bulk.write(rows_of(spark, jobs), QUEUE, "load", reach)
+    bulk.write_jobs(rows_of(spark, jobs), QUEUE, "load", reach)
     counted(link, QUEUE, jobs, "full second run", claims)
 
     def attempt(pool: str) -> None:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-        bulk.write(rows_of(spark, jobs), f"{QUEUE}-2", "load", reach)
+        bulk.write_jobs(rows_of(spark, jobs), f"{QUEUE}-2", "load", reach)
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(attempt, ("one", "other")))
@@ -196,10 +196,10 @@ def run_by_both(spark: Any, link: Link, url: str, sample: int, top: Path, claims
     """Jobs that Spark wrote are jobs to either engine."""
     for engine in (Engine.reference(), Engine.ours()):
         queue = f"sample-{engine.package}"
-        bulk.write(rows_of(spark, sample), queue, "load", {"redis.url": url})
+        bulk.write_jobs(rows_of(spark, sample), queue, "load", {"redis.url": url})
         done = run_by(engine, url, queue, sample, top / engine.package)
         claims.that(f"jobs run by {engine.package}", done, "=", sample)
-        claims.that(f"dead letters of {engine.package}", ask(link, "XLEN", Keys(queue).dlq), "=", 0)
+        claims.that(f"dead letters of {engine.package}", run_flow(link, "XLEN", Keys(queue).dlq), "=", 0)
 
 
 if __name__ == "__main__":

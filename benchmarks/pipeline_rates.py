@@ -19,11 +19,11 @@ import redis
 from benchmarks.claims import Claims, proof
 from chasqui.server.link import Link
 from chasqui.spark import session
-from chasqui.spark.session import Where
+from chasqui.spark.session import SparkTarget
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire.keys import Keys
-from tests.servers import spawn
-from tests.spark.scenes import ask, some_events
+from tests.servers import start_server
+from tests.spark.scenes import numbered_events, run_flow
 
 QUEUE = "rates"
 READ_GOAL = 2
@@ -94,13 +94,13 @@ def in_turns(
 
 def count_and_clear(link: Link, claims: Claims, queue: str, count: int) -> None:
     """Every job is there, and then none: a server that is full, or still emptying, would tell against the next."""
-    claims.that(f"jobs of {queue}", ask(link, "XLEN", Keys(queue).stream), "=", count)
-    ask(link, "FLUSHALL", "SYNC")
+    claims.that(f"jobs of {queue}", run_flow(link, "XLEN", Keys(queue).stream), "=", count)
+    run_flow(link, "FLUSHALL", "SYNC")
 
 
 def reading(spark: Any, link: Link, url: str, events: int, rounds: int, claims: Claims) -> None:
     for first in range(0, events, 100_000):
-        some_events(link, QUEUE, min(100_000, events - first), first=first)
+        numbered_events(link, QUEUE, min(100_000, events - first), first=first)
     for name, count in (
         ("spark", spark_read(spark, url)),
         ("the loop", loop(url)),
@@ -115,7 +115,7 @@ def reading(spark: Any, link: Link, url: str, events: int, rounds: int, claims: 
 def writing(spark: Any, link: Link, url: str, jobs: int, rounds: int, claims: Claims) -> None:
     kinds = [("rows", 1000), ("chunks", 1000), ("chunks", 500)]
     tidy = partial(count_and_clear, link, claims)
-    ask(link, "FLUSHALL", "SYNC")
+    run_flow(link, "FLUSHALL", "SYNC")
     for kind, size in kinds:  # a round that does not count: Java is slow while it is cold
         name = f"warm-{kind}-{size}"
         tidy(name, spark_write(spark, url, jobs, kind, size, name))
@@ -139,11 +139,11 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="chasqui-proof-") as top,
         proof() as claims,
-        spawn("redis-8.6") as server,
+        start_server("redis-8.6") as server,
     ):
-        where = Where(Path(top) / "cache", Path(top) / "log", master="local[2,4]", heap="1g")
+        where = SparkTarget(Path(top) / "cache", Path(top) / "log", master="local[2,4]", heap="1g")
         url = f"unix://{server.socket}"
-        with Link.open(url) as link, session.opened(where) as spark:
+        with Link.open(url) as link, session.open_session(where) as spark:
             if asked.events:
                 with claims.part("reading"):
                     reading(spark, link, url, asked.events, asked.rounds, claims)

@@ -34,12 +34,12 @@ SPARK = """
 from pathlib import Path
 from chasqui.spark import session, reports
 from chasqui.spark.layout import Archive
-from chasqui.spark.session import Where
+from chasqui.spark.session import SparkTarget
 top = Path({top!r})
-where = Where(top / 'cache', top / 'log', master='local[2,4]', heap='1g')
+where = SparkTarget(top / 'cache', top / 'log', master='local[2,4]', heap='1g')
 spark = session.start(where)
 def ask():
-    return [tuple(row.values()) for row in reports.report(spark, Archive({place!r}), 'latency', reports.Question())]
+    return [tuple(row.values()) for row in reports.run_report(spark, Archive({place!r}), 'latency', reports.ReportQuery())]
 """
 DUCKDB = """
 import duckdb

@@ -25,7 +25,7 @@ from typing import Self
 import chasqui
 from tests import reference_engine
 from tests.server_binaries import obtain
-from tests.servers import Server, spawn
+from tests.servers import Server, start_server
 
 ROOT = Path(__file__).parents[1]
 QUEUE = "soak"
@@ -141,7 +141,7 @@ def main() -> int:
     begin = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as place,
-        spawn(words.server, tcp=True) as server,
+        start_server(words.server, tcp=True) as server,
         Fleet(words.engine, server.url, Path(place), words.workers, words.concurrency) as fleet,
     ):
         account = Account(_storm(words, server, fleet))
@@ -220,8 +220,8 @@ def _job(dice: random.Random) -> dict[str, object]:
 def _leftovers(server: Server, workers: int) -> list[str]:
     """Wait until nothing is left to do and no trace of the dead; what is left after a minute."""
     wanted: dict[str, Callable[[], bool]] = {
-        "entries are left in the stream": lambda: server.ask("XLEN", KEY + "stream") == ":0",
-        "jobs are left in the delayed set": lambda: server.ask("ZCARD", KEY + "delayed") == ":0",
+        "entries are left in the stream": lambda: server.run_command("XLEN", KEY + "stream") == ":0",
+        "jobs are left in the delayed set": lambda: server.run_command("ZCARD", KEY + "delayed") == ":0",
         "dead consumers are left in the group": lambda: _consumers(server) <= workers,
     }
     end = time.monotonic() + SETTLE_S
@@ -231,7 +231,7 @@ def _leftovers(server: Server, workers: int) -> list[str]:
 
 
 def _consumers(server: Server) -> int:
-    return int(server.ask("XINFO", "CONSUMERS", KEY + "stream", "default").removeprefix("*"))
+    return int(server.run_command("XINFO", "CONSUMERS", KEY + "stream", "default").removeprefix("*"))
 
 
 def _dead_letters(server: Server) -> Iterator[tuple[str, str]]:

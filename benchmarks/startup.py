@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.servers import spawn
+from tests.servers import start_server
 
 ROOT = Path(__file__).parents[1]
 ENVELOPE = "94a161c40481a16101cf000001a1e23c61d600"
@@ -47,7 +47,7 @@ def cpu_ms(command: list[str]) -> float:
 
 
 def main(rounds: int = 11) -> None:
-    with spawn("valkey-9.1") as server:
+    with start_server("valkey-9.1") as server:
         contenders = CONTENDERS | {"chasqui inspect": [*CHASQUI, "inspect", "q", "-q", "-u", server.url]}
         seen: dict[str, list[float]] = {name: [] for name in contenders}
         for _ in range(rounds):

@@ -2,13 +2,13 @@
 
 import gc
 
-UNTROUBLED = 50_000
+GC_THRESHOLD = 50_000
 """Objects made before the collector looks for cycles: it finds none in what imports make, and they make very many."""
 
 
 def main() -> None:
     """Import the program and run it; interrupted at either, end as the shell expects."""
-    gc.set_threshold(UNTROUBLED)
+    gc.set_threshold(GC_THRESHOLD)
     try:
         from chasqui_cli.app import main as run
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from chasqui_cli.streams import discard, settle, talk
+from chasqui_cli.streams import prepare_stdio, print_stderr, redirect_to_devnull
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ VERBS = {
 }
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """What the shell is told. `check` alone speaks Nagios instead."""
 
     DONE = 0
@@ -69,7 +69,7 @@ class Exit(IntEnum):
 NAGIOS_UNKNOWN = 3
 
 
-class LazyVerbs(TyperGroup):
+class LazyCommandGroup(TyperGroup):
     """A group that knows its words by heart and imports a verb's module when it is called."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # Typer's public Context
@@ -91,7 +91,7 @@ class LazyVerbs(TyperGroup):
 
 
 app = typer.Typer(
-    cls=LazyVerbs,
+    cls=LazyCommandGroup,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -119,24 +119,24 @@ def root(
         typer.echo(ctx.get_help())
 
 
-def exit_code(error: BaseException) -> Exit:
+def exit_code_for(error: BaseException) -> ExitCode:
     """The exit code an engine error stands for."""
-    from chasqui.errors import ConfigError, NotFound, Refused
+    from chasqui.errors import ChangeRefused, ConfigError, NotFound
 
     if isinstance(error, ConfigError):
-        return Exit.USAGE
+        return ExitCode.USAGE
     if isinstance(error, NotFound):
-        return Exit.NOT_FOUND
-    if isinstance(error, Refused):
-        return Exit.REFUSED
-    return Exit.FAILED
+        return ExitCode.NOT_FOUND
+    if isinstance(error, ChangeRefused):
+        return ExitCode.REFUSED
+    return ExitCode.FAILED
 
 
-def complain(message: str, hint: str | None = None) -> None:
+def print_error(message: str, hint: str | None = None) -> None:
     """One line of error and one of hint, on stderr, harmless whatever Redis put into them."""
-    talk(f"error: {message}")
+    print_stderr(f"error: {message}")
     if hint:
-        talk(f"hint: {hint}")
+        print_stderr(f"hint: {hint}")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -148,36 +148,36 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = command.main(arguments, prog_name="chasqui", standalone_mode=False)
         sys.stdout.flush()
     except ChasquiError as error:
-        complain(str(error), error.hint or _general_hint(error, arguments))
-        return exit_code(error)
+        print_error(str(error), error.hint or _default_hint(error, arguments))
+        return exit_code_for(error)
     except typer.Abort:
-        complain("interrupted")
-        return Exit.INTERRUPTED
+        print_error("interrupted")
+        return ExitCode.INTERRUPTED
     except typer.exceptions.TyperException as error:
-        complain(error.format_message(), _usage_hint(error))
-        return _usage_code(error)
+        print_error(error.format_message(), _usage_hint(error))
+        return _usage_exit_code(error)
     except SystemExit as end:
         # Typer's own way to end on a broken pipe, but then as a failure.
         if not isinstance(end.__context__, BrokenPipeError):
             raise
-        return _reader_has_enough()
+        return _handle_broken_pipe()
     except BrokenPipeError:
-        return _reader_has_enough()
+        return _handle_broken_pipe()
     except OSError as error:
-        discard(sys.stdout)
+        redirect_to_devnull(sys.stdout)
         where = f"{error.filename}: " if error.filename else ""
-        complain(f"{where}{error.strerror or error}", _system_hint(error))
-        return Exit.FAILED
-    return code if isinstance(code, int) else Exit.DONE
+        print_error(f"{where}{error.strerror or error}", _os_error_hint(error))
+        return ExitCode.FAILED
+    return code if isinstance(code, int) else ExitCode.DONE
 
 
-def _reader_has_enough() -> Exit:
+def _handle_broken_pipe() -> ExitCode:
     """As with `| head`: leave quietly, and let nothing flush into the closed pipe."""
-    discard(sys.stdout)
-    return Exit.DONE
+    redirect_to_devnull(sys.stdout)
+    return ExitCode.DONE
 
 
-def _system_hint(error: OSError) -> str:
+def _os_error_hint(error: OSError) -> str:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return "is the path spelled right? `-` stands for standard input and output where a file is asked for"
     if isinstance(error, IsADirectoryError):
@@ -185,7 +185,7 @@ def _system_hint(error: OSError) -> str:
     return "the system refused; is a disk full, or a file closed to you?"
 
 
-def _general_hint(error: ChasquiError, arguments: Sequence[str] | None) -> str:
+def _default_hint(error: ChasquiError, arguments: Sequence[str] | None) -> str:
     """For an error that knows no better."""
     from chasqui.errors import ServerError, WireError
 
@@ -197,11 +197,11 @@ def _general_hint(error: ChasquiError, arguments: Sequence[str] | None) -> str:
     return f"see `chasqui {said[0]} --help`" if said and said[0] in VERBS else "see `chasqui --help`"
 
 
-def _usage_code(error: Exception) -> int:
+def _usage_exit_code(error: Exception) -> int:
     """A monitor would take our code for usage as critical; to it, not knowing is 3."""
     context = getattr(error, "ctx", None)
     asked_by_monitor = context is not None and context.command_path == "chasqui check"
-    return NAGIOS_UNKNOWN if asked_by_monitor else Exit.USAGE
+    return NAGIOS_UNKNOWN if asked_by_monitor else ExitCode.USAGE
 
 
 def _usage_hint(error: Exception) -> str:
@@ -211,13 +211,13 @@ def _usage_hint(error: Exception) -> str:
 
 def main() -> None:
     """The console script."""
-    settle()
+    prepare_stdio()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _leave)
+            signal.signal(number, _exit_on_signal)
     sys.exit(run())
 
 
-def _leave(number: int, _: object) -> None:
+def _exit_on_signal(number: int, _: object) -> None:
     """Asked to go: clean up on the way out, then tell the shell which signal it was."""
     sys.exit(128 + number)

@@ -9,22 +9,22 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chasqui_cli.output import Look, drawn, wants_color
+from chasqui_cli.output import OutputStyle, cell_text, should_color
 from chasqui_cli.safe import safe
-from chasqui_cli.streams import talk
+from chasqui_cli.streams import print_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui_cli.columns import Column, Record
 
-MANY = 100
+TYPE_NAME_ABOVE = 100
 """More than so many at once, and the queue's name has to be typed."""
-SAMPLES = 5
+PREVIEW_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeOptions:
     """What the command line said about changing things."""
 
     dry_run: bool = False
@@ -33,7 +33,7 @@ class Change:
     note: str | None = None
 
 
-def counted(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
     """A number of things; `noun` is their plural."""
     many, *rest = noun.split(" of ", 1)
     if count == 1 and " and " not in many:
@@ -42,7 +42,7 @@ def counted(count: int, noun: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ChangePlan:
     """What is about to be done: `verb` (replay) to `records`, which are `noun` (dead letters) of `queue`.
 
     chosen: the filter that found them, in words. effects: what follows, a sentence each; also what stands in the way
@@ -54,69 +54,71 @@ class Plan:
     noun: str
     records: Sequence[Record]
     columns: Sequence[Column] = ()
-    chosen: str = ""
+    chosen_by: str = ""
     effects: Sequence[str] = field(default=())
-    link: str = "of"
+    preposition: str = "of"
 
     @property
     def headline(self) -> str:
         """The plan in one line."""
-        return f"{self.verb} {counted(len(self.records), self.noun)} {self.link} {self.queue}"
+        return f"{self.verb} {plural(len(self.records), self.noun)} {self.preposition} {self.queue}"
 
-    def show(self, look: Look, *, place: str = "", tint: str | None = None, dry_run: bool = False) -> None:
+    def print_preview(
+        self, look: OutputStyle, *, place: str = "", tint: str | None = None, dry_run: bool = False
+    ) -> None:
         """The preview, on stderr: where, how many, chosen how, five of them, and what follows.
 
         place: the context, which also has its colour (`tint`) where colours are seen.
         """
-        colored = tint if wants_color(look.color, sys.stderr.isatty()) else None
-        talk(f"{place}{'would ' if dry_run else ''}{self.headline}", tint=colored)
-        if self.chosen:
-            talk(f"  chosen by: {self.chosen}")
-        for record in self.records[:SAMPLES] if self.columns else ():
-            shown = (drawn(one, record, look) for one in self.columns if not one.wide)
-            talk("  · " + "  ".join(safe(text, 80) for text in shown))
-        if self.columns and len(self.records) > SAMPLES:
-            talk(f"  … and {len(self.records) - SAMPLES:,} more")
+        colored = tint if should_color(look.color, sys.stderr.isatty()) else None
+        print_stderr(f"{place}{'would ' if dry_run else ''}{self.headline}", color=colored)
+        if self.chosen_by:
+            print_stderr(f"  chosen by: {self.chosen_by}")
+        for record in self.records[:PREVIEW_ROWS] if self.columns else ():
+            shown = (cell_text(one, record, look) for one in self.columns if not one.wide)
+            print_stderr("  · " + "  ".join(safe(text, 80) for text in shown))
+        if self.columns and len(self.records) > PREVIEW_ROWS:
+            print_stderr(f"  … and {len(self.records) - PREVIEW_ROWS:,} more")
         for effect in self.effects:
-            talk(f"  {effect}")
+            print_stderr(f"  {effect}")
 
 
-def agreed(plan: Plan, change: Change, *, protected: bool) -> None:
+def require_confirmation(plan: ChangePlan, change: ChangeOptions, *, protected: bool) -> None:
     """Whoever runs the command says yes, or `Refused` is raised and nothing has happened."""
-    from chasqui.errors import Refused
+    from chasqui.errors import ChangeRefused
 
     if protected and change.confirm != plan.queue:
-        if change.yes or not _somebody_is_there():
-            raise Refused(
+        if change.yes or not _is_interactive():
+            raise ChangeRefused(
                 "this context is protected: the queue's name has to be typed",
                 hint=f"add --confirm {plan.queue}",
             )
-        _typed(plan)
+        _require_typed_name(plan)
     elif change.yes or change.confirm == plan.queue:
         return
-    elif not _somebody_is_there():
-        raise Refused(
+    elif not _is_interactive():
+        raise ChangeRefused(
             f"nobody is there to be asked whether to {plan.headline}",
             hint="add --yes, or --dry-run to see what would be done",
         )
-    elif len(plan.records) > MANY:
-        _typed(plan)
-    elif _asked("go on? [y/N] ").lower() not in ("y", "yes"):
-        raise Refused("declined", hint="nothing was changed")
+    elif len(plan.records) > TYPE_NAME_ABOVE:
+        _require_typed_name(plan)
+    elif _prompt("go on? [y/N] ").lower() not in ("y", "yes"):
+        raise ChangeRefused("declined", hint="nothing was changed")
 
 
-def _typed(plan: Plan) -> None:
-    from chasqui.errors import Refused
+def _require_typed_name(plan: ChangePlan) -> None:
+    from chasqui.errors import ChangeRefused
 
-    if _asked(f"type the queue's name to {safe(plan.verb)}: ") != plan.queue:
-        raise Refused("that is not the queue's name", hint="nothing was changed")
+    if _prompt(f"type the queue's name to {safe(plan.verb)}: ") != plan.queue:
+        raise ChangeRefused("that is not the queue's name", hint="nothing was changed")
 
 
-def _somebody_is_there() -> bool:
+def _is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _asked(question: str) -> str:
+def _prompt(question: str) -> str:
     sys.stderr.write(question)
     sys.stderr.flush()
     return sys.stdin.readline().strip()

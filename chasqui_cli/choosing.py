@@ -11,7 +11,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Literal
 
 from chasqui_cli.tagged import tagged
-from chasqui_cli.times import moment_ms
+from chasqui_cli.times import parse_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FilterOptions:
     """What the command line asked for. `scan` bounds how many entries may be looked at to find it."""
 
     where: str | None = None
@@ -31,7 +31,7 @@ class Choice:
     scan: int = 100_000
 
     @property
-    def is_everything(self) -> bool:
+    def matches_everything(self) -> bool:
         """Whether nothing is left out."""
         return not (self.where or self.name or self.reason or self.since or self.until)
 
@@ -42,26 +42,28 @@ class Choice:
         named = ("where", "name", "reason", "since", "until")
         return " ".join(f"--{one} {shlex.quote(getattr(self, one))}" for one in named if getattr(self, one))
 
-    def judge(self, now_ms: int, moment_key: str, towards: Literal["past", "future"] = "past") -> Judge:
+    def compile(
+        self, now_ms: int, moment_key: str, towards: Literal["past", "future"] = "past"
+    ) -> RecordFilter:
         """The rules, ready to be applied; what cannot be right is refused here, before anything is read.
 
         moment_key: which field of a record says when it happened, or will: then `1h` is counted `towards` the future.
         """
-        where = _expression(self.where) if self.where else None
-        return Judge(
+        where = _compile_expression(self.where) if self.where else None
+        return RecordFilter(
             where=where.found if where else None,
-            needles=where.needles if where else (),
-            asks_for=where.fields if where else frozenset(),
+            required_texts=where.needles if where else (),
+            fields_used=where.fields if where else frozenset(),
             name=re.compile(translate(self.name)) if self.name else None,
             reason=self.reason,
-            since_ms=moment_ms(self.since, now_ms, towards) if self.since else None,
-            until_ms=moment_ms(self.until, now_ms, towards) if self.until else None,
-            moment_key=moment_key,
+            since_ms=parse_time_ms(self.since, now_ms, towards) if self.since else None,
+            until_ms=parse_time_ms(self.until, now_ms, towards) if self.until else None,
+            time_field=moment_key,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class RecordFilter:
     """Says of a record whether it is wanted. `since_ms` and `until_ms` also bound what has to be read.
 
     needles: texts without which no bytes can hold a wanted record: most are passed over without being decoded.
@@ -69,13 +71,13 @@ class Judge:
     """
 
     where: Callable[[Any], Any] | None = field(default=None, repr=False)
-    needles: tuple[bytes, ...] = ()
-    asks_for: frozenset[str] = frozenset()
+    required_texts: tuple[bytes, ...] = ()
+    fields_used: frozenset[str] = frozenset()
     name: re.Pattern[str] | None = None
     reason: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    moment_key: str = ""
+    time_field: str = ""
 
     def __call__(self, record: Record) -> bool:
         """Whether all rules hold."""
@@ -83,16 +85,16 @@ class Judge:
             return False
         if self.reason is not None and record.get("reason") != self.reason:
             return False
-        at_ms = record.get(self.moment_key)
+        at_ms = record.get(self.time_field)
         if isinstance(at_ms, int) and not self._is_within(at_ms):
             return False
-        return self.where is None or _is_true(self.where(self._asked(record)))
+        return self.where is None or _is_truthy(self.where(self._visible_fields(record)))
 
-    def _asked(self, record: Record) -> Any:
+    def _visible_fields(self, record: Record) -> Any:
         """The record as JSON shows it, or as much of it as the expression can see: most of one is never asked for."""
-        if "@" in self.asks_for:
+        if "@" in self.fields_used:
             return tagged(record)
-        return {name: tagged(record[name], 1) for name in self.asks_for if name in record}
+        return {name: tagged(record[name], 1) for name in self.fields_used if name in record}
 
     def _is_within(self, at_ms: int) -> bool:
         return (self.since_ms is None or at_ms >= self.since_ms) and (
@@ -101,13 +103,13 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Expression:
+class _CompiledExpression:
     found: Callable[[Any], Any]
     needles: tuple[bytes, ...]
     fields: frozenset[str]
 
 
-def _expression(text: str) -> _Expression:
+def _compile_expression(text: str) -> _CompiledExpression:
     """A JMESPath expression. A record it cannot be applied to (a number compared with a text) is not wanted."""
     import jmespath
     from jmespath.exceptions import JMESPathError
@@ -132,24 +134,26 @@ def _expression(text: str) -> _Expression:
         except JMESPathError:
             return None
 
-    return _Expression(found, tuple(_needles(compiled.parsed)), frozenset(_fields(compiled.parsed)))
+    return _CompiledExpression(
+        found, tuple(_required_texts(compiled.parsed)), frozenset(_fields_used(compiled.parsed))
+    )
 
 
-_IN_THE_BYTES = ("data", "name", "id", "reason", "detail")
+_VERBATIM_FIELDS = ("data", "name", "id", "reason", "detail")
 """What a record shows as it stands in the bytes it was read from."""
 
 
-def _needles(node: Any) -> Iterator[bytes]:
+def _required_texts(node: Any) -> Iterator[bytes]:
     """Texts that must be in the bytes: those some field of theirs is equal to, if all conditions must hold."""
     if node["type"] == "and_expression":
         for child in node["children"]:
-            yield from _needles(child)
+            yield from _required_texts(child)
     elif node["type"] == "comparator" and node["value"] == "eq":
         sides = node["children"]
         texts = [one["value"] for one in sides if one["type"] == "literal" and isinstance(one["value"], str)]
         paths = [_path(one) for one in sides if one["type"] in ("field", "subexpression")]
         # Beyond ASCII a text may have been written in other ways than the one it is compared with.
-        if texts and texts[0].isascii() and paths and paths[0] and paths[0][0] in _IN_THE_BYTES:
+        if texts and texts[0].isascii() and paths and paths[0] and paths[0][0] in _VERBATIM_FIELDS:
             yield texts[0].encode()
 
 
@@ -161,7 +165,7 @@ def _path(node: Any) -> list[str]:
     return [name for step in steps for name in step] if all(steps) else []
 
 
-def _fields(node: Any) -> Iterator[str]:
+def _fields_used(node: Any) -> Iterator[str]:
     """Every name an expression mentions; `@`, the whole record, is one, also where it is meant and not said, as in `*`."""
     if node["type"] in ("current", "identity"):
         yield "@"
@@ -169,9 +173,9 @@ def _fields(node: Any) -> Iterator[str]:
         yield node["value"]
     for child in node["children"]:
         if isinstance(child, dict):
-            yield from _fields(child)
+            yield from _fields_used(child)
 
 
-def _is_true(value: Any) -> bool:
+def _is_truthy(value: Any) -> bool:
     """As JMESPath has it: false, null, and what is empty is not true; zero is."""
     return not (value is None or value is False or value == "" or value == [] or value == {})

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 Align = Literal["left", "right"]
-Kind = Literal["plain", "moment", "span", "count", "bytes"]
+ValueKind = Literal["plain", "moment", "span", "count", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Column:
     value: Callable[[Record], Any]
     align: Align = "left"
     wide: bool = False
-    kind: Kind = "plain"
+    kind: ValueKind = "plain"
 
 
 def column(
-    title: str, *path: str, align: Align | None = None, wide: bool = False, kind: Kind = "plain"
+    title: str, *path: str, align: Align | None = None, wide: bool = False, kind: ValueKind = "plain"
 ) -> Column:
     """A column that looks its value up along a path of keys (by default, its own title). Numbers stand on the right."""
     steps = path or (title,)

@@ -20,11 +20,18 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli import options
-from chasqui_cli.changes import Change, agreed
-from chasqui_cli.choosing import Choice
-from chasqui_cli.output import Color, Format, Look, emit, emit_one, print_line
-from chasqui_cli.settings import Given, Settings, cache_directory, data_directory, resolve, state_directory
-from chasqui_cli.streams import talk
+from chasqui_cli.changes import ChangeOptions, require_confirmation
+from chasqui_cli.choosing import FilterOptions
+from chasqui_cli.output import Color, Format, OutputStyle, print_line, write_record, write_records
+from chasqui_cli.settings import (
+    ConnectionOptions,
+    Settings,
+    cache_directory,
+    data_directory,
+    resolve_settings,
+    state_directory,
+)
+from chasqui_cli.streams import print_stderr
 from chasqui_cli.times import TimeStyle
 
 if TYPE_CHECKING:
@@ -33,57 +40,61 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chasqui import Address, AsyncLink, Link, Secret, Tls
-    from chasqui_cli.changes import Plan
+    from chasqui_cli.changes import ChangePlan
     from chasqui_cli.columns import Column, Record
-    from chasqui_cli.journal import Journal, Pen
+    from chasqui_cli.journal import Journal, JournalWriter
     from chasqui_cli.names import NameCache
-    from chasqui_cli.progress import Advance
+    from chasqui_cli.progress import ProgressCallback
     from chasqui_cli.session import Session
-    from chasqui_cli.shapes import Shape
+    from chasqui_cli.shapes import SchemaNotation
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class CommandContext:
     """One command's surroundings: how to write, where to reach, what to choose, and whether to change."""
 
     output: Format = Format.TABLE
-    time: TimeStyle | None = None
+    time_style: TimeStyle | None = None
     color: Color = Color.AUTO
     quiet: bool = False
-    given: Given = field(default_factory=Given)
-    choice: Choice = field(default_factory=Choice)
-    change: Change = field(default_factory=Change)
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    change_options: ChangeOptions = field(default_factory=ChangeOptions)
     show_secrets: bool = False
 
     def settings(self) -> Settings:
         """Flag, environment, context and default, settled."""
-        return resolve(self.given)
+        return resolve_settings(self.connection)
 
     def address(self) -> Address:
         """Where the server is, with its password from wherever it was kept."""
         import chasqui
 
         settings = self.settings()
-        self._warn(settings)
-        address = chasqui.parse_address(settings.url, tls=_tls(settings))
+        self._warn_insecure(settings)
+        address = chasqui.parse_address(settings.url, tls=_tls_options(settings))
         if address.kind == "embedded":
             return address  # its directory is the lock: there is no password to give
-        own = None if self.given.password_file else address.login.password
-        return chasqui.parse_address(settings.url, password=own or _password(settings), tls=_tls(settings))
+        own = None if self.connection.password_file else address.login.password
+        return chasqui.parse_address(
+            settings.url, password=own or _resolve_password(settings), tls=_tls_options(settings)
+        )
 
     def link(self, address: Address | None = None) -> Link:
         """A link to the server, not yet connected."""
         from chasqui import Link
 
         address = address or self.address()
-        return Link.open(address, read_only=self.settings().read_only, data_dir=_place(address))
+        return Link.open(address, read_only=self.settings().read_only, data_dir=_embedded_directory(address))
 
     def async_link(self) -> AsyncLink:
         """The same for verbs that await."""
         from chasqui import AsyncLink
 
         address = self.address()
-        return AsyncLink.open(address, read_only=self.settings().read_only, data_dir=_place(address))
+        return AsyncLink.open(
+            address, read_only=self.settings().read_only, data_dir=_embedded_directory(address)
+        )
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -99,68 +110,70 @@ class Desk:
 
         return NameCache(cache_directory(), self.settings().url)
 
-    def emit(
+    def write_records(
         self, records: Iterable[Record], columns: Sequence[Column], *, now_ms: int | None = None
     ) -> None:
         """Write records as `-o` asks. now_ms: the server's time, for ages."""
-        emit(records, columns, self.look(now_ms))
+        write_records(records, columns, self.output_style(now_ms))
 
-    def emit_one(self, record: Record, columns: Sequence[Column] = (), *, now_ms: int | None = None) -> None:
+    def write_record(
+        self, record: Record, columns: Sequence[Column] = (), *, now_ms: int | None = None
+    ) -> None:
         """Write one record as `-o` asks."""
-        emit_one(record, self.look(now_ms), columns)
+        write_record(record, self.output_style(now_ms), columns)
 
-    def look(self, now_ms: int | None = None) -> Look:
+    def output_style(self, now_ms: int | None = None) -> OutputStyle:
         """How data shall look."""
-        return Look(self.output, self.color, self.time, now_ms)
+        return OutputStyle(self.output, self.color, self.time_style, now_ms)
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         """A remark on stderr, unless `--quiet`."""
         if not self.quiet:
-            talk(text)
+            print_stderr(text)
 
-    def quietly(self) -> Desk:
+    def quiet_copy(self) -> CommandContext:
         """The same desk without remarks."""
         return replace(self, quiet=True)
 
-    def progress(self, title: str, total: int | None) -> AbstractContextManager[Advance]:
+    def progress(self, title: str, total: int | None) -> AbstractContextManager[ProgressCallback]:
         """A bar on stderr for long work, where somebody watches."""
-        from chasqui_cli.progress import progress
+        from chasqui_cli.progress import progress_bar
 
-        return progress(title, total, quiet=self.quiet)
+        return progress_bar(title, total, quiet=self.quiet)
 
-    def shown(self, data: Any) -> Any:
+    def redacted(self, data: Any) -> Any:
         """What a job carries, with secrets covered unless they were asked for."""
         from chasqui_cli.redaction import redacted
 
         return data if self.show_secrets else redacted(data)
 
-    def agrees(self, plan: Plan, *, now_ms: int | None = None) -> bool:
+    def confirm(self, plan: ChangePlan, *, now_ms: int | None = None) -> bool:
         """Show the plan; whether to carry it out. False when there is nothing to do, or it is a dry run.
 
         Without consent `Refused` is raised.
         """
         if not plan.records:
-            self.say(f"nothing to do: no {plan.noun} of {plan.queue} matched")
+            self.info(f"nothing to do: no {plan.noun} of {plan.queue} matched")
             return False
         settings = self.settings()
-        if settings.read_only and not self.change.dry_run:
-            from chasqui.errors import Refused
+        if settings.read_only and not self.change_options.dry_run:
+            from chasqui.errors import ChangeRefused
 
-            raise Refused(
+            raise ChangeRefused(
                 f"this connection is read-only: it does not {plan.verb}",
                 hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
             )
-        if not self.quiet or not self.change.yes:
-            plan.show(
-                self.look(now_ms),
-                place=_place_name(settings),
+        if not self.quiet or not self.change_options.yes:
+            plan.print_preview(
+                self.output_style(now_ms),
+                place=_context_label(settings),
                 tint=settings.color,
-                dry_run=self.change.dry_run,
+                dry_run=self.change_options.dry_run,
             )
-        if self.change.dry_run:
-            self.say("dry run: nothing was changed")
+        if self.change_options.dry_run:
+            self.info("dry run: nothing was changed")
             return False
-        agreed(plan, self.change, protected=settings.protected)
+        require_confirmation(plan, self.change_options, protected=settings.protected)
         return True
 
     def journal(self) -> Journal:
@@ -170,7 +183,7 @@ class Desk:
         return Journal(state_directory() / "journal")
 
     @contextmanager
-    def written_down(self, verb: str, queue: str) -> Iterator[Pen]:
+    def journal_operation(self, verb: str, queue: str) -> Iterator[JournalWriter]:
         """An operation in the journal: what is about to change goes to `keep` first, and how it went to `tell`."""
         from chasqui import SystemClock, redact
 
@@ -181,7 +194,7 @@ class Desk:
             queue=queue,
             url=redact(settings.url),
             context=settings.context,
-            note=self.change.note,
+            note=self.change_options.note,
             command=shlex.join(["chasqui", *(redact(word) for word in sys.argv[1:])]),
         )
         with writing as pen:
@@ -190,42 +203,42 @@ class Desk:
             finally:
                 # Also after an error or Ctrl-C: then most of all one wants to know what was done.
                 op = pen.operation.op
-                if pen.kept and not pen.in_vain:
-                    self.say(f"written down as {op}; take it back with: chasqui undo {op}")
+                if pen.item_count and not pen.nothing_changed:
+                    self.info(f"written down as {op}; take it back with: chasqui undo {op}")
 
-    def _warn(self, settings: Settings) -> None:
+    def _warn_insecure(self, settings: Settings) -> None:
         from chasqui import redact
 
-        if settings.url_from == "--redis-url" and redact(settings.url) != settings.url:
-            self.say(
+        if settings.url_source == "--redis-url" and redact(settings.url) != settings.url:
+            self.info(
                 "warning: a password on the command line can be read by every user of this machine; use --password-file"
             )
         if settings.tls_insecure:
-            self.say("warning: --tls-insecure: the server's identity is not verified")
+            self.info("warning: --tls-insecure: the server's identity is not verified")
 
 
-def _place_name(settings: Settings) -> str:
+def _context_label(settings: Settings) -> str:
     """Which context a change is made in, as a word in front of it: a colour alone tells not everybody."""
-    if settings.context is None or settings.url_from != f"context {settings.context}":
+    if settings.context is None or settings.url_source != f"context {settings.context}":
         return ""
     return f"[{settings.context}{' ⚠ protected' if settings.protected else ''}] "
 
 
-def _place(address: Address) -> Path | None:
+def _embedded_directory(address: Address) -> Path | None:
     """Where the server lives, if it is an embedded one."""
     return data_directory() if address.kind == "embedded" else None
 
 
-def _password(settings: Settings) -> Secret | None:
+def _resolve_password(settings: Settings) -> Secret | None:
     """What is used where the URL has none of its own: a file's, then the environment's."""
     from chasqui import Secret, read_password_file
 
     if settings.password_file:
         return read_password_file(settings.password_file)
-    return Secret.of(os.environ[settings.password_variable]) if settings.password_variable else None
+    return Secret.wrap(os.environ[settings.password_variable]) if settings.password_variable else None
 
 
-def _tls(settings: Settings) -> Tls | None:
+def _tls_options(settings: Settings) -> Tls | None:
     """What was asked for, or nothing: TLS options on a plain URL are an error, and the engine says so."""
     from chasqui import Tls
 
@@ -239,60 +252,70 @@ def _tls(settings: Settings) -> Tls | None:
     return None if asked == Tls() else asked
 
 
-Verb = Callable[..., None]
-MOST_COUNTED = 2**53
+CommandFunction = Callable[..., None]
+MAX_SAFE_INTEGER = 2**53
 """Beyond that a server's scripts would not tell one number from the next."""
 
 
-def at_desk(
+def command(
     output: Format = Format.TABLE,
     *,
-    shape: Shape | None = None,
+    shape: SchemaNotation | None = None,
     many: bool = True,
     chooses: bool = False,
     by_reason: bool = False,
     named: bool = True,
     payloads: bool = False,
     changes: bool = False,
-) -> Callable[[Verb], Verb]:
+) -> Callable[[CommandFunction], CommandFunction]:
     """Give a verb the shared options: how to write, and how to reach a server.
 
     shape: what `--schema` tells, of one record or of `many`. chooses: `--where` and its like; by_reason: and `--reason`
     for why a job died; named: and `--name`. payloads: `--show-secrets`. changes: `--dry-run`, `--yes` and what belongs to them.
     """
-    groups: list[options.Verb] = [options.look, options.reach]
+    groups: list[options.Verb] = [options.output_options, options.connection_options]
     if chooses:
-        unnamed = options.choice if named else options.choice_without_names
-        groups.append(options.choice_by_reason if by_reason else unnamed)
+        unnamed = options.filter_options if named else options.filter_options_without_name
+        groups.append(options.filter_options_with_reason if by_reason else unnamed)
     if payloads:
-        groups.append(options.payload)
+        groups.append(options.payload_options)
     if changes:
-        groups.append(options.change_beside_reason if by_reason else options.change)
-    return lambda verb: _with_options(verb, output, shape, many, groups)
+        groups.append(options.change_options_without_reason if by_reason else options.change_options)
+    return lambda verb: _add_shared_options(verb, output, shape, many, groups)
 
 
 def offline(
-    output: Format = Format.TABLE, *, shape: Shape | None = None, many: bool = True, payloads: bool = False
-) -> Callable[[Verb], Verb]:
+    output: Format = Format.TABLE,
+    *,
+    shape: SchemaNotation | None = None,
+    many: bool = True,
+    payloads: bool = False,
+) -> Callable[[CommandFunction], CommandFunction]:
     """Give a verb that needs no server the options on how to write. payloads: and `--show-secrets`."""
-    groups: list[options.Verb] = [options.look, options.payload] if payloads else [options.look]
-    return lambda verb: _with_options(verb, output, shape, many, groups)
+    groups: list[options.Verb] = (
+        [options.output_options, options.payload_options] if payloads else [options.output_options]
+    )
+    return lambda verb: _add_shared_options(verb, output, shape, many, groups)
 
 
-def reaching() -> Callable[[Verb], Verb]:
+def reaching() -> Callable[[CommandFunction], CommandFunction]:
     """Give a verb that writes no data the options on how to reach a server."""
-    return lambda verb: _with_options(verb, Format.TABLE, None, False, [options.reach])
+    return lambda verb: _add_shared_options(verb, Format.TABLE, None, False, [options.connection_options])
 
 
-def _with_options(
-    verb: Verb, output: Format, shape: Shape | None, many: bool, groups: Sequence[options.Verb]
-) -> Verb:
-    own = [p for p in options.parameters(verb) if p.name != "desk"]
+def _add_shared_options(
+    verb: CommandFunction,
+    output: Format,
+    shape: SchemaNotation | None,
+    many: bool,
+    groups: Sequence[options.Verb],
+) -> CommandFunction:
+    own = [p for p in options.signature_parameters(verb) if p.name != "desk"]
     taken = {p.name for p in own}
     shared = [
         p.replace(default=output) if p.name == "output" else p
         for group in groups
-        for p in options.parameters(group)
+        for p in options.signature_parameters(group)
         if p.name not in taken and (p.name != "schema" or shape is not None)
     ]
 
@@ -304,8 +327,8 @@ def _with_options(
 
             print_line(json_text(json_schema(shape, many=many), indent=2))
             return
-        _refuse_odd_numbers(given | values)
-        verb(_desk(given), **values)
+        _check_numbers(given | values)
+        verb(_build_context(given), **values)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
     at_work.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect documents it
@@ -314,21 +337,23 @@ def _with_options(
     return at_work
 
 
-def _refuse_odd_numbers(values: dict[str, Any]) -> None:
+def _check_numbers(values: dict[str, Any]) -> None:
     """What no server and no clock could count; Typer knows least values, and lets these pass."""
     from chasqui.errors import ArgumentError
 
     for name, value in values.items():
         is_odd = isinstance(value, float) and not isfinite(value)
-        if is_odd or (isinstance(value, int) and not -MOST_COUNTED <= value <= MOST_COUNTED):
+        if is_odd or (isinstance(value, int) and not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER):
             raise ArgumentError(f"--{name.replace('_', '-')}: {value} is no number to count with")
 
 
-def _desk(given: dict[str, Any]) -> Desk:
+def _build_context(given: dict[str, Any]) -> CommandContext:
     """The options, each in the value it belongs to."""
 
     def of(kind: Any) -> Any:
         return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})
 
-    own = {one.name: given[one.name] for one in fields(Desk) if one.name in given}
-    return Desk(**own, given=of(Given), choice=of(Choice), change=of(Change))
+    own = {one.name: given[one.name] for one in fields(CommandContext) if one.name in given}
+    return CommandContext(
+        **own, connection=of(ConnectionOptions), filters=of(FilterOptions), change_options=of(ChangeOptions)
+    )

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
-from chasqui_cli.deeds import Deed, Item, carry_out
+from chasqui_cli.changes import ChangePlan
+from chasqui_cli.deeds import BatchChange, Item, apply_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui_cli.columns import Column, Record
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.desk import CommandContext
 
-Repair = Annotated[bool, typer.Option("--repair", help="Put right what can be.")]
-Only = Annotated[
+RepairOption = Annotated[bool, typer.Option("--repair", help="Put right what can be.")]
+OnlyOption = Annotated[
     list[str] | None, typer.Option("--only", metavar="AILMENT", help="Repair this alone; may be repeated.")
 ]
-Found = tuple[Any, Any]
+FoundProblem = tuple[Any, Any]
 """The keys of a queue, and something that is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Doctor:
+class DoctorCommand:
     """What one system's doctor knows.
 
     repairable: those of its ailments that a repair puts right. examine: what is wrong with a queue. repair: puts right
@@ -33,61 +33,76 @@ class Doctor:
     what is written down of each finding, so that nothing is lost.
     """
 
-    word: str
-    ailments: frozenset[Any]
+    system: str
+    problems: frozenset[Any]
     repairable: frozenset[Any]
     columns: Sequence[Column]
     row: Callable[[Any, Any], Record]
     examine: Callable[[Any], Sequence[Any]]
     repair: Callable[[Any, Sequence[Any]], Sequence[bool]]
     effect: str
-    keep: Callable[[Sequence[Found]], Sequence[Item | None]] | None = None
+    journal_items: Callable[[Sequence[FoundProblem]], Sequence[Item | None]] | None = None
 
-    def check_names(self, only: Sequence[str] | None) -> None:
+    def check_problem_names(self, only: Sequence[str] | None) -> None:
         """That all of these are ailments."""
         from chasqui.errors import ArgumentError
 
-        known = {str(one) for one in self.ailments}
+        known = {str(one) for one in self.problems}
         if unknown := set(only or ()) - known:
             told = f"no such ailment: {', '.join(sorted(unknown))}"
             raise ArgumentError(told, hint=", ".join(sorted(known)))
 
 
-def treat(
-    desk: Desk, doctor: Doctor, places: Sequence[Any], only: Sequence[str] | None, *, repair: bool
+def examine_and_repair(
+    desk: CommandContext,
+    doctor: DoctorCommand,
+    places: Sequence[Any],
+    only: Sequence[str] | None,
+    *,
+    repair: bool,
 ) -> None:
     """Examine these queues, put right what may be, and tell of each finding what became of it."""
-    found: list[Found] = []
+    found: list[FoundProblem] = []
     with desk.progress("examining", len(places)) as advance:
         for number, keys in enumerate(places, 1):
             found += [(keys, one) for one in doctor.examine(keys)]
             advance(number)
     rows = [doctor.row(keys, one) | {"outcome": "found"} for keys, one in found]
     if repair:
-        _repaired(desk, doctor, found, rows, only)
-    desk.say(f"examined {len(places):,} queues: {f'{len(rows):,} findings' if rows else 'nothing found'}")
-    desk.emit(rows, doctor.columns)
+        _repair(desk, doctor, found, rows, only)
+    desk.info(f"examined {len(places):,} queues: {f'{len(rows):,} findings' if rows else 'nothing found'}")
+    desk.write_records(rows, doctor.columns)
 
 
-def _repaired(
-    desk: Desk, doctor: Doctor, found: Sequence[Found], rows: list[Record], only: Sequence[str] | None
+def _repair(
+    desk: CommandContext,
+    doctor: DoctorCommand,
+    found: Sequence[FoundProblem],
+    rows: list[Record],
+    only: Sequence[str] | None,
 ) -> None:
     meant = {str(one) for one in doctor.repairable if not only or str(one) in only}
-    chosen = [at for at, (_, one) in enumerate(found) if str(one.ailment) in meant]
+    chosen = [at for at, (_, one) in enumerate(found) if str(one.problem) in meant]
     names = sorted({found[at][0].queue for at in chosen})
     queue = names[0] if len(names) == 1 else f"{len(names)} queues"
     told = [rows[at] for at in chosen]
-    plan = Plan("repair", queue, "findings", told, doctor.columns[:4], effects=[doctor.effect])
+    plan = ChangePlan("repair", queue, "findings", told, doctor.columns[:4], effects=[doctor.effect])
     facts = {
         "found": [{name: row[name] for name in row if name not in ("advice", "outcome")} for row in told]
     }
-    deed = Deed(f"{doctor.word} doctor", "repaired", lambda some: _mended(doctor, some), doctor.keep, facts)
-    outcomes = carry_out(desk, plan, [found[at] for at in chosen], deed)
+    deed = BatchChange(
+        f"{doctor.system} doctor",
+        "repaired",
+        lambda some: _repair_page(doctor, some),
+        doctor.journal_items,
+        facts,
+    )
+    outcomes = apply_change(desk, plan, [found[at] for at in chosen], deed)
     for row, outcome in zip(told, outcomes, strict=True):
         row["outcome"] = outcome
 
 
-def _mended(doctor: Doctor, some: Sequence[Found]) -> list[str]:
+def _repair_page(doctor: DoctorCommand, some: Sequence[FoundProblem]) -> list[str]:
     """Queue by queue, in the order they were found."""
     words: list[str] = []
     for keys in dict.fromkeys(keys for keys, _ in some):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from chasqui.foreign import ForeignSnapshot
     from chasqui.snapshot import Snapshot
 
-MISSING = "prometheus-client is not installed"
-INSTALL = "pip install 'chasqui-cli[metrics]'"
+_NOT_INSTALLED = "prometheus-client is not installed"
+_INSTALL_HINT = "pip install 'chasqui-cli[metrics]'"
 
 _GAUGES = {
     "waiting": ("waiting", 1, "Jobs in the stream that nobody has read."),
@@ -35,20 +35,20 @@ _COUNTERS = {
 }
 
 
-def client() -> Any:
+def require_client_library() -> Any:
     """The library, if it is there."""
     from chasqui.errors import ConfigError
 
     try:
         import prometheus_client
     except ImportError:
-        raise ConfigError(MISSING, hint=INSTALL) from None
+        raise ConfigError(_NOT_INSTALLED, hint=_INSTALL_HINT) from None
     return prometheus_client
 
 
-def families(snapshots: Iterable[Snapshot | ForeignSnapshot]) -> Iterator[Any]:
+def metric_families(snapshots: Iterable[Snapshot | ForeignSnapshot]) -> Iterator[Any]:
     """Every number of these queues, as families of samples; other systems' queues have those that they know."""
-    client()
+    require_client_library()
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     from chasqui.snapshot import Snapshot
@@ -89,9 +89,9 @@ def families(snapshots: Iterable[Snapshot | ForeignSnapshot]) -> Iterator[Any]:
         yield counter
 
 
-def text(*collected: Any) -> str:
+def render_metrics(*collected: Any) -> str:
     """The exposition of these families."""
-    library = client()
+    library = require_client_library()
 
     class Collected:
         def collect(self) -> Any:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from chasqui import AsyncLink
-    from chasqui.queue_events import Tail
+    from chasqui.queue_events import EventFollower
 
-LOOK_FOR_NEW_S = 2.0
+DISCOVERY_INTERVAL_S = 2.0
 
 
-async def join_new(link: AsyncLink, tail: Tail, known: set[str]) -> None:
+async def follow_new_queues(link: AsyncLink, tail: EventFollower, known: set[str]) -> None:
     """Look for new queues now and then, and follow them from their first event. Ends when it is cancelled."""
     from chasqui import ServerError, SystemClock, discovery
 
     clock = SystemClock()
     while True:
-        await clock.sleep(LOOK_FOR_NEW_S)
+        await clock.sleep(DISCOVERY_INTERVAL_S)
         with suppress(ServerError):
-            found = await discovery.discover_async(link)
+            found = await discovery.discover_queues_async(link)
             for queue in sorted(set(found.queues) - known):
                 known.add(queue)
-                tail.follow(queue)
+                tail.add_queue(queue)

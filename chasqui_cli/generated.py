@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh", "fish")
 
-_HEAD = """# The command line
+_CLI_REFERENCE_HEADER = """# The command line
 
 Generated from the program's own help by `make docs`; do not edit.
 
@@ -23,7 +23,7 @@ Exit codes: 0 done · 1 server or runtime error · 2 usage or configuration · 3
 5 refused (read-only, declined, no terminal to ask) · 130 interrupted.
 """
 
-_BASH = """\
+_BASH_COMPLETION = """\
 # bash breaks words at colons, and names and URLs have some: they are put together again before they are completed,
 # and what stands before the last colon is taken off the answers.
 _chasqui_completion() {
@@ -50,18 +50,18 @@ complete -o default -F _chasqui_completion chasqui
 """
 
 
-def files() -> dict[Path, str]:
+def generated_files() -> dict[Path, str]:
     """Every generated file, as it should be."""
     from chasqui import lua_reference
 
-    completions = {Path("completions") / f"chasqui.{shell}": completion(shell) for shell in SHELLS}
+    completions = {Path("completions") / f"chasqui.{shell}": completion_script(shell) for shell in SHELLS}
     return completions | {Path("docs/cli.md"): cli_reference(), Path("docs/lua.md"): lua_reference()}
 
 
-def completion(shell: str) -> str:
+def completion_script(shell: str) -> str:
     """The script that makes a shell complete our words."""
     if shell == "bash":
-        return _BASH
+        return _BASH_COMPLETION
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # used by Typer, not listed
 
     return get_completion_script(prog_name="chasqui", complete_var="_CHASQUI_COMPLETE", shell=shell) + "\n"
@@ -73,22 +73,22 @@ def cli_reference() -> str:
 
     sections = [
         f"\n## `{path}`\n\n```\n{text}\n```\n"
-        for path, text in _helps(typer.main.get_command(app), "chasqui", None)
+        for path, text in _help_pages(typer.main.get_command(app), "chasqui", None)
     ]
-    return _HEAD + "".join(sections)
+    return _CLI_REFERENCE_HEADER + "".join(sections)
 
 
-def _helps(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
+def _help_pages(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
     context = command.make_context(name, [], parent=parent, resilient_parsing=True)
     context.terminal_width, context.max_content_width = 100, 100
     yield context.command_path, context.get_help()
     for word in getattr(command, "list_commands", lambda _: [])(context):
-        yield from _helps(command.get_command(context, word), word, context)
+        yield from _help_pages(command.get_command(context, word), word, context)
 
 
 def main() -> None:
     """Write every generated file below the current directory."""
-    for path, text in files().items():
+    for path, text in generated_files().items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
 

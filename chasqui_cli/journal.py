@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-Item = dict[str, Any]
-_ITEM = '{"item": '
+JournalItem = dict[str, Any]
+_ITEM_PREFIX = '{"item": '
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """An operation as found: what it kept, and how it ended. `result` is None when it was cut off."""
 
     operation: Operation
@@ -52,36 +52,36 @@ class Entry:
     path: Path = field(repr=False)
 
 
-class Pen:
+class JournalWriter:
     """An operation being written down. `keep` returns when the items are on disk; only then may they be changed."""
 
     def __init__(self, operation: Operation, file: IO[str]) -> None:
         self.operation = operation
         self._file = file
-        self.kept = 0
-        self.in_vain = False
+        self.item_count = 0
+        self.nothing_changed = False
         """That nothing came of it, so there is nothing to take back."""
         self.result: dict[str, Any] = {}
 
-    def keep(self, items: Sequence[Item]) -> int:
+    def write_items(self, items: Sequence[JournalItem]) -> int:
         """Write down what is about to change; answers the number of the first. `kind` says how it is put back."""
-        first = self.kept
+        first = self.item_count
         for item in items:
-            _write(self._file, {"item": item})
-        self.kept += len(items)
-        _settle(self._file)
+            _write_line(self._file, {"item": item})
+        self.item_count += len(items)
+        _flush_to_disk(self._file)
         return first
 
-    def learn(self, facts: Mapping[int, Item]) -> None:
+    def add_facts(self, facts: Mapping[int, JournalItem]) -> None:
         """Add to kept items, by number, what only the change could tell: under which id something is now.
 
         It is on disk with the next items, or at the end: an undo finds out by itself, but not as fast.
         """
         for number, fact in facts.items():
-            _write(self._file, {"learned": number, "fact": fact})
+            _write_line(self._file, {"learned": number, "fact": fact})
         self._file.flush()
 
-    def tell(self, **result: Any) -> None:
+    def set_result(self, **result: Any) -> None:
         """How it went, so far; written down at the end."""
         self.result |= result
 
@@ -108,16 +108,16 @@ class Journal:
         stamp = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y%m%d-%H%M%S")
         op = f"{stamp}-{secrets.token_hex(2)}"
         operation = Operation(
-            op, at_ms, _user(), socket.gethostname(), verb, queue, url, context, note, command
+            op, at_ms, _user_name(), socket.gethostname(), verb, queue, url, context, note, command
         )
         return Writing(operation, self._path(op))
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Every operation, oldest first; files that are none are passed over."""
         found = (self._read(path) for path in self._directory.glob("*.jsonl"))
         return sorted((entry for entry in found if entry), key=lambda entry: entry.operation.at_ms)
 
-    def entry(self, op: str) -> Entry:
+    def entry(self, op: str) -> JournalEntry:
         """One operation; its id may be cut short as long as it is the only one that begins so."""
         from chasqui.errors import NotFound
 
@@ -128,43 +128,43 @@ class Journal:
         told = "several operations begin" if matching else "there is no operation that begins"
         raise NotFound(f"{told} with {op!r}", hint="`chasqui log` lists them")
 
-    def items(self, entry: Entry) -> Iterator[Item]:
+    def items(self, entry: JournalEntry) -> Iterator[JournalItem]:
         """What an operation kept, in order, with all that was learned of it."""
-        facts: dict[int, Item] = {}
-        for line in _lines(entry.path):
+        facts: dict[int, JournalItem] = {}
+        for line in _whole_lines(entry.path):
             if "learned" in line:
                 facts[line["learned"]] = facts.get(line["learned"], {}) | line["fact"]
-        kept = (line["item"] for line in _lines(entry.path) if "item" in line)
+        kept = (line["item"] for line in _whole_lines(entry.path) if "item" in line)
         for number, item in enumerate(kept):
             yield item | facts.get(number, {})
 
-    def mark_undone(self, entry: Entry, by: str) -> None:
+    def mark_undone(self, entry: JournalEntry, by: str) -> None:
         """Write down that it was put back, and by which operation."""
         with entry.path.open("a") as file:
-            _write(file, {"undone": by})
-            _settle(file)
+            _write_line(file, {"undone": by})
+            _flush_to_disk(file)
 
     def _path(self, op: str) -> Path:
         return self._directory / f"{op}.jsonl"
 
-    def _read(self, path: Path) -> Entry | None:
+    def _read(self, path: Path) -> JournalEntry | None:
         operation: Operation | None = None
         items, result, undone = 0, None, False
         try:
             with path.open() as file:
                 for text in file:
                     # Items are most of a file, and hold payloads: they are counted without being read.
-                    if text.startswith(_ITEM):
+                    if text.startswith(_ITEM_PREFIX):
                         items += text.endswith("}}\n")
                         continue
-                    line = _line(text)
+                    line = _parse_line(text)
                     if "operation" in line:
                         operation = Operation(**line["operation"])
                     undone = undone or "undone" in line
                     result = line.get("result", result)
         except (OSError, TypeError, UnicodeDecodeError):
             return None
-        return Entry(operation, items, result, undone, path) if operation else None
+        return JournalEntry(operation, items, result, undone, path) if operation else None
 
 
 class Writing:
@@ -174,27 +174,27 @@ class Writing:
         self._operation = operation
         self._path = path
 
-    def __enter__(self) -> Pen:
+    def __enter__(self) -> JournalWriter:
         self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
-        self._pen = Pen(self._operation, self._file)
-        _write(self._file, {"operation": asdict(self._operation)})
-        _settle(self._file)
+        self._pen = JournalWriter(self._operation, self._file)
+        _write_line(self._file, {"operation": asdict(self._operation)})
+        _flush_to_disk(self._file)
         return self._pen
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         told = {"ended": "done"} if error is None else {"ended": "failed", "error": repr(error)}
-        _write(self._file, {"result": self._pen.result | told})
-        _settle(self._file)
+        _write_line(self._file, {"result": self._pen.result | told})
+        _flush_to_disk(self._file)
         self._file.close()
 
 
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
+def _whole_lines(path: Path) -> Iterable[dict[str, Any]]:
     """The lines that are whole: the last one may have been cut off by a power failure."""
     with path.open() as file:
-        yield from filter(None, map(_line, file))
+        yield from filter(None, map(_parse_line, file))
 
 
-def _line(text: str) -> dict[str, Any]:
+def _parse_line(text: str) -> dict[str, Any]:
     try:
         line = json.loads(text)
         if '{"$' in text:  # a name that is no UTF-8 was written down as its bytes
@@ -204,16 +204,16 @@ def _line(text: str) -> dict[str, Any]:
     return line if isinstance(line, dict) else {}
 
 
-def _write(file: IO[str], line: dict[str, Any]) -> None:
+def _write_line(file: IO[str], line: dict[str, Any]) -> None:
     file.write(json_text(line) + "\n")
 
 
-def _settle(file: IO[str]) -> None:
+def _flush_to_disk(file: IO[str]) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -7,33 +7,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
-    from chasqui.options import Health
-    from chasqui.pace import Pace
+    from chasqui.options import HealthThresholds
+    from chasqui.pace import Throughput
     from chasqui.snapshot import Snapshot
 
 
-def findings_of(seen: Snapshot | ForeignSnapshot, limits: Health | None = None) -> list[Finding]:
+def queue_findings(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds | None = None) -> list[Finding]:
     """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
-    from chasqui.options import Health
+    from chasqui.options import HealthThresholds
     from chasqui.snapshot import Snapshot
 
     if isinstance(seen, Snapshot):
         from chasqui import health
 
-        return health.of_queue(seen, limits or Health())
+        return health.check_queue(seen, limits or HealthThresholds())
     from chasqui.foreign import health as foreign_health
 
-    return foreign_health.of_queue(seen, limits or Health())
+    return foreign_health.foreign_findings(seen, limits or HealthThresholds())
 
 
-def pace_between(before: Snapshot | ForeignSnapshot, after: Snapshot | ForeignSnapshot) -> Pace | None:
+def throughput_between(
+    before: Snapshot | ForeignSnapshot, after: Snapshot | ForeignSnapshot
+) -> Throughput | None:
     """How it went from one snapshot to the next; None where nobody can tell."""
     from chasqui import pace
     from chasqui.foreign import health as foreign_health
     from chasqui.snapshot import Snapshot
 
     if isinstance(before, Snapshot) and isinstance(after, Snapshot):
-        return pace.between(before, after)
+        return pace.throughput_between(before, after)
     if isinstance(before, Snapshot) or isinstance(after, Snapshot):
         return None
-    return foreign_health.between(before, after)
+    return foreign_health.throughput_between(before, after)

@@ -10,153 +10,155 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from chasqui_cli.redaction import COVER, holds_secrets, redacted
+from chasqui_cli.redaction import PLACEHOLDER, has_secrets, redacted
 from chasqui_cli.tagged import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chasqui_cli.columns import Record
-    from chasqui_cli.desk import Desk
-    from chasqui_cli.journal import Item
+    from chasqui_cli.desk import CommandContext
+    from chasqui_cli.journal import JournalItem
 
 
-def opened(desk: Desk, item: Item) -> Record:
+def readable_item(desk: CommandContext, item: JournalItem) -> Record:
     """An item as people may see it: texts for hex, payloads decoded, secrets covered unless they were asked for."""
-    reader = _READERS.get(item.get("kind", ""), _unknown)
+    reader = _READER_BY_KIND.get(item.get("kind", ""), _unreadable_item)
     try:
         return reader(desk, item)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-        return _unknown(desk, item)  # another version wrote it, or a hand
+        return _unreadable_item(desk, item)  # another version wrote it, or a hand
 
 
-def what(item: Item) -> str:
+def item_label(item: JournalItem) -> str:
     """The one word by which an item is known: an id, a key, or a digest of what has neither."""
     if item.get("kind") == "spec":
-        return _text(item.get("key", ""))
+        return _decode_hex(item.get("key", ""))
     if known := item.get("dead_id") or item.get("id"):
         return str(known)
     member = item.get("member")
     return "~" + hashlib.sha256(bytes.fromhex(member)).hexdigest()[:12] if member else ""
 
 
-def command_line(desk: Desk, command: str) -> str:
+def redacted_command(desk: CommandContext, command: str) -> str:
     """A command line that was written down. A word of it may be a payload, and hold what payloads hold."""
     try:
         words = shlex.split(command)
     except ValueError:
         words = [command]
-    return command if desk.show_secrets else str(redacted(shlex.join(map(_covered_word, words))))
+    return command if desk.show_secrets else str(redacted(shlex.join(map(_redacted_word, words))))
 
 
-def _covered_word(word: str) -> str:
+def _redacted_word(word: str) -> str:
     if word[:1] not in ("{", "["):
         return word
     try:
         data = json.loads(word)
     except (ValueError, RecursionError):
         return word
-    return json_text(redacted(data)) if holds_secrets(data) else word
+    return json_text(redacted(data)) if has_secrets(data) else word
 
 
-def _letter(desk: Desk, item: Item) -> Record:
+def _dead_letter_item(desk: CommandContext, item: JournalItem) -> Record:
     """`dead`, `replayed`: the letter, and the bytes its job has become where these differ."""
     from chasqui.dlq import DeadLetter
 
     letter = DeadLetter(item["dead_id"], [bytes.fromhex(word) for word in item["fields"]])
-    told = letter.opened()
-    record = _rest(item, "fields", "d") | {
+    told = letter.decoded()
+    record = _without_fields(item, "fields", "d") | {
         "name": told.name,
         "reason": told.reason,
-        "detail": desk.shown(told.detail),
-        "job": _envelope(desk, told.d),
+        "detail": desk.redacted(told.detail),
+        "job": _envelope_record(desk, told.d),
     }
-    becomes = _envelope(desk, bytes.fromhex(item["d"])) if "d" in item else record["job"]
+    becomes = _envelope_record(desk, bytes.fromhex(item["d"])) if "d" in item else record["job"]
     return record if becomes == record["job"] else record | {"becomes": becomes}
 
 
-def _delayed(desk: Desk, item: Item) -> Record:
+def _delayed_item(desk: CommandContext, item: JournalItem) -> Record:
     """`delayed`, `added`: the member of the delayed set, where there is one."""
     from chasqui import decode_delayed_member
     from chasqui.errors import WireError
 
-    record = _rest(item, "member")
+    record = _without_fields(item, "member")
     if not item.get("member"):
         return record
     data = bytes.fromhex(item["member"])
     try:
         member = decode_delayed_member(data, len(data))
     except WireError as fault:
-        return record | {"job": _unreadable(desk, data, str(fault))}
-    return record | {"name": member.name, "job": _job(desk, member.envelope)}
+        return record | {"job": _undecodable_record(desk, data, str(fault))}
+    return record | {"name": member.name, "job": _job_record(desk, member.envelope)}
 
 
-def _spec(desk: Desk, item: Item) -> Record:
+def _schedule_item(desk: CommandContext, item: JournalItem) -> Record:
     """`spec`: the schedule that stood there, and the one that took its place."""
     before, after = (bytes.fromhex(item[name] or "") for name in ("spec", "left"))
     return {
         "kind": item["kind"],
-        "key": _text(item["key"]),
-        "before": _schedule(desk, before) if before else None,
-        "after": _schedule(desk, after) if after else None,
+        "key": _decode_hex(item["key"]),
+        "before": _schedule_record(desk, before) if before else None,
+        "after": _schedule_record(desk, after) if after else None,
         "next_ms": item["next_ms"],
-        "fired": None if item["fired"] is None else _text(item["fired"]),
+        "fired": None if item["fired"] is None else _decode_hex(item["fired"]),
     }
 
 
-def _rsmq(desk: Desk, item: Item) -> Record:
+def _rsmq_item(desk: CommandContext, item: JournalItem) -> Record:
     """`rsmq`: a message, or the attributes of a queue."""
-    from chasqui_cli.commands.rsmq.naming import body_data
+    from chasqui_cli.commands.rsmq.naming import body_value
 
-    record = _rest(item, "body", "id_hex", "attributes") | _named(item)
+    record = _without_fields(item, "body", "id_hex", "attributes") | _queue_fields(item)
     if "to" in item:
-        record["to"] = _named(item["to"])
+        record["to"] = _queue_fields(item["to"])
     if "attributes" in item:
-        return record | {"attributes": {name: _text(value) for name, value in item["attributes"].items()}}
-    body = None if item.get("body") is None else body_data(bytes.fromhex(item["body"]))
-    return record | {"data": _readable(desk, body)}
+        return record | {
+            "attributes": {name: _decode_hex(value) for name, value in item["attributes"].items()}
+        }
+    body = None if item.get("body") is None else body_value(bytes.fromhex(item["body"]))
+    return record | {"data": _readable_value(desk, body)}
 
 
-def _joblist(desk: Desk, item: Item) -> Record:
+def _joblist_item(desk: CommandContext, item: JournalItem) -> Record:
     """`joblist`: a job's hash."""
-    from chasqui_cli.commands.rsmq.naming import body_data
+    from chasqui_cli.commands.rsmq.naming import body_value
 
-    fields = {_text(name): body_data(bytes.fromhex(value)) for name, value in item["fields"]}
-    shown = {name: _readable(desk, value) for name, value in desk.shown(fields).items()}
-    return _rest(item, "fields", "id_hex") | _named(item) | {"fields": shown}
+    fields = {_decode_hex(name): body_value(bytes.fromhex(value)) for name, value in item["fields"]}
+    shown = {name: _readable_value(desk, value) for name, value in desk.redacted(fields).items()}
+    return _without_fields(item, "fields", "id_hex") | _queue_fields(item) | {"fields": shown}
 
 
-def _unknown(desk: Desk, item: Item) -> Record:
+def _unreadable_item(desk: CommandContext, item: JournalItem) -> Record:
     """What cannot be opened may hold anything: its texts are covered, all but what kind it says it is."""
     if desk.show_secrets:
         return item
-    return {name: value if name == "kind" or value is None else COVER for name, value in item.items()}
+    return {name: value if name == "kind" or value is None else PLACEHOLDER for name, value in item.items()}
 
 
-def _plain(_: Desk, item: Item) -> Record:
+def _item_unchanged(_: CommandContext, item: JournalItem) -> Record:
     return item
 
 
-def _envelope(desk: Desk, data: bytes) -> Record:
+def _envelope_record(desk: CommandContext, data: bytes) -> Record:
     from chasqui import decode_envelope
     from chasqui.errors import WireError
 
     try:
-        return _job(desk, decode_envelope(data, len(data)))
+        return _job_record(desk, decode_envelope(data, len(data)))
     except WireError as fault:
-        return _unreadable(desk, data, str(fault))
+        return _undecodable_record(desk, data, str(fault))
 
 
-def _job(desk: Desk, envelope: Any) -> Record:
+def _job_record(desk: CommandContext, envelope: Any) -> Record:
     from chasqui_cli.records import envelope_record
 
     record = envelope_record(envelope)
     payload = record.pop("payload")
     known = {name: record[name] for name in ("id", "created_at_ms", "attempt", "retry")}
-    return known | _carried(desk, payload)
+    return known | _payload_fields(desk, payload)
 
 
-def _schedule(desk: Desk, data: bytes) -> Record:
+def _schedule_record(desk: CommandContext, data: bytes) -> Record:
     from chasqui import decode_repeat_spec
     from chasqui.errors import WireError
     from chasqui_cli.records import spec_record
@@ -164,47 +166,47 @@ def _schedule(desk: Desk, data: bytes) -> Record:
     try:
         record = spec_record(decode_repeat_spec(data, len(data)))
     except WireError as fault:
-        return _unreadable(desk, data, str(fault))
+        return _undecodable_record(desk, data, str(fault))
     payload = record.pop("payload")
-    return {name: value for name, value in record.items() if name not in ("kind", "next_fire_ms")} | _carried(
-        desk, payload
-    )
+    return {
+        name: value for name, value in record.items() if name not in ("kind", "next_fire_ms")
+    } | _payload_fields(desk, payload)
 
 
-def _carried(desk: Desk, payload: Record) -> Record:
+def _payload_fields(desk: CommandContext, payload: Record) -> Record:
     if "undecodable" in payload:
-        return _unreadable(desk, bytes.fromhex(payload["hex"]), payload["undecodable"])
-    return {"data": desk.shown(payload["data"])}
+        return _undecodable_record(desk, bytes.fromhex(payload["hex"]), payload["undecodable"])
+    return {"data": desk.redacted(payload["data"])}
 
 
-def _unreadable(desk: Desk, data: bytes, why: str) -> Record:
+def _undecodable_record(desk: CommandContext, data: bytes, why: str) -> Record:
     """Bytes that nobody could open may still hold a secret in plain letters."""
     return {"undecodable": why, "bytes": len(data)} | ({"data": data} if desk.show_secrets else {})
 
 
-def _readable(desk: Desk, value: Any) -> Any:
-    return _unreadable(desk, value, "no text") if isinstance(value, bytes) else desk.shown(value)
+def _readable_value(desk: CommandContext, value: Any) -> Any:
+    return _undecodable_record(desk, value, "no text") if isinstance(value, bytes) else desk.redacted(value)
 
 
-def _rest(item: Item, *opened: str) -> Record:
+def _without_fields(item: JournalItem, *opened: str) -> Record:
     return {name: value for name, value in item.items() if name not in opened}
 
 
-def _named(place: Item) -> Record:
-    return {name: _text(place[name]) for name in ("namespace", "queue") if name in place}
+def _queue_fields(place: JournalItem) -> Record:
+    return {name: _decode_hex(place[name]) for name in ("namespace", "queue") if name in place}
 
 
-def _text(data: str) -> str:
+def _decode_hex(data: str) -> str:
     return bytes.fromhex(data).decode("utf-8", "surrogateescape")
 
 
-_READERS: dict[str, Callable[[Desk, Item], Record]] = {
-    "dead": _letter,
-    "replayed": _letter,
-    "imported": _plain,
-    "delayed": _delayed,
-    "added": _delayed,
-    "spec": _spec,
-    "rsmq": _rsmq,
-    "joblist": _joblist,
+_READER_BY_KIND: dict[str, Callable[[CommandContext, JournalItem], Record]] = {
+    "dead": _dead_letter_item,
+    "replayed": _dead_letter_item,
+    "imported": _item_unchanged,
+    "delayed": _delayed_item,
+    "added": _delayed_item,
+    "spec": _schedule_item,
+    "rsmq": _rsmq_item,
+    "joblist": _joblist_item,
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class CachedNames:
     """What was found at `at_ms`, among so many keys; `others`: queues of other systems, None where nobody looked."""
 
     at_ms: int
@@ -35,14 +35,14 @@ class NameCache:
         digest = hashlib.sha256(url.encode(errors="surrogateescape")).hexdigest()[:24]
         self._path = place / "names" / f"{digest}.json" if place else None
 
-    def read(self) -> Names | None:
+    def read(self) -> CachedNames | None:
         """What is kept, if anything is."""
         if self._path is None:
             return None
         try:
             kept = json.loads(self._path.read_text())
             others = kept.get("others")
-            return Names(
+            return CachedNames(
                 int(kept["at_ms"]),
                 int(kept["keys"]),
                 tuple(map(str, kept["queues"])),

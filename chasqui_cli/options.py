@@ -18,7 +18,7 @@ from chasqui_cli.times import TimeStyle
 Verb = Callable[..., Any]
 
 
-def look(
+def output_options(
     output: Annotated[Format, typer.Option("--output", "-o", help="How to write the data.")] = Format.TABLE,
     time: Annotated[
         TimeStyle | None,
@@ -33,7 +33,7 @@ def look(
     """How to write."""
 
 
-def reach(
+def connection_options(
     redis_url: Annotated[
         str | None,
         typer.Option(
@@ -106,7 +106,7 @@ _Confirm = Annotated[
 ]
 
 
-def choice(
+def filter_options(
     where: _Where = None,
     name: _Name = None,
     since: _Since = None,
@@ -116,13 +116,13 @@ def choice(
     """How to choose among records."""
 
 
-def choice_without_names(
+def filter_options_without_name(
     where: _Where = None, since: _Since = None, until: _Until = None, scan: _Scan = 100_000
 ) -> None:
     """The same where nothing has a name: other systems' messages."""
 
 
-def choice_by_reason(
+def filter_options_with_reason(
     where: _Where = None,
     name: _Name = None,
     reason: Annotated[
@@ -135,7 +135,7 @@ def choice_by_reason(
     """The same, and by why a job died."""
 
 
-def payload(
+def payload_options(
     show_secrets: Annotated[
         bool,
         typer.Option("--show-secrets", help="Show values that look like passwords, tokens or card numbers."),
@@ -144,7 +144,7 @@ def payload(
     """How to show what jobs carry."""
 
 
-def change(
+def change_options(
     dry_run: _DryRun = False,
     yes: _Yes = False,
     confirm: _Confirm = None,
@@ -156,7 +156,7 @@ def change(
     """How to change things."""
 
 
-def change_beside_reason(
+def change_options_without_reason(
     dry_run: _DryRun = False,
     yes: _Yes = False,
     confirm: _Confirm = None,
@@ -167,19 +167,19 @@ def change_beside_reason(
     """The same where `--reason` chooses by why a job died."""
 
 
-OutputOrPiped = Annotated[
+StreamOutputOption = Annotated[
     Format | None,
     typer.Option("--output", "-o", help="How to write the data: a table on a terminal, jsonl elsewhere."),
 ]
-SearchBound = Annotated[
+ScanOption = Annotated[
     int,
     typer.Option("--scan", min=1, metavar="N", help="Look at so many entries of each place at most."),
 ]
-Rescan = Annotated[
+RescanOption = Annotated[
     bool, typer.Option("--rescan", help="Search for queues anew, also where names are remembered.")
 ]
 
-ListVisibility = Annotated[
+JoblistVisibilityOption = Annotated[
     str | None,
     typer.Option(
         "--visibility",
@@ -189,6 +189,6 @@ ListVisibility = Annotated[
 ]
 
 
-def parameters(function: Verb) -> list[inspect.Parameter]:
+def signature_parameters(function: Verb) -> list[inspect.Parameter]:
     """What a function takes, its annotations read."""
     return list(inspect.signature(function, eval_str=True).parameters.values())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.safe import safe
 from chasqui_cli.tagged import json_text, tagged
-from chasqui_cli.times import TimeStyle, moment, span
+from chasqui_cli.times import TimeStyle, format_duration, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ class Color(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class OutputStyle:
     """How the data shall look. `time` and `now_ms` are for moments in tables: in which style, counted from when."""
 
     format: Format = Format.TABLE
@@ -53,12 +53,12 @@ class Look:
     now_ms: int | None = None
 
     @property
-    def time_style(self) -> TimeStyle:
+    def effective_time_style(self) -> TimeStyle:
         """As asked for; otherwise ages for someone who watches, dates for a file."""
         return self.time or (TimeStyle.RELATIVE if sys.stdout.isatty() else TimeStyle.ISO)
 
 
-def emit(records: Iterable[Record], columns: Sequence[Column], look: Look) -> None:
+def write_records(records: Iterable[Record], columns: Sequence[Column], look: OutputStyle) -> None:
     """Write records. `name` prints the first column only; `jsonl`, `csv` and `name` write each one as it comes."""
     how = look.format
     if how is Format.JSON:
@@ -72,12 +72,12 @@ def emit(records: Iterable[Record], columns: Sequence[Column], look: Look) -> No
         _print_csv(records, columns)
     elif how is Format.NAME:
         for record in records:
-            print_line(cell(columns[0].value(record)))
+            print_line(format_value(columns[0].value(record)))
     else:
         _print_table(list(records), [c for c in columns if how is Format.WIDE or not c.wide], look)
 
 
-def emit_one(record: Record, look: Look, columns: Sequence[Column] = ()) -> None:
+def write_record(record: Record, look: OutputStyle, columns: Sequence[Column] = ()) -> None:
     """Write one record: an object in JSON and YAML, one line per field in a table.
 
     columns: how people read its fields, where a plain cell will not do; a table shows these fields only.
@@ -91,20 +91,20 @@ def emit_one(record: Record, look: Look, columns: Sequence[Column] = ()) -> None
 
         known = columns or [column(name) for name in record]
         if look.format in (Format.JSONL, Format.CSV, Format.NAME):
-            emit([record], known, look)
+            write_records([record], known, look)
         else:
             shown = [c for c in known if look.format is Format.WIDE or not c.wide]
-            fields = [{"field": c.title, "value": drawn(c, record, look)} for c in shown]
-            emit(fields, [column("field"), column("value")], look)
+            fields = [{"field": c.title, "value": cell_text(c, record, look)} for c in shown]
+            write_records(fields, [column("field"), column("value")], look)
 
 
-class Running:
+class RecordStreamWriter:
     """Records written one by one as they come, for as long as they come. A table grows wider where it must.
 
     JSON and YAML are whole or nothing: they are held until `end`, and `of` refuses them where there will be none.
     """
 
-    def __init__(self, columns: Sequence[Column], look: Look) -> None:
+    def __init__(self, columns: Sequence[Column], look: OutputStyle) -> None:
         self._look = look
         self._columns = [c for c in columns if look.format in (Format.WIDE, Format.CSV) or not c.wide]
         self._widths = [len(c.title) for c in self._columns]
@@ -112,7 +112,7 @@ class Running:
         self._held: list[Record] = []
 
     @classmethod
-    def of(cls, columns: Sequence[Column], look: Look, *, ends: bool = False) -> Running:
+    def open(cls, columns: Sequence[Column], look: OutputStyle, *, ends: bool = False) -> RecordStreamWriter:
         """A writer, if the format allows for it."""
         from chasqui.errors import ArgumentError
 
@@ -135,7 +135,7 @@ class Running:
         elif look.format is Format.JSONL:
             print_line(json_text(record))
         elif look.format is Format.NAME:
-            print_line(cell(self._columns[0].value(record)))
+            print_line(format_value(self._columns[0].value(record)))
         elif look.format is Format.CSV:
             _csv_rows([c.title for c in self._columns] if not self._begun else None, [record], self._columns)
         else:
@@ -143,35 +143,35 @@ class Running:
         self._begun = True
         sys.stdout.flush()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """No more will come."""
         if self._look.format in (Format.JSON, Format.YAML):
-            emit(self._held, self._columns, self._look)
+            write_records(self._held, self._columns, self._look)
 
-    def _row(self, record: Record, look: Look) -> None:
-        texts = [drawn(c, record, look) for c in self._columns]
+    def _row(self, record: Record, look: OutputStyle) -> None:
+        texts = [cell_text(c, record, look) for c in self._columns]
         self._widths = [max(len(text), width) for text, width in zip(texts, self._widths, strict=True)]
         if not self._begun:
             self._print([c.title.upper() for c in self._columns])
         self._print(texts)
 
     def _print(self, texts: Sequence[str]) -> None:
-        print_line(_padded(texts, self._widths, self._columns))
+        print_line(_aligned_line(texts, self._widths, self._columns))
 
 
-def drawn(column: Column, record: Record, look: Look) -> str:
+def cell_text(column: Column, record: Record, look: OutputStyle) -> str:
     """What stands in a table under a column."""
     value = column.value(record)
     if not isinstance(value, int) or isinstance(value, bool) or column.kind == "plain":
-        return cell(value)
+        return format_value(value)
     if column.kind == "moment":
-        return moment(value, look.now_ms, look.time_style)
-    if look.time_style is TimeStyle.RAW:
+        return format_time(value, look.now_ms, look.effective_time_style)
+    if look.effective_time_style is TimeStyle.RAW:
         return str(value)
-    return {"span": span, "count": _count, "bytes": _size}[column.kind](value)
+    return {"span": format_duration, "count": format_count, "bytes": format_bytes}[column.kind](value)
 
 
-def cell(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as it stands in a table: a dash for nothing, compact JSON for structure, safe text for the rest."""
     if value is None:
         return "–"
@@ -184,11 +184,11 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def _count(number: int) -> str:
+def format_count(number: int) -> str:
     return f"{number:,}"
 
 
-def _size(number: int) -> str:
+def format_bytes(number: int) -> str:
     """In the largest unit that leaves at least one whole."""
     size = float(number)
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -203,7 +203,7 @@ def print_line(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def wants_color(color: Color, is_tty: bool) -> bool:
+def should_color(color: Color, is_tty: bool) -> bool:
     """Whether to colour: the flag, then NO_COLOR, then FORCE_COLOR, then whether someone is watching."""
     if color is not Color.AUTO:
         return color is Color.ALWAYS
@@ -231,7 +231,7 @@ def _csv_rows(head: Sequence[str] | None, records: Iterable[Record], columns: Se
         writer.writerow([_csv_cell(c.value(record)) for c in columns])
 
 
-_BEGINS_A_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+_FORMULA_PREFIXES = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 
 
 def _csv_cell(value: Any) -> str:
@@ -241,14 +241,14 @@ def _csv_cell(value: Any) -> str:
     """
     if value is None:
         return ""
-    text = cell(value)
-    return "'" + text if isinstance(value, str) and text.lstrip()[:1] in _BEGINS_A_FORMULA else text
+    text = format_value(value)
+    return "'" + text if isinstance(value, str) and text.lstrip()[:1] in _FORMULA_PREFIXES else text
 
 
-def _print_table(records: Sequence[Record], columns: Sequence[Column], look: Look) -> None:
-    rows = [[drawn(c, record, look) for c in columns] for record in records]
+def _print_table(records: Sequence[Record], columns: Sequence[Column], look: OutputStyle) -> None:
+    rows = [[cell_text(c, record, look) for c in columns] for record in records]
     is_tty = sys.stdout.isatty()
-    colored = wants_color(look.color, is_tty)
+    colored = should_color(look.color, is_tty)
     if not is_tty:
         return _print_plain(rows, columns, colored)
     from rich.console import Console
@@ -269,10 +269,10 @@ def _print_plain(rows: Sequence[Sequence[str]], columns: Sequence[Column], color
     titles = [c.title.upper() for c in columns]
     widths = [max(map(len, [title, *texts])) for title, *texts in zip(titles, *rows, strict=True)]
     for number, row in enumerate([titles, *rows]):
-        line = _padded(row, widths, columns)
+        line = _aligned_line(row, widths, columns)
         print_line(f"\x1b[1m{line}\x1b[0m" if colored and number == 0 else line)
 
 
-def _padded(texts: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
+def _aligned_line(texts: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
     placed = zip(texts, widths, columns, strict=True)
     return "  ".join(t.rjust(w) if c.align == "right" else t.ljust(w) for t, w, c in placed).rstrip()

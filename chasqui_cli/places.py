@@ -12,49 +12,55 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from chasqui import Keys
     from chasqui.foreign import ForeignSnapshot, JobListKeys, RsmqKeys
-    from chasqui.snapshot import Snapshot, Unseen
+    from chasqui.snapshot import Snapshot, SnapshotFailure
 
-    Place = Keys | RsmqKeys | JobListKeys
-    Seen = Snapshot | ForeignSnapshot | Unseen
+    QueueRef = Keys | RsmqKeys | JobListKeys
+    AnySnapshot = Snapshot | ForeignSnapshot | SnapshotFailure
 
 S = TypeVar("S")
-OURS, RSMQ, LIST = "chasqui:", "rsmq:", "list:"
+NATIVE_PREFIX, RSMQ_PREFIX, JOBLIST_PREFIX = "chasqui:", "rsmq:", "list:"
 
 
-def is_ours(name: str) -> bool:
+def is_native(name: str) -> bool:
     """Whether a name is that of a queue of ours."""
-    return not name.startswith((RSMQ, LIST))
+    return not name.startswith((RSMQ_PREFIX, JOBLIST_PREFIX))
 
 
-def own_name(name: str) -> str:
+def strip_native_prefix(name: str) -> str:
     """A name of ours without the prefix that tells it from others'."""
-    return name.removeprefix(OURS) if name.startswith((OURS + OURS, OURS + RSMQ, OURS + LIST)) else name
+    return (
+        name.removeprefix(NATIVE_PREFIX)
+        if name.startswith(
+            (NATIVE_PREFIX + NATIVE_PREFIX, NATIVE_PREFIX + RSMQ_PREFIX, NATIVE_PREFIX + JOBLIST_PREFIX)
+        )
+        else name
+    )
 
 
-def place_of(name: str) -> Place:
+def parse_queue_ref(name: str) -> QueueRef:
     """The keys of the queue that a name means."""
-    if is_ours(name):
+    if is_native(name):
         from chasqui import Keys
 
-        return Keys(own_name(name))
+        return Keys(strip_native_prefix(name))
     from chasqui.foreign import JobListKeys, RsmqKeys
 
-    if name.startswith(RSMQ):
-        namespace, colon, queue = name.removeprefix(RSMQ).rpartition(":")
+    if name.startswith(RSMQ_PREFIX):
+        namespace, colon, queue = name.removeprefix(RSMQ_PREFIX).rpartition(":")
         return RsmqKeys(queue, namespace) if colon else RsmqKeys(queue)
-    return JobListKeys(name.removeprefix(LIST))
+    return JobListKeys(name.removeprefix(JOBLIST_PREFIX))
 
 
-def name_of(place: RsmqKeys | JobListKeys) -> str:
+def format_queue_ref(place: RsmqKeys | JobListKeys) -> str:
     """What another system's queue is called here."""
     if hasattr(place, "namespace"):
         space = "" if place.namespace == "rsmq" else f"{place.namespace}:"
-        return f"{RSMQ}{space}{place.queue}"
-    return f"{LIST}{place.queue}"
+        return f"{RSMQ_PREFIX}{space}{place.queue}"
+    return f"{JOBLIST_PREFIX}{place.queue}"
 
 
-def named(seen: Seen, place: Place) -> Seen:
+def with_ref_name(seen: AnySnapshot, place: QueueRef) -> AnySnapshot:
     """What was seen of a queue, under the name that it has here."""
     from chasqui import Keys
 
-    return seen if isinstance(place, Keys) else replace(seen, queue=name_of(place))
+    return seen if isinstance(place, Keys) else replace(seen, queue=format_queue_ref(place))

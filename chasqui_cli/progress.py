@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Advance(Protocol):
+class ProgressCallback(Protocol):
     """Told how many are done in all, and how many there are, once that is known."""
 
     def __call__(self, done: int, total: int | None = None) -> None:
@@ -20,7 +20,7 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(title: str, total: int | None, *, quiet: bool = False) -> Iterator[Advance]:
+def progress_bar(title: str, total: int | None, *, quiet: bool = False) -> Iterator[ProgressCallback]:
     """A bar for so many things (None: nobody knows how many). Call what it gives with how many are done in all."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total=None: None

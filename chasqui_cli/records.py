@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from chasqui_cli.shapes import Maybe, Sometimes
+from chasqui_cli.shapes import Nullable, OptionalKey
 
 if TYPE_CHECKING:
     from chasqui import Backoff, DelayedMember, Envelope, Payload, RepeatSpec, RetryOverride
-    from chasqui.events import Gap, Told
+    from chasqui.events import Gap, StoredEvent
     from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
     from chasqui.snapshot import Snapshot
@@ -29,7 +29,7 @@ def envelope_record(envelope: Envelope) -> Record:
     }
 
 
-def delayed_record(member: DelayedMember) -> Record:
+def delayed_member_record(member: DelayedMember) -> Record:
     """A member of the delayed set: its prefix, its name and the envelope behind them."""
     record = envelope_record(member.envelope) | {
         "kind": "delayed",
@@ -109,12 +109,12 @@ def payload_record(payload: Payload) -> Record:
     except WireError as error:
         return record | {"data": None, "undecodable": str(error)}
     if payload.form == "inline" and payload.octets is not None:
-        record["spells"] = payload.delivered(len(payload.raw))
+        record["spells"] = payload.handler_value(len(payload.raw))
     return record
 
 
-_LOCK = Maybe({"holder": "str", "ttl_ms": "int?"})
-_FOREIGN = {
+_LOCK_SCHEMA = Nullable({"holder": "str", "ttl_ms": "int?"})
+_FOREIGN_ONLY_FIELDS = {
     "namespace": "str?",
     "hidden": "int?",
     "completed": "int?",
@@ -122,7 +122,7 @@ _FOREIGN = {
     "parked": "int",
     "listed": "bool?",
 }
-SNAPSHOT: dict[str, Any] = {
+SNAPSHOT_SCHEMA: dict[str, Any] = {
     "queue": "str",
     "kind": "str",
     "server_time_ms": "int",
@@ -138,8 +138,8 @@ SNAPSHOT: dict[str, Any] = {
     "repeatable_count": "int?",
     "repeatable_overdue": "int?",
     "events_depth": "int?",
-    "promoter_lock": _LOCK,
-    "scheduler_lock": _LOCK,
+    "promoter_lock": _LOCK_SCHEMA,
+    "scheduler_lock": _LOCK_SCHEMA,
     "groups": [
         {
             "name": "str",
@@ -157,8 +157,8 @@ SNAPSHOT: dict[str, Any] = {
     "next_repeat_ms": "int?",
     "longest_idle_ms": "int?",
     "wrong": [{"key": "str", "found": "str", "expected": "str"}],
-    "caps": Maybe({"stream": "int", "dlq": "int", "events": "int"}),
-    **{name: Sometimes(kind) for name, kind in _FOREIGN.items()},
+    "caps": Nullable({"stream": "int", "dlq": "int", "events": "int"}),
+    **{name: OptionalKey(kind) for name, kind in _FOREIGN_ONLY_FIELDS.items()},
 }
 """What is null is an idea that the queue's system does not have; what only other systems know comes last."""
 
@@ -168,19 +168,23 @@ def snapshot_record(snapshot: Snapshot | ForeignSnapshot) -> Record:
     from chasqui.snapshot import Snapshot
 
     if isinstance(snapshot, Snapshot):
-        return {name: _plain(getattr(snapshot, name)) for name in SNAPSHOT if name not in _FOREIGN}
-    told = {name: _plain(getattr(snapshot, name, None)) for name in SNAPSHOT}
+        return {
+            name: _as_object(getattr(snapshot, name))
+            for name in SNAPSHOT_SCHEMA
+            if name not in _FOREIGN_ONLY_FIELDS
+        }
+    told = {name: _as_object(getattr(snapshot, name, None)) for name in SNAPSHOT_SCHEMA}
     return told | {"groups": []}
 
 
-def _plain(value: Any) -> Any:
+def _as_object(value: Any) -> Any:
     """Named tuples as objects, wherever they stand."""
     if hasattr(value, "_asdict"):
         return value._asdict()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    return [_as_object(item) for item in value] if isinstance(value, tuple) else value
 
 
-FINDING = {
+FINDING_SCHEMA = {
     "level": "str",
     "code": "str",
     "queue": "str?",
@@ -198,27 +202,27 @@ def finding_record(finding: Finding) -> Record:
         "queue": finding.queue,
         "text": finding.text,
         "evidence": finding.evidence,
-        "mend": finding.mend,
+        "mend": finding.fix,
     }
 
 
-_NUMBERS = ("attempt", "backoff_ms", "delay_ms", "duration_us")
-EVENT = {
+_EVENT_NUMBERS = ("attempt", "backoff_ms", "delay_ms", "duration_us")
+EVENT_SCHEMA = {
     "queue": "str",
     "entry_id": "str",
     "event": "str",
     "id": "str?",
     "name": "str",
     "ts": "int?",
-    **{name: Sometimes("int") for name in _NUMBERS},
-    "reason": Sometimes("str"),
-    "extra": Sometimes("any"),
-    "from_id": Sometimes("str"),
-    "lost_estimate": Sometimes("int?"),
+    **{name: OptionalKey("int") for name in _EVENT_NUMBERS},
+    "reason": OptionalKey("str"),
+    "extra": OptionalKey("any"),
+    "from_id": OptionalKey("str"),
+    "lost_estimate": OptionalKey("int?"),
 }
 
 
-def event_record(told: Told) -> Record:
+def event_record(told: StoredEvent) -> Record:
     """Something that happened; what it does not say is not there."""
     event = told.event
     record: Record = {
@@ -229,7 +233,7 @@ def event_record(told: Told) -> Record:
         "name": event.name,
         "ts": event.ts,
     }
-    said = {name: getattr(event, name) for name in (*_NUMBERS, "reason")}
+    said = {name: getattr(event, name) for name in (*_EVENT_NUMBERS, "reason")}
     record |= {name: value for name, value in said.items() if value is not None}
     if event.extra:
         record["extra"] = [

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-COVER = "«redacted»"
+PLACEHOLDER = "«redacted»"
 
 _SECRET_WORDS = {
     "password", "passwd", "passphrase", "pwd", "secret", "secrets", "token", "authorization", "auth", "apikey",
@@ -19,10 +19,10 @@ _SECRET_WORDS = {
     "pin", "otp", "privatekey", "accesskey", "secretkey", "signature", "jwt", "bearer",
 }  # fmt: skip
 _SECRET_PAIRS = {("api", "key"), ("private", "key"), ("access", "key"), ("secret", "key"), ("card", "number")}
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_IN_TEXT = (
-    (re.compile(r"([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^@\s/]+(@)", re.IGNORECASE), rf"\1{COVER}\2"),
-    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {COVER}"),
+_WORD_PATTERN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRETS_IN_TEXT = (
+    (re.compile(r"([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^@\s/]+(@)", re.IGNORECASE), rf"\1{PLACEHOLDER}\2"),
+    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {PLACEHOLDER}"),
     # As errors quote what they choked on: {'password': 'hunter2'}, token=abc.
     (
         re.compile(
@@ -30,7 +30,7 @@ _IN_TEXT = (
             r"""(?:"[^"]*"|'[^']*'|[^\s,;&"'}\])]+)""",
             re.IGNORECASE,
         ),
-        rf"\1{COVER}",
+        rf"\1{PLACEHOLDER}",
     ),
 )
 
@@ -38,44 +38,46 @@ _IN_TEXT = (
 def redacted(value: Any) -> Any:
     """The value with its secrets covered."""
     if isinstance(value, dict):
-        return {key: _covered(key, item) for key, item in value.items()}
+        return {key: _redacted_item(key, item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [redacted(item) for item in value]
-    return _text(value) if isinstance(value, str) else _pairs(value)
+    return _redacted_text(value) if isinstance(value, str) else _redacted_pairs(value)
 
 
-def holds_secrets(value: Any) -> bool:
+def has_secrets(value: Any) -> bool:
     """Whether anything in it would be covered."""
     return bool(redacted(value) != value)
 
 
-def _covered(key: Any, item: Any) -> Any:
-    return COVER if item not in (None, "", [], {}) and _is_secret(key) else redacted(item)
+def _redacted_item(key: Any, item: Any) -> Any:
+    return PLACEHOLDER if item not in (None, "", [], {}) and _is_secret_key(key) else redacted(item)
 
 
-def _is_secret(key: Any) -> bool:
-    return isinstance(key, str) and _names_a_secret(key)
+def _is_secret_key(key: Any) -> bool:
+    return isinstance(key, str) and _has_secret_word(key)
 
 
 @lru_cache(maxsize=4096)
-def _names_a_secret(key: str) -> bool:
-    words = [word.lower() for word in _WORDS.findall(key)]
+def _has_secret_word(key: str) -> bool:
+    words = [word.lower() for word in _WORD_PATTERN.findall(key)]
     pairs = set(pairwise(words))
     return not _SECRET_WORDS.isdisjoint([*words, "".join(words)]) or not _SECRET_PAIRS.isdisjoint(pairs)
 
 
-def _text(text: str) -> str:
+def _redacted_text(text: str) -> str:
     # Most texts are one word, and no address.
     if "://" not in text and len(text.split(None, 1)) < 2:
         return text
-    for pattern, cover in _IN_TEXT:
+    for pattern, cover in _SECRETS_IN_TEXT:
         text = pattern.sub(cover, text)
     return text
 
 
-def _pairs(value: Any) -> Any:
+def _redacted_pairs(value: Any) -> Any:
     """A map whose keys are no plain texts comes off the wire as pairs."""
     pairs = getattr(value, "pairs", None)
     return (
-        type(value)(tuple((key, _covered(key, item)) for key, item in pairs)) if pairs is not None else value
+        type(value)(tuple((key, _redacted_item(key, item)) for key, item in pairs))
+        if pairs is not None
+        else value
     )

@@ -8,11 +8,11 @@ to a markup parser.
 from __future__ import annotations
 
 # Unlike the other characters that `str.isprintable` refuses, these two are plain blanks in people's own writing.
-_HARMLESS_BLANKS = "\u00a0\u3000"
+_ALLOWED_SPACES = "\u00a0\u3000"
 
 
 def _visible(char: str) -> str:
-    if char.isprintable() or char in _HARMLESS_BLANKS:
+    if char.isprintable() or char in _ALLOWED_SPACES:
         return char
     if char in "\n\r\t":
         return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[char]

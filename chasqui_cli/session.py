@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui import Commands, Flow, Link
-    from chasqui_cli.places import Place, Seen
+    from chasqui_cli.places import AnySnapshot, QueueRef
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -28,25 +28,25 @@ class Session:
 
         return Commands(self.link.features())
 
-    def run(self, ask: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
+    def run(self, flow: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
         """Ask, and return the answer."""
-        return self.link.run(ask(self.commands, *args, **named))
+        return self.link.run(flow(self.commands, *args, **named))
 
-    def look(self, ask: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
+    def query(self, ask: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
         """Ask what is said alike to every server, without finding out first what this one can do."""
-        from chasqui import Commands, plain_features
+        from chasqui import Commands, no_features
 
-        return self.link.run(ask(Commands(plain_features()), *args, **named))
+        return self.link.run(ask(Commands(no_features()), *args, **named))
 
-    def fleet(self, places: Sequence[Place], visibility_ms: int | None = None) -> list[Seen]:
+    def snapshots(self, places: Sequence[QueueRef], visibility_ms: int | None = None) -> list[AnySnapshot]:
         """Snapshots of queues of any kinds, in one round trip per node."""
         from chasqui import foreign
 
         cluster = self.link.address.kind == "cluster"
-        return self.look(foreign.snapshots, places, visibility_ms=visibility_ms, cluster=cluster)
+        return self.query(foreign.snapshots, places, visibility_ms=visibility_ms, cluster=cluster)
 
-    def now_ms(self) -> int:
+    def server_now_ms(self) -> int:
         """The server's time."""
         from chasqui import snapshot
 
-        return self.look(snapshot.now)
+        return self.query(snapshot.server_time_ms)

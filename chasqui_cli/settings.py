@@ -15,10 +15,10 @@ URL_VARIABLES = ("CHASQUI_REDIS_URL", "REDIS_URL")
 PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, not a password
 READ_ONLY_VARIABLE = "CHASQUI_READONLY"
 
-TINTS = ("red", "green", "yellow", "blue", "magenta", "cyan")
+CONTEXT_COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 """What a context's `color` may be: every terminal has these."""
-_MEND = "mend the file, or move it away"
-_CONTEXT_KEYS = {
+_FIX_FILE_HINT = "mend the file, or move it away"
+_CONTEXT_KEY_TYPES = {
     "url": str,
     "url_file": str,
     "password_file": str,
@@ -34,7 +34,7 @@ _CONTEXT_KEYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ConnectionOptions:
     """What the command line said; None where it said nothing."""
 
     redis_url: str | None = None
@@ -59,7 +59,7 @@ class Settings:
     """Everything a verb needs to reach a server. `url_from` says who chose the URL."""
 
     url: str
-    url_from: str
+    url_source: str
     context: str | None = None
     password_file: Path | None = None
     password_variable: str | None = None
@@ -73,12 +73,12 @@ class Settings:
     tls_insecure: bool = False
 
     def __repr__(self) -> str:
-        return f"Settings(url_from={self.url_from!r}, context={self.context!r}, read_only={self.read_only})"
+        return f"Settings(url_from={self.url_source!r}, context={self.context!r}, read_only={self.read_only})"
 
 
 def config_file() -> Path | None:
     """Where contexts are kept. A user without a home keeps none."""
-    base = _base("XDG_CONFIG_HOME", ".config")
+    base = _xdg_directory("XDG_CONFIG_HOME", ".config")
     return base / "chasqui" / "config.toml" if base else None
 
 
@@ -86,7 +86,7 @@ def data_directory() -> Path:
     """Where the embedded servers keep their data."""
     from chasqui.errors import ConfigError
 
-    base = _base("XDG_DATA_HOME", ".local/share")
+    base = _xdg_directory("XDG_DATA_HOME", ".local/share")
     if base is None:
         raise ConfigError("this user has no home directory", hint="say where data may be kept: XDG_DATA_HOME")
     return base / "chasqui" / "embedded"
@@ -96,7 +96,7 @@ def state_directory() -> Path:
     """Where the journal of changes is kept."""
     from chasqui.errors import ConfigError
 
-    base = _base("XDG_STATE_HOME", ".local/state")
+    base = _xdg_directory("XDG_STATE_HOME", ".local/state")
     if base is None:
         raise ConfigError(
             "this user has no home directory, so changes cannot be written down",
@@ -105,18 +105,18 @@ def state_directory() -> Path:
     return base / "chasqui"
 
 
-def editor() -> str | None:
+def editor_command() -> str | None:
     """The program people like to edit with, as a command line."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or None
 
 
 def cache_directory() -> Path | None:
     """Where names that were found are kept. A user without a home keeps none."""
-    base = _base("XDG_CACHE_HOME", ".cache")
+    base = _xdg_directory("XDG_CACHE_HOME", ".cache")
     return base / "chasqui" if base else None
 
 
-def _base(variable: str, below_home: str) -> Path | None:
+def _xdg_directory(variable: str, below_home: str) -> Path | None:
     """A relative path is ignored, as the XDG rules want: it would be another place in every directory."""
     given = Path(os.environ.get(variable, ""))
     if given.is_absolute():
@@ -127,14 +127,14 @@ def _base(variable: str, below_home: str) -> Path | None:
         return None
 
 
-def resolve(given: Given) -> Settings:
+def resolve_settings(given: ConnectionOptions) -> Settings:
     """Flag over environment over context over default. A context named by a flag beats an environment URL.
 
     Password and certificates of the current context go to the server of that context only: a URL from elsewhere
     is another server, unless the context was asked for by name.
     """
-    name, context = _context(given.context)
-    url, url_from = _url(given, name, context)
+    name, context = _select_context(given.context)
+    url, url_from = _resolve_url(given, name, context)
     is_its_server = bool(given.context) or url_from in {f"context {name}", "default"}
 
     def choose(key: str) -> Any:
@@ -143,15 +143,15 @@ def resolve(given: Given) -> Settings:
 
     def path(key: str) -> Path | None:
         value = choose(key)
-        return _path(value) if value else None
+        return _expand_path(value) if value else None
 
     return Settings(
         url=url,
-        url_from=url_from,
+        url_source=url_from,
         context=name,
         password_file=path("password_file"),
         password_variable=PASSWORD_VARIABLE if os.environ.get(PASSWORD_VARIABLE) else None,
-        read_only=bool(choose("read_only")) or _truthy(os.environ.get(READ_ONLY_VARIABLE)),
+        read_only=bool(choose("read_only")) or _is_true_text(os.environ.get(READ_ONLY_VARIABLE)),
         protected=bool(context.get("protected")),
         color=context.get("color"),
         tls_ca=path("tls_ca"),
@@ -162,11 +162,11 @@ def resolve(given: Given) -> Settings:
     )
 
 
-def _url(given: Given, name: str | None, context: dict[str, Any]) -> tuple[str, str]:
+def _resolve_url(given: ConnectionOptions, name: str | None, context: dict[str, Any]) -> tuple[str, str]:
     if given.redis_url:
         return given.redis_url, "--redis-url"
     if given.url_file:
-        return _read_private(_path(given.url_file)), "--url-file"
+        return _read_secret_file(_expand_path(given.url_file)), "--url-file"
     if not given.context:
         for variable in URL_VARIABLES:
             if os.environ.get(variable):
@@ -174,11 +174,11 @@ def _url(given: Given, name: str | None, context: dict[str, Any]) -> tuple[str, 
     if "url" in context:
         return context["url"], f"context {name}"
     if "url_file" in context:
-        return _read_private(_path(context["url_file"])), f"context {name}"
+        return _read_secret_file(_expand_path(context["url_file"])), f"context {name}"
     return DEFAULT_URL, "default"
 
 
-def _path(text: str | Path) -> Path:
+def _expand_path(text: str | Path) -> Path:
     """With `~` for a home. One that nobody has is left as it stands: there is no such file, and that is said."""
     try:
         return Path(text).expanduser()
@@ -186,17 +186,17 @@ def _path(text: str | Path) -> Path:
         return Path(text)
 
 
-def _read_private(path: Path) -> str:
+def _read_secret_file(path: Path) -> str:
     from chasqui import read_password_file
 
     return read_password_file(path).reveal()
 
 
-def _context(wanted: str | None) -> tuple[str | None, dict[str, Any]]:
+def _select_context(wanted: str | None) -> tuple[str | None, dict[str, Any]]:
     """The context asked for, or the current one, or none."""
     from chasqui.errors import ConfigError
 
-    current, known = contexts()
+    current, known = read_contexts()
     name = wanted or current
     if name is None:
         return None, {}
@@ -205,17 +205,17 @@ def _context(wanted: str | None) -> tuple[str | None, dict[str, Any]]:
             f"there is no context {name!r} in {config_file()}",
             hint=f"contexts there: {', '.join(sorted(known)) or 'none yet'}; or give the server with --redis-url",
         )
-    return name, _checked(name, known[name])
+    return name, _check_context(name, known[name])
 
 
-def contexts() -> tuple[str | None, dict[str, Any]]:
+def read_contexts() -> tuple[str | None, dict[str, Any]]:
     """The name of the current context, and every context there is, unchecked."""
     path = config_file()
     contents = _read_config(path) if path else {}
     return contents.get("current"), contents.get("contexts", {})
 
 
-def keys() -> dict[str, Any]:
+def key_overrides() -> dict[str, Any]:
     """The dashboard's keys, as far as somebody chose them, unchecked."""
     path = config_file()
     chosen: dict[str, Any] = (_read_config(path) if path else {}).get("keys", {})
@@ -226,28 +226,28 @@ def _read_config(path: Path) -> dict[str, Any]:
     from chasqui.errors import ConfigError
 
     try:
-        with open(path, "rb", opener=_open_promptly) as file:
+        with open(path, "rb", opener=_open_nonblocking) as file:
             import tomllib  # most users have no such file
 
             contents = tomllib.load(file)
-            _check_shape(path, contents)
+            _check_tables(path, contents)
             _refuse_readable_passwords(path, os.fstat(file.fileno()).st_mode, contents)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", hint=_MEND) from None
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint=_FIX_FILE_HINT) from None
     except (ValueError, RecursionError) as error:
         # tomllib leaves bytes that are not UTF-8, endless numbers and bottomless nesting to Python's own errors
-        raise ConfigError(f"{path} is not valid TOML: {error}", hint=_MEND) from None
+        raise ConfigError(f"{path} is not valid TOML: {error}", hint=_FIX_FILE_HINT) from None
     return contents
 
 
-def _open_promptly(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     """A pipe in the file's place would wait for a writer for ever; so it reads as empty."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _check_shape(path: Path, contents: dict[str, Any]) -> None:
+def _check_tables(path: Path, contents: dict[str, Any]) -> None:
     from chasqui.errors import ConfigError
 
     if not isinstance(contents.get("contexts", {}), dict):
@@ -270,44 +270,44 @@ def _refuse_readable_passwords(path: Path, mode: int, contents: dict[str, Any]) 
         raise ConfigError(f"{path} holds a password and others can read it", hint=f"chmod 600 {path}")
 
 
-def _checked(name: str, table: Any) -> dict[str, Any]:
+def _check_context(name: str, table: Any) -> dict[str, Any]:
     from chasqui.errors import ConfigError
 
     if not isinstance(table, dict):
         raise ConfigError(f"context {name!r} is not a table", hint=f"write it as [contexts.{name}]")
     for key, value in table.items():
-        kind = _CONTEXT_KEYS.get(key)
+        kind = _CONTEXT_KEY_TYPES.get(key)
         if kind is None:
             raise ConfigError(
-                f"context {name!r}: unknown key {key!r}", hint=f"known: {', '.join(_CONTEXT_KEYS)}"
+                f"context {name!r}: unknown key {key!r}", hint=f"known: {', '.join(_CONTEXT_KEY_TYPES)}"
             )
         if not isinstance(value, kind):
-            raise ConfigError(f"context {name!r}: {key} must be a {kind.__name__}", hint=_MEND)
+            raise ConfigError(f"context {name!r}: {key} must be a {kind.__name__}", hint=_FIX_FILE_HINT)
     return table
 
 
-def read_value(key: str, text: str) -> str | bool:
+def parse_context_value(key: str, text: str) -> str | bool:
     """A value for a context as people type it; what its key cannot hold is refused."""
     from chasqui.errors import ArgumentError
 
-    kind = _CONTEXT_KEYS.get(key)
+    kind = _CONTEXT_KEY_TYPES.get(key)
     if kind is None:
-        raise ArgumentError(f"a context has no {key!r}", hint=f"known: {', '.join(_CONTEXT_KEYS)}")
+        raise ArgumentError(f"a context has no {key!r}", hint=f"known: {', '.join(_CONTEXT_KEY_TYPES)}")
     if kind is bool:
         if text.lower() not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
             raise ArgumentError(f"{key} is true or false, not {text!r}", hint=f"write {key}=true")
-        return _truthy(text)
-    if key == "color" and text not in TINTS:
+        return _is_true_text(text)
+    if key == "color" and text not in CONTEXT_COLORS:
         raise ArgumentError(
-            f"{text!r} is no colour to tell contexts apart", hint=f"one of {', '.join(TINTS)}"
+            f"{text!r} is no colour to tell contexts apart", hint=f"one of {', '.join(CONTEXT_COLORS)}"
         )
     return text
 
 
-def context_table(name: str) -> dict[str, Any]:
+def read_context(name: str) -> dict[str, Any]:
     """What is kept of a context, checked."""
-    return _context(name)[1]
+    return _select_context(name)[1]
 
 
-def _truthy(text: str | None) -> bool:
+def _is_true_text(text: str | None) -> bool:
     return (text or "").lower() in {"1", "true", "yes", "on"}

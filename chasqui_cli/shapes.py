@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-Shape = dict[str, Any]
+SchemaNotation = dict[str, Any]
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
-class Maybe(NamedTuple):
+class Nullable(NamedTuple):
     """A shape, or null."""
 
     shape: Any
 
 
-class Sometimes(NamedTuple):
+class OptionalKey(NamedTuple):
     """A key that only some records have."""
 
     shape: Any
@@ -32,14 +32,14 @@ def json_schema(shape: Any, *, many: bool) -> dict[str, Any]:
 
 
 def _schema(shape: Any) -> dict[str, Any]:
-    if isinstance(shape, Sometimes):
+    if isinstance(shape, OptionalKey):
         return _schema(shape.shape)
-    if isinstance(shape, Maybe):
+    if isinstance(shape, Nullable):
         return {"anyOf": [_schema(shape.shape), {"type": "null"}]}
     if isinstance(shape, list):
         return {"type": "array", "items": _schema(shape[0])}
     if isinstance(shape, dict):
-        required = [name for name, part in shape.items() if not isinstance(part, Sometimes)]
+        required = [name for name, part in shape.items() if not isinstance(part, OptionalKey)]
         parts = {name: _schema(part) for name, part in shape.items()}
         return {"type": "object", "properties": parts, "required": required}
     if shape == "any":

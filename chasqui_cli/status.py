@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from chasqui_cli.safe import safe
-from chasqui_cli.streams import talk
+from chasqui_cli.streams import print_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SPARSE_S = 60.0
-WATCHED_S = 0.5
+REPEAT_INTERVAL_S = 60.0
+REFRESH_INTERVAL_S = 0.5
 
 
-class Status:
+class StatusLine:
     """The line. `mono` is a clock that never runs backwards."""
 
     def __init__(self, mono: Callable[[], float], *, quiet: bool = False) -> None:
@@ -32,11 +32,11 @@ class Status:
         self._is_open = False
 
     @property
-    def pause_s(self) -> float:
+    def refresh_interval_s(self) -> float:
         """How long to wait before the next look."""
-        return WATCHED_S
+        return REFRESH_INTERVAL_S
 
-    def show(self, headline: str, details: str) -> None:
+    def update(self, headline: str, details: str) -> None:
         """How it is. Where nobody watches, only a new headline is news, or a minute that has passed."""
         if self._quiet:
             return
@@ -45,21 +45,21 @@ class Status:
             width = max(20, shutil.get_terminal_size().columns - 1)
             self._write(f"\r{safe(text, width)}\x1b[K")
             self._is_open = True
-        elif headline != self._headline or now - self._told_at >= SPARSE_S:
-            talk(text)
+        elif headline != self._headline or now - self._told_at >= REPEAT_INTERVAL_S:
+            print_stderr(text)
             self._told_at = now
         self._headline = headline
 
-    def note(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """A line that stays."""
         self._clear()
-        talk(text)
+        print_stderr(text)
 
-    def end(self, text: str = "") -> None:
+    def close(self, text: str = "") -> None:
         """The line is done with."""
         self._clear()
         if text and not self._quiet:
-            talk(text)
+            print_stderr(text)
 
     def _clear(self) -> None:
         if self._is_open:
@@ -74,20 +74,20 @@ class Status:
             self._watched = False
 
 
-class _Notes(logging.Handler):
-    def __init__(self, status: Status) -> None:
+class _StatusLogHandler(logging.Handler):
+    def __init__(self, status: StatusLine) -> None:
         super().__init__()
         self._status = status
 
     def emit(self, record: logging.LogRecord) -> None:
         for line in self.format(record).splitlines():
-            self._status.note(line)
+            self._status.print_note(line)
 
 
 @contextmanager
-def logged(status: Status, *, level: int = logging.WARNING) -> Iterator[None]:
+def logging_to(status: StatusLine, *, level: int = logging.WARNING) -> Iterator[None]:
     """What the engine logs meanwhile is told too."""
-    log, handler = logging.getLogger("chasqui"), _Notes(status)
+    log, handler = logging.getLogger("chasqui"), _StatusLogHandler(status)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     before = log.level, log.propagate
     log.addHandler(handler)

@@ -11,11 +11,11 @@ import os
 import sys
 from typing import IO
 
-_LACKING = "chasqui.lacking"
-_TINTS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
+_ENCODE_ERRORS = "chasqui.lacking"
+_COLOR_CODES = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
 
 
-def settle() -> None:
+def prepare_stdio() -> None:
     """Make the three streams usable, once, before anything else happens.
 
     A closed one would hand its number to the next file opened, and what is meant for people would land in there.
@@ -23,35 +23,35 @@ def settle() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
-    codecs.register_error(_LACKING, _escaped)
+    codecs.register_error(_ENCODE_ERRORS, _escape_unencodable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=_LACKING)
+            stream.reconfigure(errors=_ENCODE_ERRORS)
 
 
-def talk(text: str, *, tint: str | None = None) -> None:
+def print_stderr(text: str, *, color: str | None = None) -> None:
     """One line for the person, on stderr, perhaps in a colour. That nobody can read it is no reason to stop."""
     from chasqui_cli.safe import safe
 
-    before, after = (f"\x1b[1;{_TINTS[tint]}m", "\x1b[0m") if tint in _TINTS else ("", "")
+    before, after = (f"\x1b[1;{_COLOR_CODES[color]}m", "\x1b[0m") if color in _COLOR_CODES else ("", "")
     try:
         sys.stderr.write(f"{before}{safe(text)}{after}\n")
         sys.stderr.flush()
     except OSError:
-        discard(sys.stderr)
+        redirect_to_devnull(sys.stderr)
 
 
-def discard(stream: IO[str]) -> None:
+def redirect_to_devnull(stream: IO[str]) -> None:
     """Write no more to this stream: what is still buffered, and all that comes, goes nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
-def _escaped(error: UnicodeError) -> tuple[str, int]:
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
     """Characters that the encoding lacks, as JSON writes them, so that JSON stays JSON."""
-    from chasqui_cli.tagged import escaped
+    from chasqui_cli.tagged import json_escape
 
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(map(escaped, error.object[error.start : error.end])), error.end
+    return "".join(map(json_escape, error.object[error.start : error.end])), error.end

@@ -17,12 +17,12 @@ _BACKOFF_HINT = (
 )
 
 
-def json_value(text: str, what: str) -> Any:
+def parse_json_argument(text: str, what: str) -> Any:
     """The value in a JSON text, its tags read; `-` reads it from stdin."""
     from chasqui.errors import ArgumentError
 
     try:
-        return untagged(parsed(sys.stdin.read() if text == "-" else text))
+        return untagged(parse_json(sys.stdin.read() if text == "-" else text))
     except (ValueError, RecursionError) as error:
         if isinstance(error, ArgumentError):
             raise
@@ -31,26 +31,26 @@ def json_value(text: str, what: str) -> Any:
         ) from None
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """JSON as the standard has it: Python would also take NaN and Infinity, which are written as tags here."""
     return _DECODER.decode(text)
 
 
-def _refused(word: str) -> Any:
+def _reject_constant(word: str) -> Any:
     raise ValueError(f'{word} is no JSON; write {{"$float": "{word.lower()}"}}')
 
 
-def _float(text: str) -> float:
+def _parse_finite_float(text: str) -> float:
     number = float(text)
     if isinf(number):
         raise ValueError(f"{text} is beyond what a number can hold")
     return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refused, parse_float=_float)
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
 
 
-def backoff(given: Any) -> Any:
+def parse_backoff(given: Any) -> Any:
     """`250`, `fixed:250[:jitter]`, `exponential:100[:longest[:multiplier[:jitter]]]`, or a mapping of its fields."""
     if not isinstance(given, str):
         return given
@@ -74,7 +74,7 @@ def backoff(given: Any) -> Any:
     raise ArgumentError(f"{given!r} is no backoff", hint=_BACKOFF_HINT)
 
 
-def missed_fires(text: str) -> dict[str, Any]:
+def parse_missed_fires(text: str) -> dict[str, Any]:
     """`skip`, `fire-once`, `fire-all:N`."""
     from chasqui.errors import ArgumentError
 

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import Literal
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_DURATION = re.compile(rf"(?:{_PART.pattern})+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 _ENTRY_ID = re.compile(r"@(\d{1,15})(?:-\d+)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LATEST_MS = 253_402_300_799_999
+MAX_ISO_MS = 253_402_300_799_999
 """The last millisecond of the year 9999; what lies beyond is told as a bare number."""
 
 
@@ -27,22 +27,22 @@ class TimeStyle(StrEnum):
     RAW = "raw"
 
 
-def duration_ms(text: str) -> int:
+def parse_duration_ms(text: str) -> int:
     """`30s`, `5m`, `1h`, `7d`, `1d3h`, `250ms`; a bare number is refused, for nobody knows its unit."""
     from chasqui.errors import ArgumentError
 
     squeezed = text.strip().lower().replace(" ", "")
     if not _DURATION.fullmatch(squeezed):
         raise ArgumentError(f"{text!r} is no duration", hint="write it as 30s, 5m, 1h, 7d or 1d3h")
-    return round(sum(float(count) * _UNITS_MS[unit] for count, unit in _PART.findall(squeezed)))
+    return round(sum(float(count) * _UNITS_MS[unit] for count, unit in _DURATION_PART.findall(squeezed)))
 
 
-def stale_after(text: str | None) -> int | None:
+def parse_optional_duration_ms(text: str | None) -> int | None:
     """A duration that need not be given."""
-    return None if text is None else duration_ms(text)
+    return None if text is None else parse_duration_ms(text)
 
 
-def moment_ms(text: str, now_ms: int, towards: Literal["past", "future"]) -> int:
+def parse_time_ms(text: str, now_ms: int, towards: Literal["past", "future"]) -> int:
     """A moment: a duration before or after now, an ISO-8601 date, or `@` and a stream id. Without a zone it is UTC."""
     from chasqui.errors import ArgumentError
 
@@ -52,7 +52,7 @@ def moment_ms(text: str, now_ms: int, towards: Literal["past", "future"]) -> int
     if given == "now":
         return now_ms
     if _DURATION.fullmatch(given.lower().replace(" ", "")):
-        return now_ms + duration_ms(given) * (1 if towards == "future" else -1)
+        return now_ms + parse_duration_ms(given) * (1 if towards == "future" else -1)
     try:
         found = datetime.fromisoformat(given)
     except ValueError:
@@ -62,10 +62,10 @@ def moment_ms(text: str, now_ms: int, towards: Literal["past", "future"]) -> int
     return (found.replace(tzinfo=found.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
-def span(ms: int) -> str:
+def format_duration(ms: int) -> str:
     """How long, in its two largest units: `3s`, `12m04s`, `3h05m`, `2d03h`."""
     if ms < 0:
-        return f"-{span(-ms)}"
+        return f"-{format_duration(-ms)}"
     if ms < 1000:
         return f"{ms}ms"
     seconds = ms // 1000
@@ -75,17 +75,17 @@ def span(ms: int) -> str:
     return f"{seconds}s"
 
 
-def iso(ms: int) -> str:
+def format_iso(ms: int) -> str:
     """A date with its zone, to the millisecond."""
-    if not 0 <= ms <= _LATEST_MS:
+    if not 0 <= ms <= MAX_ISO_MS:
         return str(ms)
     return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def moment(ms: int, now_ms: int | None, style: TimeStyle) -> str:
+def format_time(ms: int, now_ms: int | None, style: TimeStyle) -> str:
     """A moment as asked for; without a "now" to count from, as a date."""
     if style is TimeStyle.RAW:
         return str(ms)
     if style is TimeStyle.ISO or now_ms is None:
-        return iso(ms)
-    return f"{span(now_ms - ms)} ago" if ms <= now_ms else f"in {span(ms - now_ms)}"
+        return format_iso(ms)
+    return f"{format_duration(now_ms - ms)} ago" if ms <= now_ms else f"in {format_duration(ms - now_ms)}"

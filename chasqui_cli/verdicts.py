@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chasqui_cli.records import EVENT, event_record, payload_record, retry_record
-from chasqui_cli.words import sentence
+from chasqui_cli.records import EVENT_SCHEMA, event_record, payload_record, retry_record
+from chasqui_cli.words import state_sentence
 
 if TYPE_CHECKING:
-    from chasqui.search import Looked
-    from chasqui.verdict import Finding, Verdict
+    from chasqui.search import SearchCoverage
+    from chasqui.verdict import JobState, JobStateReport
     from chasqui_cli.columns import Record
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.desk import CommandContext
 
-_EVIDENCE = (
+_EVIDENCE_FIELDS = (
     "entry_id", "age_ms", "behind", "has_group", "group", "consumer", "idle_ms", "deliveries", "run_at_ms", "lag_ms",
     "dead_id", "error", "result_bytes", "result_ttl_ms", "next_fire_ms", "events_since_ms", "was_scheduled",
 )  # fmt: skip
 
-LOOKED = {"place": "str", "entries": "int", "complete": "bool"}
-VERDICT: dict[str, Any] = {
+SEARCHED_SCHEMA = {"place": "str", "entries": "int", "complete": "bool"}
+JOB_STATE_SCHEMA: dict[str, Any] = {
     "queue": "str",
     "id": "str",
     "state": "str",
@@ -27,10 +27,10 @@ VERDICT: dict[str, Any] = {
     "server_time_ms": "int",
     "evidence": "any",
     "also": [{"state": "str", "text": "str", "evidence": "any"}],
-    "events": [EVENT],
-    "looked": [LOOKED],
+    "events": [EVENT_SCHEMA],
+    "looked": [SEARCHED_SCHEMA],
 }
-JOB: dict[str, Any] = {
+JOB_SCHEMA: dict[str, Any] = {
     "queue": "str",
     "id": "str",
     "state": "str",
@@ -44,43 +44,43 @@ JOB: dict[str, Any] = {
     "undecodable": "str?",
     "result": "any",
     "evidence": "any",
-    "also": VERDICT["also"],
-    "events": [EVENT],
-    "looked": [LOOKED],
+    "also": JOB_STATE_SCHEMA["also"],
+    "events": [EVENT_SCHEMA],
+    "looked": [SEARCHED_SCHEMA],
 }
 
 
-def verdict_record(verdict: Verdict, desk: Desk) -> Record:
+def job_state_record(verdict: JobStateReport, desk: CommandContext) -> Record:
     """What became of a job, and how that is known. Errors quote payloads, so their secrets are covered as well."""
     now_ms = verdict.server_time_ms
 
-    def told(finding: Finding) -> Record:
+    def told(finding: JobState) -> Record:
         return {
             "state": finding.state,
-            "text": desk.shown(sentence(finding, now_ms)),
-            "evidence": desk.shown(evidence(finding)),
+            "text": desk.redacted(state_sentence(finding, now_ms)),
+            "evidence": desk.redacted(evidence_record(finding)),
         }
 
     return {
         "queue": verdict.queue,
         "id": verdict.job_id,
-        **told(verdict.finding),
+        **told(verdict.primary),
         "server_time_ms": now_ms,
         "also": [told(one) for one in verdict.also],
-        "events": [shown_event(event_record(event), desk) for event in verdict.events],
-        "looked": [_looked(one) for one in verdict.looked],
+        "events": [redacted_event(event_record(event), desk) for event in verdict.events],
+        "looked": [_searched_record(one) for one in verdict.coverage],
     }
 
 
-def shown_event(record: Record, desk: Desk) -> Record:
+def redacted_event(record: Record, desk: CommandContext) -> Record:
     """An event, the secrets in its error covered."""
-    return record | {"reason": desk.shown(record["reason"])} if "reason" in record else record
+    return record | {"reason": desk.redacted(record["reason"])} if "reason" in record else record
 
 
-def job_record(verdict: Verdict, result: Any, desk: Desk) -> Record:
+def job_record(verdict: JobStateReport, result: Any, desk: CommandContext) -> Record:
     """Everything known of a job, merged from wherever it was found."""
-    told = verdict_record(verdict, desk)
-    found = (verdict.finding, *verdict.also)
+    told = job_state_record(verdict, desk)
+    found = (verdict.primary, *verdict.also)
     job = next((one.job for one in found if hasattr(one, "job")), None)
     names = [getattr(one, "name", "") or getattr(getattr(one, "letter", None), "name", "") for one in found]
     names += [event.event.name for event in reversed(verdict.events)]
@@ -90,22 +90,22 @@ def job_record(verdict: Verdict, result: Any, desk: Desk) -> Record:
         "state": told["state"],
         "text": told["text"],
         "name": next((name for name in names if name), None),
-        **_job(job, desk),
-        "result": desk.shown(result),
+        **_payload_fields(job, desk),
+        "result": desk.redacted(result),
     }
     return record | {name: told[name] for name in ("evidence", "also", "events", "looked")}
 
 
-def evidence(finding: Finding) -> Record:
+def evidence_record(finding: JobState) -> Record:
     """The numbers and ids behind a finding."""
-    told: Record = {name: getattr(finding, name) for name in _EVIDENCE if hasattr(finding, name)}
+    told: Record = {name: getattr(finding, name) for name in _EVIDENCE_FIELDS if hasattr(finding, name)}
     letter = getattr(finding, "letter", None)
     if letter is not None:
         told |= {"reason": letter.reason, "detail": letter.detail, "source_id": letter.source_id}
     return told
 
 
-def _job(job: Any, desk: Desk) -> Record:
+def _payload_fields(job: Any, desk: CommandContext) -> Record:
     from chasqui import Envelope, Undecodable
 
     record: Record = dict.fromkeys(
@@ -117,7 +117,7 @@ def _job(job: Any, desk: Desk) -> Record:
             "created_at_ms": job.created_at_ms,
             "attempt": job.attempt,
             "retry": retry_record(job.retry),
-            "data": desk.shown(payload["data"]),
+            "data": desk.redacted(payload["data"]),
             "payload_bytes": len(job.payload.raw),
             "undecodable": payload.get("undecodable"),
         }
@@ -126,5 +126,5 @@ def _job(job: Any, desk: Desk) -> Record:
     return record
 
 
-def _looked(looked: Looked) -> Record:
-    return {"place": looked.place, "entries": looked.entries, "complete": looked.complete}
+def _searched_record(looked: SearchCoverage) -> Record:
+    return {"place": looked.place, "entries": looked.scanned, "complete": looked.complete}

@@ -21,14 +21,14 @@ class FakeClock:
     def now_ms(self) -> int:
         return int(self._now_ms)
 
-    def mono(self) -> float:
+    def monotonic(self) -> float:
         return self._now_ms / 1000
 
     async def sleep(self, seconds: float) -> None:
-        self.pause(seconds)
+        self.sleep_sync(seconds)
         await _REAL.sleep(0)
 
-    def pause(self, seconds: float) -> None:
+    def sleep_sync(self, seconds: float) -> None:
         self.slept.append(seconds)
         self._now_ms += seconds * 1000
 
@@ -43,7 +43,7 @@ class SkewedClock(SystemClock):
         return super().now_ms() + self._wrong_by_ms
 
 
-class SteeredClock(SystemClock):
+class FileControlledClock(SystemClock):
     """The machine's clock, wrong by as many ms as a file says: it can be put forward and back while it is in use."""
 
     def __init__(self, rudder: Path) -> None:
@@ -55,12 +55,12 @@ class SteeredClock(SystemClock):
 
 async def eventually(holds: Callable[[], object | Awaitable[object]], seconds: float = 15) -> float:
     """Look until it holds; answers after how many seconds it did."""
-    begun = _REAL.mono()
+    begun = _REAL.monotonic()
     while True:
         held = holds()
         if inspect.isawaitable(held):
             held = await held
-        waited = _REAL.mono() - begun
+        waited = _REAL.monotonic() - begun
         if held:
             return waited
         assert waited < seconds, f"{inspect.getsource(holds).strip()} did not hold within {seconds} s"

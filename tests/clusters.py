@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from chasqui.server.cluster import slot_of
 from chasqui.server.link import Link
-from tests.links import say
-from tests.servers import Server, await_condition, spawn
+from tests.links import command
+from tests.servers import Server, start_server, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chasqui.server.call import Reply, Word
+    from chasqui.server.call import Arg, Reply
     from tests.server_binaries import Kind
 
 SLOTS = 16384
@@ -27,7 +27,7 @@ SYNC_AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
 
 @dataclass(slots=True)
-class Member:
+class ClusterNode:
     """One node of a cluster, with a line of its own to it."""
 
     server: Server
@@ -38,69 +38,69 @@ class Member:
     def url(self) -> str:
         return f"127.0.0.1:{self.server.port}"
 
-    def tell(self, *words: Word) -> Reply:
+    def send(self, *words: Arg) -> Reply:
         """Past all routing, straight to this node."""
-        return self.link.run(say(*words))
+        return self.link.run(command(*words))
 
 
 @dataclass(slots=True)
-class TestCluster:
+class ClusterServers:
     """Masters that share the slots evenly, in order."""
 
     __test__ = False
 
-    masters: list[Member]
+    masters: list[ClusterNode]
 
     @property
     def url(self) -> str:
         return "redis+cluster://" + ",".join(member.url for member in self.masters)
 
-    def owner(self, key: str) -> Member:
+    def owner(self, key: str) -> ClusterNode:
         """Who held the key's slot when the cluster was made."""
         return self.masters[slot_of(key) * len(self.masters) // SLOTS]
 
-    def others(self, member: Member) -> list[Member]:
+    def others(self, member: ClusterNode) -> list[ClusterNode]:
         return [other for other in self.masters if other is not member]
 
 
 @contextmanager
-def cluster(kind: Kind, size: int = 3) -> Iterator[TestCluster]:
+def cluster_servers(kind: Kind, size: int = 3) -> Iterator[ClusterServers]:
     """A cluster that says of itself that it is well."""
     with ExitStack() as stack:
         members = [_member(stack, kind) for _ in range(size)]
         for number, member in enumerate(members):
             first, last = -(-number * SLOTS // size), -(-(number + 1) * SLOTS // size) - 1
-            member.tell("CLUSTER", "ADDSLOTSRANGE", first, last)
-            member.tell("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-            meet(members[0], member)
+            member.send("CLUSTER", "ADDSLOTSRANGE", first, last)
+            member.send("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            join_nodes(members[0], member)
         for member in members:
             wait(member, partial(_is_well, member, size))
-        yield TestCluster(members)
+        yield ClusterServers(members)
 
 
 @contextmanager
-def replica(kind: Kind, master: Member) -> Iterator[Member]:
+def replica(kind: Kind, master: ClusterNode) -> Iterator[ClusterNode]:
     """A replica of one member, in step with it."""
     with ExitStack() as stack:
         member = _member(stack, kind)
-        meet(master, member)
-        wait(member, lambda: master.id.encode() in member.tell("CLUSTER", "NODES"))
-        member.tell("CLUSTER", "REPLICATE", master.id)
-        wait(member, lambda: b"master_link_status:up" in member.tell("INFO", "replication"))
+        join_nodes(master, member)
+        wait(member, lambda: master.id.encode() in member.send("CLUSTER", "NODES"))
+        member.send("CLUSTER", "REPLICATE", master.id)
+        wait(member, lambda: b"master_link_status:up" in member.send("INFO", "replication"))
         yield member
 
 
-def meet(one: Member, other: Member) -> None:
-    bus = one.link.run(say("CONFIG", "GET", "cluster-port"))[1]
-    other.tell("CLUSTER", "MEET", "127.0.0.1", one.server.port or 0, bus)
+def join_nodes(one: ClusterNode, other: ClusterNode) -> None:
+    bus = one.link.run(command("CONFIG", "GET", "cluster-port"))[1]
+    other.send("CLUSTER", "MEET", "127.0.0.1", one.server.port or 0, bus)
 
 
-def wait(member: Member, holds: Callable[[], bool]) -> None:
-    await_condition(holds, member.server.process, member.server.log)
+def wait(member: ClusterNode, holds: Callable[[], bool]) -> None:
+    wait_until(holds, member.server.process, member.server.log)
 
 
 @dataclass(slots=True)
-class Guarded:
+class SentinelServers:
     """A master and its replica, and a sentinel that watches them."""
 
     master: Server
@@ -114,17 +114,17 @@ class Guarded:
 
 
 @contextmanager
-def guarded(kind: Kind) -> Iterator[Guarded]:
+def sentinel_servers(kind: Kind) -> Iterator[SentinelServers]:
     """Ready for a failover: the sentinel knows the replica, and the replica is in step."""
     with ExitStack() as stack:
-        master = stack.enter_context(spawn(kind, tcp=True, args=SYNC_AT_ONCE))
+        master = stack.enter_context(start_server(kind, tcp=True, args=SYNC_AT_ONCE))
         follow = ("--replicaof", "127.0.0.1", str(master.port), *SYNC_AT_ONCE)
-        replica = stack.enter_context(spawn(kind, tcp=True, args=follow))
+        replica = stack.enter_context(start_server(kind, tcp=True, args=follow))
         sentinel = stack.enter_context(_sentinel(master, "mail"))
         watch = stack.enter_context(Link.open(f"unix://{sentinel.socket}"))
         ready = partial(_knows_a_good_replica, watch, "mail")
-        await_condition(ready, sentinel.process, sentinel.log)
-        yield Guarded(master, replica, sentinel)
+        wait_until(ready, sentinel.process, sentinel.log)
+        yield SentinelServers(master, replica, sentinel)
 
 
 @contextmanager
@@ -150,12 +150,12 @@ def _sentinel(master: Server, service: str) -> Iterator[Server]:
 
 
 def _knows_a_good_replica(watch: Link, service: str) -> bool:
-    replicas = watch.run(say("SENTINEL", "REPLICAS", service))
+    replicas = watch.run(command("SENTINEL", "REPLICAS", service))
     told = [dict(zip(row[::2], row[1::2], strict=True)) for row in replicas]
     return any(row[b"master-link-status"] == b"ok" and row[b"flags"] == b"slave" for row in told)
 
 
-def _member(stack: ExitStack, kind: Kind) -> Member:
+def _member(stack: ExitStack, kind: Kind) -> ClusterNode:
     settings = [
         "--cluster-enabled",
         "yes",
@@ -164,13 +164,13 @@ def _member(stack: ExitStack, kind: Kind) -> Member:
         "--cluster-node-timeout",
         "1500",
     ]
-    server = stack.enter_context(spawn(kind, tcp=True, args=[*settings, *SYNC_AT_ONCE]))
+    server = stack.enter_context(start_server(kind, tcp=True, args=[*settings, *SYNC_AT_ONCE]))
     link = stack.enter_context(Link.open(f"unix://{server.socket}"))
-    return Member(server, link, link.run(say("CLUSTER", "MYID")).decode())
+    return ClusterNode(server, link, link.run(command("CLUSTER", "MYID")).decode())
 
 
-def _is_well(member: Member, size: int) -> bool:
-    info = member.tell("CLUSTER", "INFO").decode()
+def _is_well(member: ClusterNode, size: int) -> bool:
+    info = member.send("CLUSTER", "INFO").decode()
     return "cluster_state:ok" in info and f"cluster_size:{size}" in info and f"slots_ok:{SLOTS}" in info
 
 

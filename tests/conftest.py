@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from tests import golden
 from tests.server_binaries import KINDS, Kind, NoServerError, find
-from tests.servers import NATIVE_WORDS, Server, spawn
+from tests.servers import NATIVE_WORDS, Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ settings.load_profile("steady")
 FASTEST_FIRST: tuple[Kind, ...] = ("valkey-9.1", "redis-8.6", "redis-7.0")
 
 
-class Servers:
+class ServerPool:
     """The servers of this test process, each started on demand and kept."""
 
     def __init__(self, stack: ExitStack) -> None:
@@ -44,39 +44,39 @@ class Servers:
         """The running server of this kind; without one on this machine the test is skipped, and fails in CI."""
         if kind not in self._running:
             try:
-                self._running[kind] = self._stack.enter_context(spawn(kind))
+                self._running[kind] = self._stack.enter_context(start_server(kind))
             except NoServerError as missing:
-                _do_without(f"no {kind} server ({missing}); get it with: make servers")
+                skip_or_fail(f"no {kind} server ({missing}); get it with: make servers")
             assert self._running[kind].has_native_words() is NATIVE_WORDS[kind]
         return self._running[kind]
 
 
-def _do_without(reason: str) -> None:
+def skip_or_fail(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[Servers]:
+def servers() -> Iterator[ServerPool]:
     with ExitStack() as stack:
-        yield Servers(stack)
+        yield ServerPool(stack)
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def server(request: pytest.FixtureRequest, servers: Servers) -> Server:
+def server(request: pytest.FixtureRequest, servers: ServerPool) -> Server:
     """The test runs once per kind. Choose some: `@pytest.mark.parametrize("server", [...], indirect=True)`."""
     return servers.get(request.param)
 
 
 @pytest.fixture(scope="session")
-def any_server(servers: Servers) -> Server:
+def any_server(servers: ServerPool) -> Server:
     """One server, whichever; for tests that do not depend on its kind."""
     return servers.get(next((kind for kind in FASTEST_FIRST if _here(kind)), FASTEST_FIRST[0]))
 
 
 @pytest.fixture(scope="session")
-def all_servers(servers: Servers) -> dict[Kind, Server]:
+def all_servers(servers: ServerPool) -> dict[Kind, Server]:
     """Every kind at once, to compare them."""
     return {kind: servers.get(kind) for kind in KINDS}
 

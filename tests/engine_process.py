@@ -26,21 +26,21 @@ CLOCK = SystemClock()
 
 
 @dataclass(slots=True)
-class Notebook:
+class RunLog:
     """The ledger's writing end: whole lines, appended by any number of processes at once."""
 
     path: str
 
     def note(self, word: str, job: Any, **more: Any) -> None:
         about = {"word": word, "id": job.id, "name": job.name, "attempt": job.attempt, "pid": os.getpid()}
-        line = json.dumps({**about, "at": CLOCK.mono(), **more}) + "\n"
+        line = json.dumps({**about, "at": CLOCK.monotonic(), **more}) + "\n"
         # one write and no buffer: a killed worker has noted everything it did, and half lines do not exist
         wire = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(wire, line.encode())
         os.close(wire)
 
 
-class Deeds:
+class JobActions:
     """What a job may ask of its handler: `{"do": [["sleep", 1.5], ["fail_until", 2], …]}`, in order."""
 
     def __init__(self, engine: Any) -> None:
@@ -58,16 +58,16 @@ class Deeds:
                 result = getattr(self, word)(job, *details)
         return result
 
-    def do_plainly(self, job: Any) -> Any:
+    def do_sync(self, job: Any) -> Any:
         """The same without an event loop, for handlers that are plain functions."""
         return asyncio.run(self.do(job))
 
     def block(self, job: Any, seconds: float) -> None:
-        CLOCK.pause(seconds)
+        CLOCK.sleep_sync(seconds)
 
     def spin(self, job: Any, seconds: float) -> None:
-        end = CLOCK.mono() + seconds
-        while CLOCK.mono() < end:
+        end = CLOCK.monotonic() + seconds
+        while CLOCK.monotonic() < end:
             pass
 
     def give(self, job: Any, value: Any) -> Any:
@@ -86,9 +86,9 @@ class Deeds:
 
     def be_hopeless_if(self, job: Any, path: str) -> None:
         if Path(path).exists():
-            self.be_hopeless(job)
+            self.fail_unrecoverably(job)
 
-    def be_hopeless(self, job: Any, unless: str = "") -> None:
+    def fail_unrecoverably(self, job: Any, unless: str = "") -> None:
         if not unless or not Path(unless).exists():
             raise self._engine.UnrecoverableError("there is no hope")
 
@@ -107,7 +107,7 @@ class Deeds:
 
 async def work(engine: Any, setup: dict[str, Any]) -> None:
     """Run a worker until it is asked to stop."""
-    notebook, deeds = Notebook(setup["ledger"]), Deeds(engine)
+    notebook, deeds = RunLog(setup["ledger"]), JobActions(engine)
 
     async def handler(job: Any) -> Any:
         notebook.note("start", job, data=repr(job.data), created_at_ms=job.created_at_ms)
@@ -121,7 +121,7 @@ async def work(engine: Any, setup: dict[str, Any]) -> None:
 
     def plain_handler(job: Any) -> Any:
         notebook.note("start", job)
-        result = deeds.do_plainly(job)
+        result = deeds.do_sync(job)
         notebook.note("end", job, outcome="ok")
         return result
 
@@ -168,9 +168,9 @@ async def read_events(engine: Any, setup: dict[str, Any]) -> None:
 def _steered(options: dict[str, Any]) -> dict[str, Any]:
     """A rudder among the options is the clock of a part that shall believe in another time."""
     if rudder := options.pop("rudder", None):
-        from tests.clocks import SteeredClock  # only our engine takes a clock
+        from tests.clocks import FileControlledClock  # only our engine takes a clock
 
-        options["clock"] = SteeredClock(Path(rudder))
+        options["clock"] = FileControlledClock(Path(rudder))
     return options
 
 

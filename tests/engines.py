@@ -49,7 +49,7 @@ class EngineProcess:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def heard(self) -> Any:
+    def read_message(self) -> Any:
         """The next thing it says; with an account of its end when it ended instead."""
         assert self.process.stdout
         try:
@@ -71,15 +71,15 @@ class EngineProcess:
     def freeze(self) -> None:
         self.signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = PATIENCE_S) -> float:
         """Ask it to finish; answers how long that took."""
-        start = CLOCK.mono()
+        start = CLOCK.monotonic()
         self.signal(signal.SIGTERM)
         self.process.wait(seconds)
-        return CLOCK.mono() - start
+        return CLOCK.monotonic() - start
 
     def end(self) -> None:
         """Leave nothing behind, whatever state it is in."""
@@ -101,7 +101,7 @@ class RemoteQueue:
             assert self.process.process.stdin
             pickle.dump((method, words, options), self.process.process.stdin)
             self.process.process.stdin.flush()
-            verdict, answer = self.process.heard()
+            verdict, answer = self.process.read_message()
             if verdict == "refused":
                 raise RefusedError(answer)
             return answer
@@ -124,7 +124,7 @@ class EventReader:
     def _listen(self) -> None:
         try:
             while True:
-                self.arrived.put(self.process.heard())
+                self.arrived.put(self.process.read_message())
         except (RuntimeError, OSError, ValueError, pickle.UnpicklingError):
             return
 
@@ -203,18 +203,18 @@ class Engine:
                 stderr=errors,
             )
         started = EngineProcess(process, log)
-        assert started.heard() == "ready"
+        assert started.read_message() == "ready"
         return started
 
 
-def await_that(holds: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> float:
+def wait_until(holds: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> float:
     """Look until it holds; answers how long that took, and says what never came true."""
-    start = CLOCK.mono()
+    start = CLOCK.monotonic()
     while not holds():
-        if CLOCK.mono() - start > seconds:
+        if CLOCK.monotonic() - start > seconds:
             raise AssertionError(f"not within {seconds:g} s: {what}")
-        CLOCK.pause(0.01)
-    return CLOCK.mono() - start
+        CLOCK.sleep_sync(0.01)
+    return CLOCK.monotonic() - start
 
 
 def _dying_with_parent() -> list[str]:

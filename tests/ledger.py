@@ -11,20 +11,20 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from chasqui.server.commands.values import Entry
+from chasqui.server.commands.values import RawEntry
 from chasqui.wire import dead_entry, envelope
-from tests.engines import CLOCK, PATIENCE_S, await_that
+from tests.engines import CLOCK, PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from chasqui.wire.dead_entry import DeadEntry
-    from tests.live.bench import Bench
+    from chasqui.wire.dead_entry import DeadLetterEntry
+    from tests.live.bench import QueueHarness
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JobRun:
     """One run of a job by a handler. Without an outcome it never ended: its worker died, or still lives."""
 
     id: str
@@ -39,15 +39,15 @@ class Run:
 
 
 @dataclass(slots=True)
-class Ledger:
+class RunLedger:
     """Reads what handlers noted; a job's runs in the order they started."""
 
     path: Path
     _read: int = 0
-    _runs: list[Run] = field(default_factory=list)
+    _runs: list[JobRun] = field(default_factory=list)
     _open: dict[tuple[str, int, int], list[int]] = field(default_factory=dict)
 
-    def runs(self, job_id: str | None = None) -> list[Run]:
+    def runs(self, job_id: str | None = None) -> list[JobRun]:
         self._read_on()
         return [run for run in self._runs if job_id is None or run.id == job_id]
 
@@ -83,9 +83,9 @@ class Ledger:
         return not set(ids) - set(self.completions())
 
 
-def _begun(line: dict[str, Any]) -> Run:
+def _begun(line: dict[str, Any]) -> JobRun:
     about = {name: line[name] for name in ("id", "name", "attempt", "pid")}
-    return Run(
+    return JobRun(
         **about,
         started=line["at"],
         data=line.get("data", ""),
@@ -93,54 +93,63 @@ def _begun(line: dict[str, Any]) -> Run:
     )
 
 
-def dead(bench: Bench) -> list[DeadEntry]:
+def dead_letters(bench: QueueHarness) -> list[DeadLetterEntry]:
     """Every dead letter of the queue."""
-    rows = bench.do(bench.commands.oldest(bench.keys.dlq, 100_000))
-    return [dead_entry.decode(entry.fields) for entry in Entry.list_of(rows)]
+    rows = bench.run_calls(bench.commands.oldest_entries(bench.keys.dlq, 100_000))
+    return [dead_entry.decode(entry.fields) for entry in RawEntry.list_from_reply(rows)]
 
 
-def dead_ids(bench: Bench) -> Counter[str]:
+def dead_job_ids(bench: QueueHarness) -> Counter[str]:
     """The ids of the dead jobs whose bytes are whole; what does not decode has no id to tell."""
     found: Counter[str] = Counter()
-    for letter in dead(bench):
+    for letter in dead_letters(bench):
         if letter.reason in {"retries_exhausted", "unrecoverable", "crashed"}:
             found[envelope.decode(letter.d, len(letter.d)).id] += 1
     return found
 
 
-def left(bench: Bench) -> dict[str, int]:
+def remaining_jobs(bench: QueueHarness) -> dict[str, int]:
     """What the queue still holds besides dead letters."""
     pending = 0
-    if bench.say("EXISTS", bench.keys.stream):
-        groups = bench.say("XINFO", "GROUPS", bench.keys.stream)
+    if bench.command("EXISTS", bench.keys.stream):
+        groups = bench.command("XINFO", "GROUPS", bench.keys.stream)
         if groups:
-            pending = bench.say("XPENDING", bench.keys.stream, "default")[0]
+            pending = bench.command("XPENDING", bench.keys.stream, "default")[0]
     return {
-        "stream": bench.say("XLEN", bench.keys.stream),
+        "stream": bench.command("XLEN", bench.keys.stream),
         "pending": pending,
-        "delayed": bench.say("ZCARD", bench.keys.delayed),
+        "delayed": bench.command("ZCARD", bench.keys.delayed),
     }
 
 
 EMPTY = {"stream": 0, "pending": 0, "delayed": 0}
 
 
-def await_end(bench: Bench, ledger: Ledger, added: Collection[str], seconds: float = PATIENCE_S) -> float:
+def wait_until_finished(
+    bench: QueueHarness, ledger: RunLedger, added: Collection[str], seconds: float = PATIENCE_S
+) -> float:
     """Wait until each job is done or dead and nothing is left; answers how long that took."""
-    start = CLOCK.mono()
-    await_that(lambda: not set(added) - set(ledger.completions()) - set(dead_ids(bench)), "all ran", seconds)
-    await_that(lambda: left(bench) == EMPTY, "nothing is left", seconds)
-    return CLOCK.mono() - start
+    start = CLOCK.monotonic()
+    wait_until(
+        lambda: not set(added) - set(ledger.completions()) - set(dead_job_ids(bench)), "all ran", seconds
+    )
+    wait_until(lambda: remaining_jobs(bench) == EMPTY, "nothing is left", seconds)
+    return CLOCK.monotonic() - start
 
 
-def settle_accounts(
-    bench: Bench, ledger: Ledger, added: Collection[str], *, extra_runs: int = 0, dead: Collection[str] = ()
+def check_accounts(
+    bench: QueueHarness,
+    ledger: RunLedger,
+    added: Collection[str],
+    *,
+    extra_runs: int = 0,
+    dead: Collection[str] = (),
 ) -> None:
     """The common oracle. `extra_runs`: how many completions too many the fault may cause, over all jobs."""
-    completions, buried = ledger.completions(), dead_ids(bench)
+    completions, buried = ledger.completions(), dead_job_ids(bench)
     assert set(added) - set(completions) - set(buried) == set(), "jobs were lost"
     assert set(completions) | set(buried) <= set(added), "jobs that nobody added"
     assert set(buried) == set(dead), "the wrong jobs are dead"
     assert all(count == 1 for count in buried.values()), "a job died twice"
-    assert left(bench) == EMPTY
+    assert remaining_jobs(bench) == EMPTY
     assert sum(completions.values()) - len(completions) <= extra_runs, "too many runs"

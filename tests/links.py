@@ -12,7 +12,7 @@ from chasqui.server.link import AsyncLink, Link
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.server.call import Flow, Reply, Word
+    from chasqui.server.call import Arg, Flow, Reply
     from chasqui.server.features import Features
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Opener(Protocol):
     def __call__(self, url: Any, **options: Any) -> AnyLink: ...
 
 
-class Blocking:
+class BlockingLink:
     """A `Link` whose methods can be awaited; they block all the same."""
 
     def __init__(self, link: Link) -> None:
@@ -69,8 +69,8 @@ class Blocking:
     async def features(self) -> Features:
         return self.link.features()
 
-    async def nodes(self) -> Sequence[Blocking]:
-        return [Blocking(link) for link in self.link.nodes()]
+    async def nodes(self) -> Sequence[BlockingLink]:
+        return [BlockingLink(link) for link in self.link.nodes()]
 
     async def close(self) -> None:
         self.link.close()
@@ -87,18 +87,18 @@ def awaiting(url: Any, **options: Any) -> AnyLink:
 
 
 def blocking(url: Any, **options: Any) -> AnyLink:
-    return Blocking(Link.open(url, **options))
+    return BlockingLink(Link.open(url, **options))
 
 
-both = pytest.mark.parametrize("open_link", [blocking, awaiting], ids=["Link", "AsyncLink"])
+both_links = pytest.mark.parametrize("open_link", [blocking, awaiting], ids=["Link", "AsyncLink"])
 
 
-def say(*words: Word, keys: tuple[str, ...] = (), **options: Any) -> Flow[Reply]:
+def command(*words: Arg, keys: tuple[str, ...] = (), **options: Any) -> Flow[Reply]:
     """One call, one reply."""
     [reply] = yield [Call(words, keys=keys, **options)]
     return reply
 
 
-def batch(*calls: Call) -> Flow[list[Reply]]:
+def command_batch(*calls: Call) -> Flow[list[Reply]]:
     """One batch."""
     return (yield calls)

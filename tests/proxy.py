@@ -21,7 +21,7 @@ PACKET = 1400
 
 
 @dataclass(slots=True)
-class Cut:
+class CutReply:
     """A reply that breaks off after so many bytes, together with its connection, once.
 
     aim: which reply, by the last request and the reply itself; without it all that the server says is one reply.
@@ -46,7 +46,7 @@ class Cut:
 
 
 @dataclass(slots=True)
-class Weather:
+class NetworkConditions:
     """What a network does to everybody: each way takes so long, so much fits through, and now and then a connection is
     reset, with what was on its way. resets: how many there were.
     """
@@ -64,13 +64,13 @@ class Weather:
 
     def pass_on(self, data: bytes, sink: socket.socket) -> None:
         if self.latency_s:
-            CLOCK.pause(self.latency_s)
+            CLOCK.sleep_sync(self.latency_s)
         if self.bytes_per_s is None:
             sink.sendall(data)
             return
         for start in range(0, len(data), PACKET):
             packet = data[start : start + PACKET]
-            CLOCK.pause(len(packet) / self.bytes_per_s)
+            CLOCK.sleep_sync(len(packet) / self.bytes_per_s)
             sink.sendall(packet)
 
 
@@ -93,8 +93,8 @@ class Proxy:
     lose_replies: int = 0
     let_through: int = 0
     mischief: Callable[[], bool] = lambda: False
-    cut: Cut | None = None
-    weather: Weather = field(default_factory=Weather)
+    cut: CutReply | None = None
+    weather: NetworkConditions = field(default_factory=NetworkConditions)
     _pairs: list[_Pair] = field(default_factory=list)
     _address: tuple[str, int] = ("127.0.0.1", 0)
     _acceptor: threading.Thread = field(init=False)
@@ -103,7 +103,7 @@ class Proxy:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self._address[1]}"
 
-    def fall_silent(self) -> None:
+    def go_silent(self) -> None:
         """From now on nothing passes on the connections there are, and nobody is told."""
         for pair in self._pairs:
             pair.is_silent = True
@@ -213,7 +213,7 @@ class _Pair:
 
 
 @contextmanager
-def proxied(target: Path) -> Iterator[Proxy]:
+def proxy_to(target: Path) -> Iterator[Proxy]:
     """A proxy to the server behind this unix socket."""
     proxy = Proxy(target, socket.create_server(("127.0.0.1", 0)))
     proxy.listen()

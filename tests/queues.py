@@ -16,10 +16,10 @@ from chasqui.wire.keys import Keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.live.bench import Bench
+    from tests.live.bench import QueueHarness
 
 
-class Blocking:
+class BlockingQueue:
     """A `SyncQueue`, or a job of one, whose methods can be awaited; they block all the same."""
 
     def __init__(self, blocking: Any) -> None:
@@ -46,7 +46,7 @@ def _awaitable(method: Callable[..., Any]) -> Callable[..., Any]:
 def _wrapped(value: Any) -> Any:
     if isinstance(value, list):
         return [_wrapped(item) for item in value]
-    return Blocking(value) if isinstance(value, SyncJob) else value
+    return BlockingQueue(value) if isinstance(value, SyncJob) else value
 
 
 def awaiting(*words: Any, **named: Any) -> Any:
@@ -54,22 +54,22 @@ def awaiting(*words: Any, **named: Any) -> Any:
 
 
 def blocking(*words: Any, **named: Any) -> Any:
-    return Blocking(SyncQueue(*words, **named))
+    return BlockingQueue(SyncQueue(*words, **named))
 
 
-both = pytest.mark.parametrize("open_queue", [awaiting, blocking], ids=["Queue", "SyncQueue"])
+both_queues = pytest.mark.parametrize("open_queue", [awaiting, blocking], ids=["Queue", "SyncQueue"])
 
 
-def waiting(b: Bench) -> list[tuple[str, str, Any]]:
+def waiting_jobs(b: QueueHarness) -> list[tuple[str, str, Any]]:
     """Id, name and data of every job in the stream."""
-    entries = [stream_entry.decode(fields) for _, fields in b.say("XRANGE", b.keys.stream, "-", "+")]
+    entries = [stream_entry.decode(fields) for _, fields in b.command("XRANGE", b.keys.stream, "-", "+")]
     jobs = [(envelope.decode(entry.d or b""), entry.name) for entry in entries]
     return [(job.id, name, job.payload.data()) for job, name in jobs]
 
 
-def delayed(b: Bench) -> dict[str, int]:
+def delayed_jobs(b: QueueHarness) -> dict[str, int]:
     """When each delayed job is due, in ms from the server's now."""
     now = b.now_ms()
-    rows = b.say("ZRANGE", Keys(b.queue).delayed, 0, -1, "WITHSCORES")
+    rows = b.command("ZRANGE", Keys(b.queue).delayed, 0, -1, "WITHSCORES")
     members = [delayed_member.decode(member) for member in rows[::2]]
     return {one.envelope.id: int(due) - now for one, due in zip(members, rows[1::2], strict=True)}

@@ -84,7 +84,7 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        await_condition(self.answers, self.process, self.log)
+        wait_until(self.answers, self.process, self.log)
 
     def kill(self) -> None:
         """What a power cut looks like from outside: no farewell, nothing flushed."""
@@ -104,10 +104,10 @@ class Server:
 
     def answers(self) -> bool:
         """Whether it serves already: a refusal for want of a password counts, loading its data does not."""
-        reply = self.ask("PING")
+        reply = self.run_command("PING")
         return bool(reply) and not reply.startswith("-LOADING")
 
-    def ask(self, *words: str) -> str:
+    def run_command(self, *words: str) -> str:
         """The first line of the reply, or nothing while nobody answers. Needs no client library."""
         message = "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in words)
         try:
@@ -120,11 +120,13 @@ class Server:
 
     def has_native_words(self) -> bool:
         """Whether the server knows XACKDEL: tried, because version texts mislead."""
-        return self.ask("XACKDEL", "no-such-stream", "no-such-group", "IDS", "1", "0-1").startswith("*")
+        return self.run_command("XACKDEL", "no-such-stream", "no-such-group", "IDS", "1", "0-1").startswith(
+            "*"
+        )
 
 
 @contextmanager
-def spawn(
+def start_server(
     kind: Kind,
     *,
     args: Sequence[str] = (),
@@ -147,7 +149,7 @@ def spawn(
             shutil.rmtree(place)
 
 
-def await_condition(
+def wait_until(
     holds: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, *, seconds: int = 20
 ) -> None:
     """Look until it holds. Waiting for the process's end meanwhile tells at once when there is no hope."""
@@ -197,7 +199,7 @@ def main() -> int:
     for kind in KINDS:
         try:
             binary = obtain(kind)
-            with spawn(kind) as server:
+            with start_server(kind) as server:
                 if server.has_native_words() is not NATIVE_WORDS[kind]:
                     raise NoServerError(
                         f"{binary.path} is not what its version says: XACKDEL answers otherwise"

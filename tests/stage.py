@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
-from tests.engines import PATIENCE_S, Engine, await_that
-from tests.ledger import Ledger, await_end, settle_accounts
-from tests.live.bench import Bench
+from tests.engines import PATIENCE_S, Engine, wait_until
+from tests.ledger import RunLedger, check_accounts, wait_until_finished
+from tests.live.bench import QueueHarness
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -24,14 +24,14 @@ OURS = Engine.ours()
 
 
 @dataclass(slots=True)
-class Stage:
+class FaultScenario:
     """Everything a story of jobs needs. `quick` are the options every worker gets unless told otherwise."""
 
     server: Server
     queue_name: str
     directory: Path
-    bench: Bench
-    ledger: Ledger
+    bench: QueueHarness
+    ledger: RunLedger
     quick: dict[str, Any] = field(default_factory=dict)
 
     def worker(
@@ -60,25 +60,27 @@ class Stage:
 
     def await_consumers(self, count: int) -> None:
         """Wait until so many workers read from the queue."""
-        await_that(lambda: self._consumers() == count, f"{count} consumers are there")
+        wait_until(lambda: self._consumers() == count, f"{count} consumers are there")
 
     def _consumers(self) -> int:
-        if not self.bench.say("EXISTS", self.bench.keys.stream):
+        if not self.bench.command("EXISTS", self.bench.keys.stream):
             return 0
-        return len(self.bench.say("XINFO", "CONSUMERS", self.bench.keys.stream, "default"))
+        return len(self.bench.command("XINFO", "CONSUMERS", self.bench.keys.stream, "default"))
 
     def await_end(self, added: Collection[str], seconds: float = PATIENCE_S) -> float:
         """Wait until each job is done or dead and nothing is left; answers how long that took."""
-        return await_end(self.bench, self.ledger, added, seconds)
+        return wait_until_finished(self.bench, self.ledger, added, seconds)
 
-    def settle(self, added: Collection[str], *, extra_runs: int = 0, dead: Collection[str] = ()) -> None:
+    def check_accounts(
+        self, added: Collection[str], *, extra_runs: int = 0, dead: Collection[str] = ()
+    ) -> None:
         """The account of every job, as `ledger.py` has it."""
-        settle_accounts(self.bench, self.ledger, added, extra_runs=extra_runs, dead=dead)
+        check_accounts(self.bench, self.ledger, added, extra_runs=extra_runs, dead=dead)
 
 
 @contextmanager
-def stage_on(server: Server, queue_name: str, directory: Path, **quick: Any) -> Iterator[Stage]:
+def fault_scenario(server: Server, queue_name: str, directory: Path, **quick: Any) -> Iterator[FaultScenario]:
     """A stage over a running server."""
     with Link.open(server.url) as link:
-        bench = Bench(server.kind, link, Commands(link.features()), queue_name)
-        yield Stage(server, queue_name, directory, bench, Ledger(directory / "ledger"), quick)
+        bench = QueueHarness(server.kind, link, Commands(link.features()), queue_name)
+        yield FaultScenario(server, queue_name, directory, bench, RunLedger(directory / "ledger"), quick)

@@ -9,10 +9,10 @@ import pytest
 
 from chasqui import arguments
 from chasqui.errors import ArgumentError
-from chasqui.producer import Terms
+from chasqui.producer import JobOptions
 from chasqui.records import BackoffSpec, MissedFiresPolicy, RepeatPattern
-from chasqui.repeatable import Listed
-from chasqui.server.commands import After
+from chasqui.repeatable import ListedSpec
+from chasqui.server.commands import DelayFromNow
 from chasqui.wire.packed import Undecodable
 from chasqui.wire.payload import from_data
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, RepeatSpec, Skip
@@ -29,10 +29,10 @@ MOMENT = datetime(2026, 11, 16, 12, 0, 0, 250_000, tzinfo=UTC)
         (None, None, None),
         (0, None, None),
         (0.9, None, None),
-        (1500, None, After(1500)),
-        (1500.9, None, After(1500)),
-        (timedelta(seconds=1.5), None, After(1500)),
-        (None, timedelta(microseconds=2999), After(2)),
+        (1500, None, DelayFromNow(1500)),
+        (1500.9, None, DelayFromNow(1500)),
+        (timedelta(seconds=1.5), None, DelayFromNow(1500)),
+        (None, timedelta(microseconds=2999), DelayFromNow(2)),
         (None, timedelta(0), None),
         (MOMENT, None, 1_794_830_400_250),
         (MOMENT.replace(tzinfo=None), None, 1_794_830_400_250),
@@ -40,67 +40,67 @@ MOMENT = datetime(2026, 11, 16, 12, 0, 0, 250_000, tzinfo=UTC)
     ],
 )
 def test_a_delay_is_counted_by_the_server_and_a_moment_is_kept(delay_ms: Any, delay: Any, due: Any) -> None:
-    assert arguments.due_of(delay_ms, delay) == due
+    assert arguments.parse_due(delay_ms, delay) == due
 
 
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
-        (lambda: ANY.due_of(-1, None), ArgumentError, "delay_ms must be non-negative, got -1"),
-        (lambda: ANY.due_of(None, timedelta(-1)), ArgumentError, "must be non-negative, got -86400000"),
-        (lambda: ANY.due_of(float("nan"), None), ArgumentError, "must be non-negative, got nan"),
-        (lambda: ANY.due_of(float("inf"), None), ArgumentError, "must be non-negative, got inf"),
-        (lambda: ANY.due_of(1, timedelta(1)), ArgumentError, "give one of them"),
-        (lambda: ANY.due_of(True, None), TypeError, "got bool"),
-        (lambda: ANY.due_of("1", None), TypeError, "got str"),
-        (lambda: ANY.due_of(None, 5), TypeError, "delay must be a datetime.timedelta; got int"),
+        (lambda: ANY.parse_due(-1, None), ArgumentError, "delay_ms must be non-negative, got -1"),
+        (lambda: ANY.parse_due(None, timedelta(-1)), ArgumentError, "must be non-negative, got -86400000"),
+        (lambda: ANY.parse_due(float("nan"), None), ArgumentError, "must be non-negative, got nan"),
+        (lambda: ANY.parse_due(float("inf"), None), ArgumentError, "must be non-negative, got inf"),
+        (lambda: ANY.parse_due(1, timedelta(1)), ArgumentError, "give one of them"),
+        (lambda: ANY.parse_due(True, None), TypeError, "got bool"),
+        (lambda: ANY.parse_due("1", None), TypeError, "got str"),
+        (lambda: ANY.parse_due(None, 5), TypeError, "delay must be a datetime.timedelta; got int"),
         (
-            lambda: ANY.retry_of(-1, None),
+            lambda: ANY.parse_retry(-1, None),
             ArgumentError,
             "retry.max_attempts must be a non-negative int",
         ),
-        (lambda: ANY.retry_of(2**32, None), ArgumentError, "retry.max_attempts must be a non-negative"),
-        (lambda: ANY.retry_of("x", None), ArgumentError, "retry.max_attempts must be a non-negative"),
-        (lambda: ANY.backoff_of({}), ArgumentError, "backoff.kind is required"),
-        (lambda: ANY.backoff_of({"kind": "fixed"}), ArgumentError, "backoff.delay_ms is required"),
-        (lambda: ANY.backoff_of(-5), ArgumentError, "backoff.delay_ms must be a non-negative int"),
+        (lambda: ANY.parse_retry(2**32, None), ArgumentError, "retry.max_attempts must be a non-negative"),
+        (lambda: ANY.parse_retry("x", None), ArgumentError, "retry.max_attempts must be a non-negative"),
+        (lambda: ANY.parse_backoff({}), ArgumentError, "backoff.kind is required"),
+        (lambda: ANY.parse_backoff({"kind": "fixed"}), ArgumentError, "backoff.delay_ms is required"),
+        (lambda: ANY.parse_backoff(-5), ArgumentError, "backoff.delay_ms must be a non-negative int"),
         (
-            lambda: ANY.backoff_of({"kind": "x", "delay_ms": 1}),
+            lambda: ANY.parse_backoff({"kind": "x", "delay_ms": 1}),
             ArgumentError,
             "unknown backoff kind \"x\"; expected 'fixed' or 'exponential'",
         ),
         (
-            lambda: ANY.backoff_of({"kind": "fixed", "delay_ms": 1, "multiplier": "2"}),
+            lambda: ANY.parse_backoff({"kind": "fixed", "delay_ms": 1, "multiplier": "2"}),
             ArgumentError,
             "backoff.multiplier must be a number",
         ),
-        (lambda: ANY.backoff_of(True), TypeError, "got bool"),
-        (lambda: ANY.pattern_of({"kind": "never"}), ArgumentError, "'cron' or 'every', not 'never'"),
-        (lambda: ANY.pattern_of("0 9 * * *"), TypeError, "RepeatPattern or a dict; got str"),
+        (lambda: ANY.parse_backoff(True), TypeError, "got bool"),
+        (lambda: ANY.parse_pattern({"kind": "never"}), ArgumentError, "'cron' or 'every', not 'never'"),
+        (lambda: ANY.parse_pattern("0 9 * * *"), TypeError, "RepeatPattern or a dict; got str"),
         (
-            lambda: ANY.policy_of({"kind": "fire-all"}),
+            lambda: ANY.parse_missed_fires({"kind": "fire-all"}),
             ArgumentError,
             "missed_fires.max_catchup is required when kind is 'fire-all'",
         ),
         (
-            lambda: ANY.policy_of({"kind": "k"}),
+            lambda: ANY.parse_missed_fires({"kind": "k"}),
             ArgumentError,
             "unknown missed-fires kind \"k\"; expected 'skip' / 'fire-once' / 'fire-all'",
         ),
-        (lambda: ANY.policy_of("skip"), TypeError, "MissedFiresPolicy or a dict; got str"),
-        (lambda: ANY.check_no_policy(MissedFiresPolicy.skip()), ArgumentError, "without repeat"),
+        (lambda: ANY.parse_missed_fires("skip"), TypeError, "MissedFiresPolicy or a dict; got str"),
+        (lambda: ANY.check_no_missed_fires(MissedFiresPolicy.skip()), ArgumentError, "without repeat"),
         (
-            lambda: ANY.check_id(" ", "add"),
+            lambda: ANY.check_job_id(" ", "add"),
             ArgumentError,
             "Queue.add: job_id must be a non-empty, non-whitespace string",
         ),
-        (lambda: ANY.check_id(5, "add_unique"), ArgumentError, "Queue.add_unique: job_id must be"),
+        (lambda: ANY.check_job_id(5, "add_unique"), ArgumentError, "Queue.add_unique: job_id must be"),
         (
-            lambda: ANY.spec_of("n", 1, RepeatPattern.every(1), limit=-1),
+            lambda: ANY.parse_repeat_spec("n", 1, RepeatPattern.every(1), limit=-1),
             ArgumentError,
             "limit must be a non-negative int",
         ),
-        (lambda: ANY.spec_of(5, 1, RepeatPattern.every(1)), ArgumentError, "must be a string"),
+        (lambda: ANY.parse_repeat_spec(5, 1, RepeatPattern.every(1)), ArgumentError, "must be a string"),
         (
             lambda: POLICY.fire_all(0),
             ArgumentError,
@@ -116,9 +116,9 @@ def test_wrong_arguments_are_told(call: Any, error: type[Exception], said: str) 
 
 def test_every_wrong_value_is_a_value_error_and_a_runtime_error_too() -> None:
     with pytest.raises(ValueError):
-        arguments.due_of(-1, None)
+        arguments.parse_due(-1, None)
     with pytest.raises(RuntimeError):
-        arguments.due_of(-1, None)
+        arguments.parse_due(-1, None)
 
 
 @pytest.mark.parametrize(
@@ -135,19 +135,21 @@ def test_every_wrong_value_is_a_value_error_and_a_runtime_error_too() -> None:
     ],
 )
 def test_a_backoff_is_a_number_a_spec_or_a_dict(given: Any, backoff: Backoff) -> None:
-    assert arguments.backoff_of(given) == backoff
+    assert arguments.parse_backoff(given) == backoff
 
 
 def test_terms_are_only_what_was_asked_for() -> None:
-    plain = arguments.wanted("n", {"a": 1})
+    plain = arguments.job_request("n", {"a": 1})
     assert plain == ("n", {"a": 1}, None, None)
-    asked = arguments.wanted("n", 1, delay_ms=5, attempts=3, backoff=7, job_id="x")
+    asked = arguments.job_request("n", 1, delay_ms=5, attempts=3, backoff=7, job_id="x")
     retry = RetryOverride(3, Backoff("fixed", 7))
-    assert asked.terms == Terms(named=True, retry=retry, due=After(5))
-    assert asked.made_unique().terms == Terms(named=True, unique=True, retry=retry, due=After(5))
-    assert arguments.wanted_of({"name": "n", "data": 1, "attempts": 0, "more": "is ignored"}).terms == Terms(
-        retry=RetryOverride(0, None)
+    assert asked.options == JobOptions(has_own_id=True, retry=retry, due=DelayFromNow(5))
+    assert asked.as_unique().options == JobOptions(
+        has_own_id=True, unique=True, retry=retry, due=DelayFromNow(5)
     )
+    assert arguments.job_request_from_mapping(
+        {"name": "n", "data": 1, "attempts": 0, "more": "is ignored"}
+    ).options == JobOptions(retry=RetryOverride(0, None))
 
 
 PATTERNS = [
@@ -167,13 +169,15 @@ POLICIES = [
 def test_a_schedule_comes_back_as_it_was_given(
     pattern: Any, stored_pattern: Any, policy: Any, stored_policy: Any
 ) -> None:
-    spec = arguments.spec_of("n", {"a": 1}, pattern, policy, limit=9, start_after_ms=1, end_before_ms=10)
+    spec = arguments.parse_repeat_spec(
+        "n", {"a": 1}, pattern, policy, limit=9, start_after_ms=1, end_before_ms=10
+    )
     assert spec == RepeatSpec("", "n", stored_pattern, from_data({"a": 1}), 9, 1, 10, stored_policy)
     assert (
-        arguments.spec_of("n", {"a": 1}, pattern.to_dict(), policy and policy.to_dict()).pattern
+        arguments.parse_repeat_spec("n", {"a": 1}, pattern.to_dict(), policy and policy.to_dict()).pattern
         == spec.pattern
     )
-    meta = arguments.meta_of(Listed("k", 77, 3, spec))
+    meta = arguments.to_repeatable_meta(ListedSpec("k", 77, 3, spec))
     assert meta
     assert (meta.key, meta.job_name, meta.next_fire_ms) == ("k", "n", 77)
     assert (meta.pattern, meta.missed_fires) == (pattern, policy)
@@ -181,7 +185,7 @@ def test_a_schedule_comes_back_as_it_was_given(
 
 
 def test_a_schedule_that_cannot_be_read_is_left_out_as_the_reference_does() -> None:
-    assert arguments.meta_of(Listed("k", 1, 0, Undecodable(b"", "why"))) is None
+    assert arguments.to_repeatable_meta(ListedSpec("k", 1, 0, Undecodable(b"", "why"))) is None
 
 
 def test_rules_say_what_is_set_by_name() -> None:

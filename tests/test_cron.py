@@ -18,7 +18,7 @@ def at(text: str) -> int:
 
 
 def following(expression: str, after: str, tz: str | None = None, count: int = 1) -> list[str]:
-    schedule, moment, found = cron.parse(expression, tz), at(after), []
+    schedule, moment, found = cron.parse_cron(expression, tz), at(after), []
     for _ in range(count):
         moment = schedule.next(moment)
         found.append(
@@ -34,12 +34,13 @@ def test_every_captured_next_fire_and_refusal_is_ours_too(record_property: Recor
         asked, expect = item["context"], item["expect"]
         if "error" in expect:
             with pytest.raises(ConfigError) as refused:
-                cron.parse(asked["expression"], asked["tz"]).next(asked["from_ms"])
+                cron.parse_cron(asked["expression"], asked["tz"]).next(asked["from_ms"])
             assert f"config: {refused.value}" == expect["error"]
             assert refused.value.hint
         else:
             assert (
-                cron.parse(asked["expression"], asked["tz"]).next(asked["from_ms"]) == expect["next_fire_ms"]
+                cron.parse_cron(asked["expression"], asked["tz"]).next(asked["from_ms"])
+                == expect["next_fire_ms"]
             )
 
     golden.walk("cron_next", check, record_property)
@@ -106,7 +107,7 @@ def test_the_repeated_autumn_hour_counts_once() -> None:
 
 
 def test_in_the_second_pass_of_the_autumn_hour_next_looks_back_and_next_after_does_not() -> None:
-    schedule = cron.parse("*/30 * * * *", "America/New_York")
+    schedule = cron.parse_cron("*/30 * * * *", "America/New_York")
     second_pass = at("2027-11-07T06:10:00")
     assert schedule.next(second_pass) == at("2027-11-07T05:30:00")
     assert schedule.next_after(second_pass) == at("2027-11-07T07:00:00")
@@ -149,7 +150,7 @@ def test_the_zone_by_example(tz: str | None, expected: str) -> None:
 )
 def test_a_zone_that_is_none_is_refused_in_the_reference_s_words(tz: str, message: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        cron.parse("0 9 * * *", tz)
+        cron.parse_cron("0 9 * * *", tz)
     assert str(refused.value).startswith(message)
 
 
@@ -176,21 +177,21 @@ def test_a_zone_that_is_none_is_refused_in_the_reference_s_words(tz: str, messag
 )
 def test_a_text_that_is_no_cron_is_refused_in_the_reference_s_words(expression: str, message: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        cron.parse(expression)
+        cron.parse_cron(expression)
     assert str(refused.value) == f'invalid cron expression "{expression}": {message}'
 
 
 def test_a_refused_text_is_quoted_with_everything_visible() -> None:
     with pytest.raises(ConfigError, match="invalid") as refused:
-        cron.parse('a"\\\n\x1b\u0301')
+        cron.parse_cron('a"\\\n\x1b\u0301')
     assert str(refused.value).startswith('invalid cron expression "a\\"\\\\\\n\\u{1b}\\u{301}": ')
 
 
 def test_the_hint_says_so_when_the_text_is_cron_elsewhere() -> None:
     with pytest.raises(ConfigError) as foreign:
-        cron.parse("0 0 * * FRI-MON")
+        cron.parse_cron("0 0 * * FRI-MON")
     with pytest.raises(ConfigError) as nonsense:
-        cron.parse("soon, please")
+        cron.parse_cron("soon, please")
     assert "croniter reads this" in (foreign.value.hint or "")
     assert "croniter" not in (nonsense.value.hint or "")
 
@@ -209,10 +210,10 @@ def test_the_hint_says_so_when_the_text_is_cron_elsewhere() -> None:
 )
 def test_what_never_comes_is_said_at_once(expression: str) -> None:
     with pytest.raises(cron.NoSuchTimeError, match=r"time search limit exceeded\.$"):
-        cron.parse(expression).next(at("2027-03-01T12:00:00"))
+        cron.parse_cron(expression).next(at("2027-03-01T12:00:00"))
 
 
 @pytest.mark.parametrize("from_ms", [2**62, -(2**62), at("9999-12-31T23:59:59")])
 def test_a_moment_that_no_calendar_reaches_is_beyond_the_search_limit(from_ms: int) -> None:
     with pytest.raises(cron.NoSuchTimeError):
-        cron.parse("0 9 * * *", "Asia/Tokyo").next(from_ms)
+        cron.parse_cron("0 9 * * *", "Asia/Tokyo").next(from_ms)

@@ -65,7 +65,9 @@ wanted = st.builds(Wanted, some(0, 59), some(0, 23), some(1, 28), some(1, 12), s
 
 
 def next_utc(expression: str, moment: datetime) -> datetime:
-    return datetime.fromtimestamp(cron.parse(expression).next(int(moment.timestamp()) * 1000) / 1000, UTC)
+    return datetime.fromtimestamp(
+        cron.parse_cron(expression).next(int(moment.timestamp()) * 1000) / 1000, UTC
+    )
 
 
 @settings(deadline=None)
@@ -91,7 +93,7 @@ def test_in_any_zone_an_interval_is_strictly_later_and_fits_the_wall_clock(
 ) -> None:
     interval = Wanted(None, want.hours, want.dates, want.months, want.weekdays, want.both)
     from_ms = int(moment.timestamp()) * 1000 + fraction
-    found = cron.parse(interval.text, zone).next_after(from_ms)
+    found = cron.parse_cron(interval.text, zone).next_after(from_ms)
     assert found > from_ms
     assert found % 1000 in (0, fraction)
     assert interval.at(datetime.fromtimestamp(found // 1000, ZoneInfo(zone)))
@@ -150,4 +152,4 @@ def test_the_last_weekday_and_the_last_day_have_none_after_them(weekday: int, mo
 @example("0-99999999999999 * * * *", None, 0)
 def test_any_text_is_a_schedule_or_a_config_error_and_soon(text: str, tz: str | None, from_ms: int) -> None:
     with contextlib.suppress(ConfigError):
-        assert isinstance(cron.parse(text, tz).next(from_ms), int)
+        assert isinstance(cron.parse_cron(text, tz).next(from_ms), int)

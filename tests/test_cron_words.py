@@ -117,14 +117,14 @@ EXPRESSIONS = st.tuples(
 @given(st.lists(EXPRESSIONS, min_size=2, max_size=40))
 def test_different_meanings_are_told_in_different_words(expressions: list[str]) -> None:
     """One field differs at a time, too: each expression also stands with its neighbour's fields, one by one."""
-    meant: dict[str, grammar.Fields] = {}
+    meant: dict[str, grammar.CronFields] = {}
     mixed = [
         " ".join([*one.split()[:at], other.split()[at], *one.split()[at + 1 :]])
         for one, other in pairwise(expressions)
         for at in range(7)
     ]
     for expression in [*expressions, *mixed]:
-        fields, told = grammar.read(expression), words.describe(expression)
+        fields, told = grammar.parse_fields(expression), words.describe(expression)
         assert told.isprintable()
         # Whether a time is fixed or an interval is not a matter of which times are meant.
         plain = tuple(getattr(fields, name) for name in ("seconds", "minutes", "hours", "days", "months"))
@@ -135,12 +135,12 @@ def test_different_meanings_are_told_in_different_words(expressions: list[str]) 
 
 
 def _remarks(expression: str, tz: str, start: datetime, count: int) -> list[tuple[str, str | None]]:
-    pattern, schedule = Cron(expression, tz), cron.parse(expression, tz)
+    pattern, schedule = Cron(expression, tz), cron.parse_cron(expression, tz)
     from_ms = round(start.timestamp() * 1000)
     told: list[tuple[str, str | None]] = []
     before: int | None = None
-    for at_ms in fires.upcoming(pattern, fires.first_fire(pattern, from_ms), count):
-        told.append((notes.local(at_ms, schedule.zone), notes.remark(schedule, at_ms, before)))
+    for at_ms in fires.upcoming_fires(pattern, fires.first_fire(pattern, from_ms), count):
+        told.append((notes.local_time_text(at_ms, schedule.zone), notes.dst_remark(schedule, at_ms, before)))
         before = at_ms
     return told
 
@@ -188,5 +188,5 @@ def test_an_interval_says_where_clocks_changed() -> None:
 def test_upcoming_fires_end_where_the_schedule_does() -> None:
     pattern = Cron("0 0 0 1 1 * 2030-2031")
     first = fires.first_fire(pattern, 0)
-    assert len(list(fires.upcoming(pattern, first, 10))) == 2
-    assert len(list(fires.upcoming(pattern, first, 10, end_before_ms=first))) == 1
+    assert len(list(fires.upcoming_fires(pattern, first, 10))) == 2
+    assert len(list(fires.upcoming_fires(pattern, first, 10, end_before_ms=first))) == 1

@@ -152,7 +152,7 @@ def test_errors_are_caught_where_those_of_the_reference_were() -> None:
 
 
 def test_a_url_with_tls_keeps_its_scheme_and_its_secret() -> None:
-    from chasqui.server.address import secured
+    from chasqui.server.address import with_tls
 
     told = {
         "redis://h:1/2": "rediss://h:1/2",
@@ -162,5 +162,5 @@ def test_a_url_with_tls_keeps_its_scheme_and_its_secret() -> None:
         "redis+sentinel://h/s": "rediss+sentinel://h/s",
         "h:6379": "rediss://h:6379",
     }
-    assert {url: secured(url).reveal() for url in told} == told
-    assert "p@" not in repr(secured("redis://u:p@h"))
+    assert {url: with_tls(url).reveal() for url in told} == told
+    assert "p@" not in repr(with_tls("redis://u:p@h"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chasqui import cron, fires
 from chasqui.errors import ArgumentError, ConfigError
-from chasqui.fires import FirePlan, first_fire, next_fire, plan
+from chasqui.fires import FirePlan, first_fire, next_fire, plan_fires
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, MissedFires, Skip
 from tests import golden
 
@@ -29,7 +29,7 @@ def policy_of(context: golden.Item) -> MissedFires:
 def test_every_captured_tick_fires_and_re_arms_as_ours_would(record_property: Record) -> None:
     def check(item: golden.Item) -> None:
         asked, expect = item["context"], item["expect"]
-        ours = plan(Every(asked["interval_ms"]), policy_of(asked), asked["score"], asked["now_ms"])
+        ours = plan_fires(Every(asked["interval_ms"]), policy_of(asked), asked["score"], asked["now_ms"])
         assert list(ours.fire_at_ms) == expect["fire_at_ms"]
         assert ours.next_ms == expect["next_fire_ms_arg"]
 
@@ -76,50 +76,50 @@ def test_a_first_fire_is_never_in_the_past_even_in_the_repeated_autumn_hour() ->
 
 @pytest.mark.parametrize("policy", [Skip(), FireOnce(), FireAll(5)])
 def test_late_but_before_the_next_time_is_one_fire_under_any_policy(policy: MissedFires) -> None:
-    late = plan(Cron("@daily"), policy, NOW - NOW % DAY, NOW)
+    late = plan_fires(Cron("@daily"), policy, NOW - NOW % DAY, NOW)
     assert late == FirePlan((NOW - NOW % DAY,), NOW - NOW % DAY + DAY)
 
 
 def test_a_next_time_of_exactly_now_waits_for_the_next_tick() -> None:
-    assert plan(Every(5000), Skip(), NOW - 5000, NOW) == FirePlan((NOW - 5000,), NOW)
+    assert plan_fires(Every(5000), Skip(), NOW - 5000, NOW) == FirePlan((NOW - 5000,), NOW)
 
 
 def test_after_an_outage_each_policy_fires_what_it_promises_and_counts_the_rest() -> None:
     due, pattern = NOW - 10 * MINUTE, Cron("* * * * *")
-    assert plan(pattern, Skip(), due, NOW) == FirePlan((), NOW + MINUTE, lost=11)
-    assert plan(pattern, FireOnce(), due, NOW) == FirePlan((due,), NOW + MINUTE, lost=10)
-    assert plan(pattern, FireAll(3), due, NOW) == FirePlan(
+    assert plan_fires(pattern, Skip(), due, NOW) == FirePlan((), NOW + MINUTE, lost=11)
+    assert plan_fires(pattern, FireOnce(), due, NOW) == FirePlan((due,), NOW + MINUTE, lost=10)
+    assert plan_fires(pattern, FireAll(3), due, NOW) == FirePlan(
         (due, due + MINUTE, due + 2 * MINUTE), NOW + MINUTE, lost=8
     )
-    everything = plan(pattern, FireAll(100), due, NOW)
+    everything = plan_fires(pattern, FireAll(100), due, NOW)
     assert everything == FirePlan(tuple(range(due, NOW + 1, MINUTE)), NOW + MINUTE)
 
 
 def test_no_tick_fires_more_than_the_hard_cap() -> None:
-    flood = plan(Every(1), FireAll(10**9), NOW - DAY, NOW)
-    assert len(flood.fire_at_ms) == fires.MOST_FIRES
-    assert (flood.next_ms, flood.lost) == (NOW + 1, DAY + 1 - fires.MOST_FIRES)
+    flood = plan_fires(Every(1), FireAll(10**9), NOW - DAY, NOW)
+    assert len(flood.fire_at_ms) == fires.MAX_FIRES
+    assert (flood.next_ms, flood.lost) == (NOW + 1, DAY + 1 - fires.MAX_FIRES)
 
 
 def test_a_search_of_too_many_steps_pauses_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fires, "MOST_STEPS", 50)  # the rule at a thousandth of its length
-    paused = plan(Cron("* * * * *"), Skip(), NOW - DAY, NOW)
-    assert paused == FirePlan((), NOW + fires.PAUSE_MS, lost=51)
+    monkeypatch.setattr(fires, "MAX_STEPS", 50)  # the rule at a thousandth of its length
+    paused = plan_fires(Cron("* * * * *"), Skip(), NOW - DAY, NOW)
+    assert paused == FirePlan((), NOW + fires.RESUME_AFTER_MS, lost=51)
 
 
 def test_the_last_time_of_a_pattern_fires_and_ends_it() -> None:
     last = round(datetime(2027, 1, 1, tzinfo=UTC).timestamp() * 1000)
-    assert plan(Cron("0 0 0 1 1 * 2027"), Skip(), last, last + DAY) == FirePlan((last,), None)
+    assert plan_fires(Cron("0 0 0 1 1 * 2027"), Skip(), last, last + DAY) == FirePlan((last,), None)
 
 
 def test_a_pattern_that_cannot_be_read_is_an_error_and_not_an_end() -> None:
     with pytest.raises(ConfigError, match="invalid cron expression"):
-        plan(Cron("soon"), Skip(), NOW - MINUTE, NOW)
+        plan_fires(Cron("soon"), Skip(), NOW - MINUTE, NOW)
 
 
 def test_an_outage_of_two_ticks_is_skipped_and_less_is_not() -> None:
-    assert plan(Every(400), Skip(), NOW - 2000, NOW, tick_ms=1000).fire_at_ms == (NOW - 2000,)
-    assert plan(Every(400), Skip(), NOW - 2001, NOW, tick_ms=1000).fire_at_ms == ()
+    assert plan_fires(Every(400), Skip(), NOW - 2000, NOW, tick_ms=1000).fire_at_ms == (NOW - 2000,)
+    assert plan_fires(Every(400), Skip(), NOW - 2001, NOW, tick_ms=1000).fire_at_ms == ()
 
 
 @settings(deadline=None)
@@ -132,7 +132,7 @@ def test_an_interval_of_any_length_fires_whenever_a_tick_finds_it_due(
         now += tick + late * tick // 100
         if due > now:
             continue
-        planned = plan(Every(interval), Skip(), due, now, tick_ms=tick)
+        planned = plan_fires(Every(interval), Skip(), due, now, tick_ms=tick)
         assert planned.fire_at_ms == (due,)
         assert planned.next_ms is not None
         assert planned.next_ms >= now
@@ -149,7 +149,7 @@ def test_an_interval_of_any_length_fires_whenever_a_tick_finds_it_due(
 def test_a_plan_never_re_arms_in_the_past_nor_dates_a_fire_in_the_future(
     pattern: Every | Cron, policy: MissedFires, lateness: int
 ) -> None:
-    planned = plan(pattern, policy, NOW - lateness, NOW)
+    planned = plan_fires(pattern, policy, NOW - lateness, NOW)
     assert planned.next_ms is not None
     assert planned.next_ms >= NOW
     assert all(NOW - lateness <= fire <= NOW for fire in planned.fire_at_ms)
@@ -159,13 +159,13 @@ def test_a_plan_never_re_arms_in_the_past_nor_dates_a_fire_in_the_future(
 def walked(pattern: Cron, due: int, now: int) -> FirePlan:
     """What an outage comes to under Skip when one walks from each time to the next, as the reference does."""
     times = [due]
-    schedule = cron.parse(pattern.expression, pattern.tz)
-    while len(times) <= fires.MOST_STEPS:
+    schedule = cron.parse_cron(pattern.expression, pattern.tz)
+    while len(times) <= fires.MAX_STEPS:
         following = schedule.next_after(times[-1])
         if following > now:
             return FirePlan((), following, len(times))
         times.append(following)
-    return FirePlan((), now + fires.PAUSE_MS, fires.MOST_STEPS + 1)
+    return FirePlan((), now + fires.RESUME_AFTER_MS, fires.MAX_STEPS + 1)
 
 
 CHANGES = {
@@ -200,10 +200,10 @@ def test_leaping_over_missed_times_lands_where_walking_does_also_where_clocks_ch
 ) -> None:
     pattern, due = Cron(" ".join(words), zone), round(CHANGES[zone].timestamp() * 1000) + before
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fires, "MOST_STEPS", 1000)
-        planned = plan(pattern, Skip(), due, due + outage, tick_ms=0)
+        patch.setattr(fires, "MAX_STEPS", 1000)
+        planned = plan_fires(pattern, Skip(), due, due + outage, tick_ms=0)
         if planned.fire_at_ms:
-            assert planned == FirePlan((due,), cron.parse(pattern.expression, zone).next_after(due))
+            assert planned == FirePlan((due,), cron.parse_cron(pattern.expression, zone).next_after(due))
         else:
             assert planned == walked(pattern, due, due + outage)
 
@@ -213,13 +213,13 @@ def test_an_outage_of_a_schedule_of_every_second_is_worked_out_in_a_few_steps(
     days: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[int] = []
-    walk = cron.Schedule.next
+    walk = cron.CronSchedule.next
 
-    def counted(schedule: cron.Schedule, from_ms: int) -> int:
+    def counted(schedule: cron.CronSchedule, from_ms: int) -> int:
         steps.append(from_ms)
         return walk(schedule, from_ms)
 
-    monkeypatch.setattr(cron.Schedule, "next", counted)
-    planned = plan(Cron("* * * * * *", "Europe/Madrid"), FireOnce(), NOW - days * DAY, NOW)
-    assert planned.lost == min(days * DAY // SECOND, fires.MOST_STEPS)
+    monkeypatch.setattr(cron.CronSchedule, "next", counted)
+    planned = plan_fires(Cron("* * * * * *", "Europe/Madrid"), FireOnce(), NOW - days * DAY, NOW)
+    assert planned.lost == min(days * DAY // SECOND, fires.MAX_STEPS)
     assert len(steps) < 10

@@ -67,10 +67,10 @@ def _is_alive(pid: int) -> bool:
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    end = CLOCK.mono() + 20
+    end = CLOCK.monotonic() + 20
     while not holds():
-        assert CLOCK.mono() < end, f"never: {what}"
-        CLOCK.pause(0.01)
+        assert CLOCK.monotonic() < end, f"never: {what}"
+        CLOCK.sleep_sync(0.01)
 
 
 @pytest.fixture

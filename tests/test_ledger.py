@@ -10,8 +10,8 @@ import pytest
 from chasqui import SyncQueue
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
-from tests.ledger import Ledger, settle_accounts
-from tests.live.bench import Bench
+from tests.ledger import RunLedger, check_accounts
+from tests.live.bench import QueueHarness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def bench(any_server: Server, queue: str) -> Iterator[Bench]:
+def bench(any_server: Server, queue: str) -> Iterator[QueueHarness]:
     with Link.open(any_server.url) as link:
-        yield Bench(any_server.kind, link, Commands(link.features()), queue)
+        yield QueueHarness(any_server.kind, link, Commands(link.features()), queue)
 
 
-def _ledger(path: Path, *runs: tuple[str, str | None]) -> Ledger:
+def _ledger(path: Path, *runs: tuple[str, str | None]) -> RunLedger:
     """A ledger as handlers would have written it: who ran, and how that ended, if it did."""
     lines = []
     for job_id, outcome in runs:
@@ -35,14 +35,14 @@ def _ledger(path: Path, *runs: tuple[str, str | None]) -> Ledger:
         if outcome:
             lines.append({"word": "end", **about, "outcome": outcome})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return Ledger(path)
+    return RunLedger(path)
 
 
-def test_an_account_in_which_every_job_was_done_is_settled(bench: Bench, tmp_path: Path) -> None:
+def test_an_account_in_which_every_job_was_done_is_settled(bench: QueueHarness, tmp_path: Path) -> None:
     ledger = _ledger(
         tmp_path / "ledger", ("a", "ok"), ("b", "ValueError"), ("b", "ok"), ("c", None), ("c", "ok")
     )
-    settle_accounts(bench, ledger, ["a", "b", "c"])
+    check_accounts(bench, ledger, ["a", "b", "c"])
     assert ledger.starts() == {"a": 1, "b": 2, "c": 2}
 
 
@@ -57,31 +57,31 @@ def test_an_account_in_which_every_job_was_done_is_settled(bench: Bench, tmp_pat
     ],
 )
 def test_jobs_lost_unknown_or_run_too_often_are_found(
-    bench: Bench, tmp_path: Path, runs: list[tuple[str, str | None]], found: str
+    bench: QueueHarness, tmp_path: Path, runs: list[tuple[str, str | None]], found: str
 ) -> None:
     with pytest.raises(AssertionError, match=found):
-        settle_accounts(bench, _ledger(tmp_path / "ledger", *runs), ["a", "b"])
+        check_accounts(bench, _ledger(tmp_path / "ledger", *runs), ["a", "b"])
 
 
 def test_a_dead_letter_that_should_not_be_is_found(
-    bench: Bench, tmp_path: Path, any_server: Server, queue: str
+    bench: QueueHarness, tmp_path: Path, any_server: Server, queue: str
 ) -> None:
     with SyncQueue(queue, redis_url=any_server.url) as door:
         door.add("", {}, job_id="a")
-    [[entry_id, fields]] = bench.say("XRANGE", bench.keys.stream, "-", "+")
-    bench.say("XADD", bench.keys.dlq, "*", *fields, "source_id", entry_id, "reason", "crashed")
-    bench.say("XDEL", bench.keys.stream, entry_id)
+    [[entry_id, fields]] = bench.command("XRANGE", bench.keys.stream, "-", "+")
+    bench.command("XADD", bench.keys.dlq, "*", *fields, "source_id", entry_id, "reason", "crashed")
+    bench.command("XDEL", bench.keys.stream, entry_id)
     with pytest.raises(AssertionError, match="wrong jobs are dead"):
-        settle_accounts(bench, _ledger(tmp_path / "ledger"), ["a"])
-    settle_accounts(bench, _ledger(tmp_path / "ledger"), ["a"], dead=["a"])
+        check_accounts(bench, _ledger(tmp_path / "ledger"), ["a"])
+    check_accounts(bench, _ledger(tmp_path / "ledger"), ["a"], dead=["a"])
 
 
 @pytest.mark.parametrize("words", [("ZADD", "delayed", "1", "x"), ("XADD", "stream", "*", "d", "x")])
-def test_what_is_left_behind_is_found(bench: Bench, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_what_is_left_behind_is_found(bench: QueueHarness, tmp_path: Path, words: tuple[str, ...]) -> None:
     command, key, *rest = words
-    bench.say(command, getattr(bench.keys, key), *rest)
+    bench.command(command, getattr(bench.keys, key), *rest)
     with pytest.raises(AssertionError):
-        settle_accounts(bench, _ledger(tmp_path / "ledger", ("a", "ok")), ["a"])
+        check_accounts(bench, _ledger(tmp_path / "ledger", ("a", "ok")), ["a"])
 
 
 def test_half_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:

@@ -9,22 +9,22 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from chasqui.clock import SystemClock
-from chasqui.errors import AuthRefused, NoGroup, Refused, ServerError, Unreachable, WrongType
-from chasqui.loops import Loop, Turn
+from chasqui.errors import AuthRefused, ChangeRefused, NoGroup, ServerError, Unreachable, WrongType
+from chasqui.loops import SupervisedLoop, TurnResult
 from tests.clocks import FakeClock, eventually
 
 
 class Script:
     """A turn that does as it is told, one word at a time, and then stops the loop."""
 
-    def __init__(self, *words: Exception | Turn) -> None:
+    def __init__(self, *words: Exception | TurnResult) -> None:
         self.words = list(words)
         self.stop = asyncio.Event()
 
-    async def __call__(self) -> Turn:
+    async def __call__(self) -> TurnResult:
         if not self.words:
             self.stop.set()
-            return Turn()
+            return TurnResult()
         word = self.words.pop(0)
         if isinstance(word, Exception):
             raise word
@@ -32,10 +32,10 @@ class Script:
 
 
 async def play(
-    *words: Exception | Turn, heal: Callable[[], Awaitable[object]] | None = None
-) -> tuple[Loop, FakeClock]:
+    *words: Exception | TurnResult, heal: Callable[[], Awaitable[object]] | None = None
+) -> tuple[SupervisedLoop, FakeClock]:
     clock, script = FakeClock(), Script(*words)
-    loop = Loop("reader", clock, heal=heal)
+    loop = SupervisedLoop("reader", clock, heal=heal)
     await loop.run(script, script.stop)
     return loop, clock
 
@@ -56,7 +56,7 @@ async def test_what_somebody_must_put_right_is_tried_slowly(error: ServerError) 
     assert clock.slept == [1.0, 2.0, 3.0, 3.0]
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("bug"), KeyError("bug"), Refused("read-only")])
+@pytest.mark.parametrize("error", [ZeroDivisionError("bug"), KeyError("bug"), ChangeRefused("read-only")])
 async def test_a_bug_is_backed_off_from_but_ends_nothing(error: Exception) -> None:
     _, clock = await play(*[error] * 7)
     assert clock.slept == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
@@ -68,7 +68,7 @@ async def test_failures_without_end_do_not_overflow() -> None:
 
 
 async def test_after_a_good_turn_patience_is_fresh() -> None:
-    _, clock = await play(Unreachable("1"), Unreachable("2"), Turn(0.5), Unreachable("3"))
+    _, clock = await play(Unreachable("1"), Unreachable("2"), TurnResult(0.5), Unreachable("3"))
     assert clock.slept == [0.1, 0.2, 0.5, 0.1]
 
 
@@ -78,7 +78,7 @@ async def test_a_lost_group_is_healed_before_the_next_turn() -> None:
     async def heal() -> None:
         healed.append(True)
 
-    loop, clock = await play(NoGroup("NOGROUP"), Turn(), heal=heal)
+    loop, clock = await play(NoGroup("NOGROUP"), TurnResult(), heal=heal)
     assert (healed, clock.slept, loop.state.counts) == ([True], [0.1], {"failures": 1, "healed": 1})
 
 
@@ -95,11 +95,14 @@ async def test_a_healing_that_fails_is_told_and_tried_again() -> None:
 
 
 async def test_the_state_tells_the_role_since_when_and_why() -> None:
-    clock, script = FakeClock(1000), Script(Turn(1, "leader"), Unreachable("gone"), Unreachable("still gone"))
-    loop = Loop("promoter", clock)
+    clock, script = (
+        FakeClock(1000),
+        Script(TurnResult(1, "leader"), Unreachable("gone"), Unreachable("still gone")),
+    )
+    loop = SupervisedLoop("promoter", clock)
     states = []
 
-    async def turn() -> Turn:
+    async def turn() -> TurnResult:
         states.append(loop.state)
         return await script()
 
@@ -116,7 +119,7 @@ async def test_the_state_tells_the_role_since_when_and_why() -> None:
 
 async def test_the_same_trouble_is_logged_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "chasqui")
-    await play(*[Unreachable("gone")] * 50, Turn(notes=("odd",)), Turn(notes=("odd",)))
+    await play(*[Unreachable("gone")] * 50, TurnResult(notes=("odd",)), TurnResult(notes=("odd",)))
     assert [record.message for record in caplog.records] == [
         "reader: gone",
         "reader: works again after 50 failures",
@@ -134,11 +137,11 @@ async def test_a_bug_is_logged_with_its_trace_every_time(caplog: pytest.LogCaptu
 async def test_a_stop_ends_the_rest_at_once() -> None:
     stop, rested = asyncio.Event(), asyncio.Event()
 
-    async def turn() -> Turn:
+    async def turn() -> TurnResult:
         rested.set()
-        return Turn(3600)
+        return TurnResult(3600)
 
-    loop = Loop("reader", SystemClock())
+    loop = SupervisedLoop("reader", SystemClock())
     running = asyncio.ensure_future(loop.run(turn, stop))
     await rested.wait()
     await eventually(lambda: loop.state.role == "running")
@@ -151,21 +154,21 @@ async def test_a_stop_ends_the_rest_at_once() -> None:
 async def test_a_stop_lets_the_turn_under_way_finish() -> None:
     stop, done = asyncio.Event(), []
 
-    async def turn() -> Turn:
+    async def turn() -> TurnResult:
         stop.set()
         await SystemClock().sleep(0.01)
         done.append(True)
-        return Turn()
+        return TurnResult()
 
-    await Loop("reader", FakeClock()).run(turn, stop)
+    await SupervisedLoop("reader", FakeClock()).run(turn, stop)
     assert done == [True]
 
 
 async def test_a_cancelled_loop_is_stopped_and_says_so() -> None:
-    async def turn() -> Turn:
-        return Turn(3600)
+    async def turn() -> TurnResult:
+        return TurnResult(3600)
 
-    loop = Loop("reader", SystemClock())
+    loop = SupervisedLoop("reader", SystemClock())
     running = asyncio.ensure_future(loop.run(turn, asyncio.Event()))
     await eventually(lambda: loop.state.role == "running")
     running.cancel()

@@ -7,22 +7,44 @@ from dataclasses import replace
 import pytest
 
 from chasqui import pace
-from chasqui.health import Level, ServerFacts, of_server
-from chasqui.pace import Forecast
-from chasqui.server.commands.looks import Reach
+from chasqui.health import Level, ServerFacts, check_server
+from chasqui.pace import BacklogForecast
+from chasqui.server.commands.looks import StreamExtent
 from chasqui.server.features import Features
-from chasqui.server.report import ServerReport
+from chasqui.server.report import ServerInfo
 from chasqui.snapshot import Snapshot
 
-GOOD = ServerReport(0, "master", "standalone", 1, 1, 50, 100, "noeviction", "aof", 1)
+GOOD = ServerInfo(0, "master", "standalone", 1, 1, 50, 100, "noeviction", "aof", 1)
 NATIVE = Features(idmp=True, ackdel=True, claim=True, kind="redis", version="8.6.3")
 EMPTY = Snapshot(
-    "q", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, None, (), None, None, 0, Reach(), Reach(), Reach()
+    "q",
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    None,
+    None,
+    (),
+    None,
+    None,
+    0,
+    StreamExtent(),
+    StreamExtent(),
+    StreamExtent(),
 )
 
 
 def codes(facts: ServerFacts) -> dict[str, Level]:
-    return {finding.code: finding.level for finding in of_server(facts)}
+    return {finding.code: finding.level for finding in check_server(facts)}
 
 
 def test_a_good_server_has_no_findings() -> None:
@@ -55,34 +77,36 @@ def after(seconds: int, *, added: int, waiting: int, dead: int = 0) -> Snapshot:
         EMPTY,
         server_time_ms=seconds * 1000,
         waiting=waiting,
-        stream=Reach(waiting, None, "9-9", added),
-        dlq=Reach(dead, None, "9-9", dead),
+        stream=StreamExtent(waiting, None, "9-9", added),
+        dlq=StreamExtent(dead, None, "9-9", dead),
     )
 
 
 @pytest.mark.parametrize(
     ("added", "waiting", "forecast"),
     [
-        (100, 80, Forecast("clears", clears_ms=8000)),
-        (100, 100, Forecast("stalled")),
-        (120, 120, Forecast("grows", per_s=10.0)),
-        (150, 100, Forecast("grows", per_s=0.0)),
+        (100, 80, BacklogForecast("clears", clears_ms=8000)),
+        (100, 100, BacklogForecast("stalled")),
+        (120, 120, BacklogForecast("grows", per_s=10.0)),
+        (150, 100, BacklogForecast("grows", per_s=0.0)),
         (150, 0, None),
     ],
 )
-def test_the_forecast_has_three_words(added: int, waiting: int, forecast: Forecast | None) -> None:
-    went = pace.between(after(0, added=100, waiting=100), after(2, added=added, waiting=waiting))
+def test_the_forecast_has_three_words(added: int, waiting: int, forecast: BacklogForecast | None) -> None:
+    went = pace.throughput_between(after(0, added=100, waiting=100), after(2, added=added, waiting=waiting))
     assert went is not None
     assert went.forecast == forecast
 
 
 def test_rates_are_by_the_servers_clock() -> None:
-    went = pace.between(after(1, added=10, waiting=10, dead=1), after(3, added=30, waiting=26, dead=4))
+    went = pace.throughput_between(
+        after(1, added=10, waiting=10, dead=1), after(3, added=30, waiting=26, dead=4)
+    )
     assert went is not None
-    assert (went.over_ms, went.added, went.read, went.died) == (2000, 20, 4, 3)
+    assert (went.window_ms, went.added, went.read, went.died) == (2000, 20, 4, 3)
     assert (went.in_per_s, went.out_per_s) == (10.0, 2.0)
 
 
 def test_another_stream_and_no_time_tell_nothing() -> None:
-    assert pace.between(after(0, added=10, waiting=1), after(2, added=3, waiting=3)) is None
-    assert pace.between(after(2, added=3, waiting=3), after(2, added=3, waiting=3)) is None
+    assert pace.throughput_between(after(0, added=10, waiting=1), after(2, added=3, waiting=3)) is None
+    assert pace.throughput_between(after(2, added=3, waiting=3), after(2, added=3, waiting=3)) is None

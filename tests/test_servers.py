@@ -16,10 +16,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.server_binaries import CHOSEN_SERVER, Kind, NoServerError, debian_addresses, find
-from tests.servers import NATIVE_WORDS, Server, spawn
+from tests.servers import NATIVE_WORDS, Server, start_server
 
 if TYPE_CHECKING:
-    from tests.conftest import Servers
+    from tests.conftest import ServerPool
 
 ROOT = Path(__file__).parent.parent
 NEVER = Retry(NoBackoff(), 0)
@@ -42,7 +42,7 @@ def test_every_kind_is_a_server_of_its_own(all_servers: dict[Kind, Server]) -> N
 
 
 def test_a_server_over_tcp_wants_its_password(any_server: Server) -> None:
-    with spawn(any_server.kind, tcp=True, password="sesame") as server:
+    with start_server(any_server.kind, tcp=True, password="sesame") as server:
         with redis.Redis.from_url(server.url) as client:
             assert client.ping()
         with (
@@ -52,9 +52,9 @@ def test_a_server_over_tcp_wants_its_password(any_server: Server) -> None:
             stranger.ping()
 
 
-def test_a_server_over_tls_proves_who_it_is(servers: Servers) -> None:
+def test_a_server_over_tls_proves_who_it_is(servers: ServerPool) -> None:
     servers.get("redis-8.6")
-    with spawn("redis-8.6", tls=True) as server:
+    with start_server("redis-8.6", tls=True) as server:
         assert server.certificates
         with redis.Redis.from_url(server.url, ssl_ca_certs=str(server.certificates.ca)) as client:
             assert client.ping()
@@ -64,7 +64,7 @@ def test_a_server_over_tls_proves_who_it_is(servers: Servers) -> None:
 
 
 def test_a_restarted_server_keeps_its_address_and_what_it_wrote(any_server: Server) -> None:
-    with spawn(any_server.kind, args=PERSISTENT) as server:
+    with start_server(any_server.kind, args=PERSISTENT) as server:
         address, first = server.url, server.pid
         with redis.Redis.from_url(address) as client:
             client.set("kept", 1)
@@ -77,20 +77,20 @@ def test_a_restarted_server_keeps_its_address_and_what_it_wrote(any_server: Serv
 
 def test_a_server_that_cannot_start_says_what_it_said(any_server: Server) -> None:
     with pytest.raises(RuntimeError, match=r"(?s)did not come up.*no-such-setting"):
-        with spawn(any_server.kind, args=("--no-such-setting", "1")):
+        with start_server(any_server.kind, args=("--no-such-setting", "1")):
             pass
 
 
 def test_a_server_leaves_no_directory_behind(any_server: Server) -> None:
-    with spawn(any_server.kind) as server:
+    with start_server(any_server.kind) as server:
         directory = server.directory
     assert not directory.exists()
 
 
 def test_a_server_dies_with_the_process_that_started_it(any_server: Server) -> None:
     code = (
-        "import sys; from tests.servers import spawn\n"
-        f"with spawn({any_server.kind!r}) as server: print(server.socket, flush=True); sys.stdin.read()"
+        "import sys; from tests.servers import start_server\n"
+        f"with start_server({any_server.kind!r}) as server: print(server.socket, flush=True); sys.stdin.read()"
     )
     owner = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True)
     with owner, socket.socket(socket.AF_UNIX) as line:
@@ -104,7 +104,7 @@ def test_a_server_dies_with_the_process_that_started_it(any_server: Server) -> N
 
 
 def test_a_chosen_server_that_is_too_old_is_refused(
-    monkeypatch: pytest.MonkeyPatch, servers: Servers
+    monkeypatch: pytest.MonkeyPatch, servers: ServerPool
 ) -> None:
     monkeypatch.setenv(CHOSEN_SERVER, str(servers.get("redis-7.0").binary.path))
     with pytest.raises(NoServerError, match=r"names Redis 7\.0\.\d+; 8\.6 or newer is needed"):

@@ -16,7 +16,7 @@ import hiredis
 import msgpack
 
 from benchmarks.meter import Meter
-from chasqui.wire.ids import mint_many
+from chasqui.wire.ids import new_job_ids
 
 BATCH = 256
 CHUNK = 500
@@ -70,7 +70,7 @@ def _add_chunk(wire: Wire, head: bytes, numbers: range) -> None:
 def _additions(head: bytes, numbers: range) -> Iterator[bytes]:
     pack = msgpack.Packer().pack
     now_ms = time.time_ns() // 1_000_000
-    for number, job_id in zip(numbers, mint_many(len(numbers), now_ms), strict=True):
+    for number, job_id in zip(numbers, new_job_ids(len(numbers), now_ms), strict=True):
         body = pack([job_id, pack({"i": number, "to": "ada@example.com"}), now_ms, 0])
         yield (
             b"%b$26\r\n%b\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$7\r\n1000000\r\n$1\r\n*\r\n$1\r\nd\r\n$%d\r\n%b\r\n"
@@ -90,7 +90,7 @@ def add(url: str, queue: str) -> Callable[[Any], None]:
 
     def add_one(data: Any) -> None:
         now_ms = time.time_ns() // 1_000_000
-        [job_id] = mint_many(1, now_ms)
+        [job_id] = new_job_ids(1, now_ms)
         words = ("XADD", _stream(queue), "IDMP", "raw-producer", job_id, "*")
         wire.send(_packed(*words, "d", pack([job_id, pack(data), now_ms, 0])))
         wire.replies(1)

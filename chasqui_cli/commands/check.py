@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.completing import place_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.options import ListVisibility
+from chasqui_cli.completing import complete_any_queue
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.options import JoblistVisibilityOption
 from chasqui_cli.output import Format, print_line
-from chasqui_cli.records import FINDING, finding_record
+from chasqui_cli.records import FINDING_SCHEMA, finding_record
 from chasqui_cli.safe import safe
 from chasqui_cli.tagged import json_text
-from chasqui_cli.times import duration_ms, span, stale_after
+from chasqui_cli.times import format_duration, parse_duration_ms, parse_optional_duration_ms
 
 if TYPE_CHECKING:
     from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
-    from chasqui.options import Health, Limit
+    from chasqui.options import HealthThresholds, Threshold
     from chasqui.snapshot import Snapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+STATUS_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 OK, UNKNOWN = 0, 3
-SHAPE: dict[str, Any] = {
+CHECK_SCHEMA: dict[str, Any] = {
     "queue": "str",
     "status": "str",
     "code": "int",
     "server_time_ms": "int?",
     "error": "str?",
-    "findings": [FINDING],
+    "findings": [FINDING_SCHEMA],
     "performance": "any",
 }
 
@@ -45,33 +45,37 @@ class CheckFormat(StrEnum):
     PROMETHEUS = "prometheus"
 
 
-def _count(help_text: str) -> Any:
+def _count_option(help_text: str) -> Any:
     return typer.Option(min=0, metavar="N", help=f"{help_text} 0 for never.")
 
 
-def _time(help_text: str) -> Any:
+def _time_option(help_text: str) -> Any:
     return typer.Option(metavar="TIME", help=f"{help_text} 0 for never.")
 
 
 @app.command()
-@at_desk(shape=SHAPE, many=False)
+@command(shape=CHECK_SCHEMA, many=False)
 def check(
-    desk: Desk,
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=place_names)],
-    waiting_warn: Annotated[int, _count("Warn from so many waiting jobs on.")] = 10_000,
-    waiting_crit: Annotated[int, _count("Critical from so many waiting jobs on.")] = 100_000,
-    age_warn: Annotated[str, _time("Warn when the oldest waiting job is this old.")] = "5m",
-    age_crit: Annotated[str, _time("Critical when it is this old.")] = "30m",
-    dlq_warn: Annotated[int, _count("Warn from so many dead letters on.")] = 1,
-    dlq_crit: Annotated[int, _count("Critical from so many dead letters on.")] = 1000,
-    delayed_lag_warn: Annotated[str, _time("Warn when a delayed job is this late.")] = "30s",
-    delayed_lag_crit: Annotated[str, _time("Critical when one is this late.")] = "5m",
-    cron_lag_warn: Annotated[str, _time("Warn when a repeatable job is this late.")] = "1m",
-    cron_lag_crit: Annotated[str, _time("Critical when one is this late.")] = "10m",
-    idle_warn: Annotated[str, _time("Warn when a job in flight showed no sign of life this long.")] = "90s",
-    idle_crit: Annotated[str, _time("Critical when it is this long.")] = "10m",
-    full_warn: Annotated[int, _count("Warn when a stream is so many percent full.")] = 80,
-    full_crit: Annotated[int, _count("Critical when it is so many percent full.")] = 95,
+    desk: CommandContext,
+    queue: Annotated[
+        str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_any_queue)
+    ],
+    waiting_warn: Annotated[int, _count_option("Warn from so many waiting jobs on.")] = 10_000,
+    waiting_crit: Annotated[int, _count_option("Critical from so many waiting jobs on.")] = 100_000,
+    age_warn: Annotated[str, _time_option("Warn when the oldest waiting job is this old.")] = "5m",
+    age_crit: Annotated[str, _time_option("Critical when it is this old.")] = "30m",
+    dlq_warn: Annotated[int, _count_option("Warn from so many dead letters on.")] = 1,
+    dlq_crit: Annotated[int, _count_option("Critical from so many dead letters on.")] = 1000,
+    delayed_lag_warn: Annotated[str, _time_option("Warn when a delayed job is this late.")] = "30s",
+    delayed_lag_crit: Annotated[str, _time_option("Critical when one is this late.")] = "5m",
+    cron_lag_warn: Annotated[str, _time_option("Warn when a repeatable job is this late.")] = "1m",
+    cron_lag_crit: Annotated[str, _time_option("Critical when one is this late.")] = "10m",
+    idle_warn: Annotated[
+        str, _time_option("Warn when a job in flight showed no sign of life this long.")
+    ] = "90s",
+    idle_crit: Annotated[str, _time_option("Critical when it is this long.")] = "10m",
+    full_warn: Annotated[int, _count_option("Warn when a stream is so many percent full.")] = 80,
+    full_crit: Annotated[int, _count_option("Critical when it is so many percent full.")] = 95,
     no_workers: Annotated[
         bool,
         typer.Option("--no-workers/--ignore-no-workers", help="Critical when jobs wait and nobody works."),
@@ -80,7 +84,7 @@ def check(
         bool,
         typer.Option("--leaders/--ignore-leaders", help="Critical when something is late and nobody leads."),
     ] = True,
-    visibility: ListVisibility = None,
+    visibility: JoblistVisibilityOption = None,
     how: Annotated[
         CheckFormat, typer.Option("--format", help="What to print.", case_sensitive=False)
     ] = CheckFormat.NAGIOS,
@@ -91,17 +95,17 @@ def check(
     rsmq:NAME and list:NAME name other systems' queues: what they have no idea of is not judged, and not told.
     """
     from chasqui.errors import ChasquiError
-    from chasqui.options import Health, Limit
+    from chasqui.options import HealthThresholds, Threshold
 
-    def limit(warn: int, crit: int) -> Limit:
-        return Limit(warn or None, crit or None)
+    def limit(warn: int, crit: int) -> Threshold:
+        return Threshold(warn or None, crit or None)
 
-    def times(warn: str, crit: str) -> Limit:
-        return limit(*(0 if text.strip() == "0" else duration_ms(text) for text in (warn, crit)))
+    def times(warn: str, crit: str) -> Threshold:
+        return limit(*(0 if text.strip() == "0" else parse_duration_ms(text) for text in (warn, crit)))
 
     how = CheckFormat.JSON if desk.output is Format.JSON else how
     try:
-        limits = Health(
+        limits = HealthThresholds(
             waiting=limit(waiting_warn, waiting_crit),
             age_ms=times(age_warn, age_crit),
             dlq=limit(dlq_warn, dlq_crit),
@@ -112,38 +116,38 @@ def check(
             needs_workers=no_workers,
             needs_leaders=leaders,
         )
-        seen = _seen(desk, queue, stale_after(visibility))
+        seen = _read_snapshot(desk, queue, parse_optional_duration_ms(visibility))
     except ChasquiError as error:
-        code = _tell_unknown(queue, error, how)
+        code = _print_unknown(queue, error, how)
     else:
-        code = _tell(seen, limits, how)
+        code = _print_result(seen, limits, how)
     raise typer.Exit(code)
 
 
-def _seen(desk: Desk, queue: str, visibility_ms: int | None) -> Snapshot | ForeignSnapshot:
+def _read_snapshot(desk: CommandContext, queue: str, visibility_ms: int | None) -> Snapshot | ForeignSnapshot:
     from chasqui.errors import NotFound
-    from chasqui_cli.places import named, place_of
+    from chasqui_cli.places import parse_queue_ref, with_ref_name
 
-    place = place_of(queue)
+    place = parse_queue_ref(queue)
     with desk.session() as session:
-        [told] = session.fleet([place], visibility_ms)
-    seen = named(told, place).or_raise()
+        [told] = session.snapshots([place], visibility_ms)
+    seen = with_ref_name(told, place).or_raise()
     if not seen.exists:
         raise NotFound(f"there is nothing of a queue named {queue!r} on this server")
     return seen
 
 
-def _tell(seen: Snapshot | ForeignSnapshot, limits: Health, how: CheckFormat) -> int:
+def _print_result(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds, how: CheckFormat) -> int:
     from chasqui import health
-    from chasqui_cli.judging import findings_of
+    from chasqui_cli.judging import queue_findings
 
-    findings = findings_of(seen, limits)
-    code = max(OK, health.worst(findings) - health.Level.NOTE)
-    numbers = _performance(seen, limits)
+    findings = queue_findings(seen, limits)
+    code = max(OK, health.worst_level(findings) - health.Level.NOTE)
+    numbers = _performance_data(seen, limits)
     if how is CheckFormat.JSON:
         record = {
             "queue": seen.queue,
-            "status": WORDS[code],
+            "status": STATUS_WORDS[code],
             "code": code,
             "server_time_ms": seen.server_time_ms,
             "error": None,
@@ -152,17 +156,17 @@ def _tell(seen: Snapshot | ForeignSnapshot, limits: Health, how: CheckFormat) ->
         }
         print_line(json_text(record, indent=2))
     elif how is CheckFormat.PROMETHEUS:
-        print_line(_exposition(seen, code).rstrip("\n"))
+        print_line(_prometheus_text(seen, code).rstrip("\n"))
     else:
-        print_line(_nagios(seen, code, findings, numbers))
+        print_line(_nagios_line(seen, code, findings, numbers))
     return code
 
 
-def _tell_unknown(queue: str, error: Exception, how: CheckFormat) -> int:
+def _print_unknown(queue: str, error: Exception, how: CheckFormat) -> int:
     if how is CheckFormat.JSON:
         record = {
             "queue": queue,
-            "status": WORDS[UNKNOWN],
+            "status": STATUS_WORDS[UNKNOWN],
             "code": UNKNOWN,
             "server_time_ms": None,
             "error": str(error),
@@ -171,15 +175,15 @@ def _tell_unknown(queue: str, error: Exception, how: CheckFormat) -> int:
         }
         print_line(json_text(record, indent=2))
     elif how is CheckFormat.PROMETHEUS:
-        print_line(f'chasqui_check_status{{queue="{_label(queue)}"}} {UNKNOWN}')
+        print_line(f'chasqui_check_status{{queue="{_label_value(queue)}"}} {UNKNOWN}')
     else:
-        print_line(f"CHASQUI UNKNOWN - {_plain(queue)}: {_plain(str(error))}")
+        print_line(f"CHASQUI UNKNOWN - {_nagios_text(queue)}: {_nagios_text(str(error))}")
     return UNKNOWN
 
 
-def _performance(
-    seen: Snapshot | ForeignSnapshot, limits: Health
-) -> dict[str, tuple[int, str, Limit | None]]:
+def _performance_data(
+    seen: Snapshot | ForeignSnapshot, limits: HealthThresholds
+) -> dict[str, tuple[int, str, Threshold | None]]:
     """Each number with its unit and limits, in the order monitors have always seen them; those that there are."""
     from chasqui import health
     from chasqui.snapshot import Snapshot
@@ -187,7 +191,7 @@ def _performance(
     first = seen.next_repeat_ms
     repeat_lag_ms = max(0, seen.server_time_ms - first) if first is not None else 0
     ours = isinstance(seen, Snapshot)
-    numbers: dict[str, tuple[int | None, str, Limit | None]] = {
+    numbers: dict[str, tuple[int | None, str, Threshold | None]] = {
         "waiting": (seen.waiting, "", limits.waiting),
         "age": (seen.oldest_waiting_ms, "ms", limits.age_ms),
         "in_flight": (seen.pending, "", None),
@@ -201,57 +205,55 @@ def _performance(
         "workers": (seen.consumers, "", None),
     }
     if isinstance(seen, Snapshot):
-        full = health.percent_of(seen.caps.stream, seen.stream_depth)
+        full = health.fill_percent(seen.caps.stream, seen.stream_depth)
         numbers["stream_full"] = (full, "%", limits.full_percent)
-        numbers["dlq_full"] = (health.percent_of(seen.caps.dlq, seen.dlq_depth), "%", limits.full_percent)
+        numbers["dlq_full"] = (health.fill_percent(seen.caps.dlq, seen.dlq_depth), "%", limits.full_percent)
     else:
         numbers["stale"] = (seen.stale, "", None)
     told = numbers.items()
     return {name: (value, unit, limit) for name, (value, unit, limit) in told if value is not None}
 
 
-def _nagios(
+def _nagios_line(
     seen: Snapshot | ForeignSnapshot,
     code: int,
     findings: list[Finding],
-    numbers: dict[str, tuple[int, str, Limit | None]],
+    numbers: dict[str, tuple[int, str, Threshold | None]],
 ) -> str:
     """One line: status, sentence, and after the bar the performance data. A bar inside the sentence would end it."""
-    well = (
-        f"{seen.waiting:,} waiting, oldest {span(seen.oldest_waiting_ms)}, {_known(seen.pending)} in flight"
-    )
+    well = f"{seen.waiting:,} waiting, oldest {format_duration(seen.oldest_waiting_ms)}, {_count_text(seen.pending)} in flight"
     told = "; ".join(one.text for one in findings) or well
-    data = " ".join(_datum(name, *number) for name, number in numbers.items())
-    return f"CHASQUI {WORDS[code]} - {_plain(seen.queue)}: {_plain(told)} | {data}"
+    data = " ".join(_performance_datum(name, *number) for name, number in numbers.items())
+    return f"CHASQUI {STATUS_WORDS[code]} - {_nagios_text(seen.queue)}: {_nagios_text(told)} | {data}"
 
 
-def _known(number: int | None) -> str:
+def _count_text(number: int | None) -> str:
     return "an unknown number" if number is None else f"{number:,}"
 
 
-def _datum(name: str, value: int, unit: str, limit: Limit | None) -> str:
+def _performance_datum(name: str, value: int, unit: str, limit: Threshold | None) -> str:
     warn, crit = (
         "" if bound is None else str(bound) for bound in ((limit.warn, limit.crit) if limit else ("", ""))
     )
     return f"{name}={value}{unit};{warn};{crit};0"
 
 
-def _plain(text: str) -> str:
+def _nagios_text(text: str) -> str:
     return safe(text).replace("|", "¦")
 
 
-def _label(text: str) -> str:
+def _label_value(text: str) -> str:
     return safe(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _exposition(seen: Snapshot | ForeignSnapshot, code: int) -> str:
+def _prometheus_text(seen: Snapshot | ForeignSnapshot, code: int) -> str:
     from chasqui_cli import exposition
 
-    exposition.client()
+    exposition.require_client_library()
     from prometheus_client.core import GaugeMetricFamily
 
     status = GaugeMetricFamily(
         "chasqui_check_status", "0 fine, 1 warning, 2 critical, 3 unknown.", labels=["queue"]
     )
     status.add_metric([safe(seen.queue)], code)
-    return exposition.text(status, *exposition.families([seen]))
+    return exposition.render_metrics(status, *exposition.metric_families([seen]))

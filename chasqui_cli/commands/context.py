@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import column
-from chasqui_cli.completing import context_names
-from chasqui_cli.desk import Desk, offline
-from chasqui_cli.settings import config_file, context_table, contexts, read_value
+from chasqui_cli.completing import complete_contexts
+from chasqui_cli.desk import CommandContext, offline
+from chasqui_cli.settings import config_file, parse_context_value, read_context, read_contexts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-CONTEXT = {
+CONTEXT_SCHEMA = {
     "name": "str",
     "current": "bool",
     "url": "str?",
@@ -29,7 +29,9 @@ CONTEXT = {
     "settings": "any",
 }
 COLUMNS = [column(name) for name in ("name", "current", "url", "read_only", "protected", "color")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Which context.", autocompletion=context_names)]
+ContextName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Which context.", autocompletion=complete_contexts)
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -40,69 +42,69 @@ def context(ctx: typer.Context) -> None:
 
 
 @app.command("list")
-@offline(shape=CONTEXT)
-def list_(desk: Desk) -> None:
+@offline(shape=CONTEXT_SCHEMA)
+def list_contexts(desk: CommandContext) -> None:
     """List the contexts, and say which is the current one."""
-    desk.emit([_record(name) for name in contexts()[1]], COLUMNS)
-    if not contexts()[1]:
-        desk.say("there is no context yet; make one: chasqui context set NAME url=redis://…")
+    desk.write_records([context_record(name) for name in read_contexts()[1]], COLUMNS)
+    if not read_contexts()[1]:
+        desk.info("there is no context yet; make one: chasqui context set NAME url=redis://…")
 
 
 @app.command()
-@offline(shape=CONTEXT, many=False)
+@offline(shape=CONTEXT_SCHEMA, many=False)
 def show(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Which; the current one if none.", autocompletion=context_names
+            metavar="[NAME]", help="Which; the current one if none.", autocompletion=complete_contexts
         ),
     ] = None,
 ) -> None:
     """Show what is kept of a context. Passwords are never shown."""
     from chasqui.errors import NotFound
 
-    wanted = name or contexts()[0]
+    wanted = name or read_contexts()[0]
     if wanted is None:
         raise NotFound("no context is chosen", hint="choose one: chasqui context use NAME")
-    _known(wanted)
-    desk.emit_one(_record(wanted), [*COLUMNS, column("settings")])
+    require_context(wanted)
+    desk.write_record(context_record(wanted), [*COLUMNS, column("settings")])
 
 
 @app.command()
-@offline(shape=CONTEXT, many=False)
+@offline(shape=CONTEXT_SCHEMA, many=False)
 def use(
-    desk: Desk,
+    desk: CommandContext,
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="Which context; - for the one before.", autocompletion=context_names
+            metavar="NAME", help="Which context; - for the one before.", autocompletion=complete_contexts
         ),
     ],
 ) -> None:
     """Choose the context that counts from now on where no other server is named; `-` goes back to the one before."""
     from chasqui.errors import NotFound
 
-    document = _document()
+    document = load_document()
     if name == "-":
         name = document.get("previous", "")
         if not name:
             raise NotFound("there is no context before this one", hint="choose one: chasqui context use NAME")
-    _known(name)
-    current = contexts()[0]
+    require_context(name)
+    current = read_contexts()[0]
     if current is not None and current != name:
         document["previous"] = current
     document["current"] = name
-    _write(document)
-    desk.say(f"the context is {name} now")
-    desk.emit_one(_record(name), COLUMNS)
+    save_document(document)
+    desk.info(f"the context is {name} now")
+    desk.write_record(context_record(name), COLUMNS)
 
 
 @app.command("set")
-@offline(shape=CONTEXT, many=False)
-def set_(
-    desk: Desk,
-    name: Name,
+@offline(shape=CONTEXT_SCHEMA, many=False)
+def set_context(
+    desk: CommandContext,
+    name: ContextName,
     values: Annotated[
         list[str], typer.Argument(metavar="KEY=VALUE...", help="What to keep; KEY= removes it.")
     ],
@@ -118,8 +120,8 @@ def set_(
 
     if not name or name == "-":
         raise ArgumentError(f"{name!r} is no name for a context", hint="choose a word, such as staging")
-    pairs = [_pair(text) for text in values]
-    document = _document()
+    pairs = [_parse_setting(text) for text in values]
+    document = load_document()
     tables: Any = document.setdefault("contexts", tomlkit.table(is_super_table=True))
     table: Any = tables.setdefault(name, tomlkit.table())
     for key, value in pairs:
@@ -127,12 +129,12 @@ def set_(
             table.pop(key, None)
         else:
             table[key] = value
-    _write(document)
-    desk.say(f"kept in {config_file()}")
-    desk.emit_one(_record(name), [*COLUMNS, column("settings")])
+    save_document(document)
+    desk.info(f"kept in {config_file()}")
+    desk.write_record(context_record(name), [*COLUMNS, column("settings")])
 
 
-def _pair(text: str) -> tuple[str, str | bool | None]:
+def _parse_setting(text: str) -> tuple[str, str | bool | None]:
     from chasqui import parse_address
     from chasqui.errors import ArgumentError
 
@@ -140,17 +142,17 @@ def _pair(text: str) -> tuple[str, str | bool | None]:
     if not equals:
         raise ArgumentError(f"{text!r} is no setting", hint="write it as url=redis://… or read_only=true")
     if not value:
-        read_value(key, "true" if key in ("read_only", "protected", "tls_insecure") else "red")
+        parse_context_value(key, "true" if key in ("read_only", "protected", "tls_insecure") else "red")
         return key, None
     if key == "url":
         parse_address(value)
-    return key, read_value(key, value)
+    return key, parse_context_value(key, value)
 
 
-def _known(name: str) -> None:
+def require_context(name: str) -> None:
     from chasqui.errors import NotFound
 
-    names = contexts()[1]
+    names = read_contexts()[1]
     if name not in names:
         raise NotFound(
             f"there is no context {name!r}",
@@ -158,14 +160,14 @@ def _known(name: str) -> None:
         )
 
 
-def _record(name: str) -> Record:
+def context_record(name: str) -> Record:
     """A context without its passwords: a URL's is covered, and the others are in files that are only named."""
     from chasqui import redact
 
-    table = {key: redact(value) if key == "url" else value for key, value in context_table(name).items()}
+    table = {key: redact(value) if key == "url" else value for key, value in read_context(name).items()}
     return {
         "name": name,
-        "current": name == contexts()[0],
+        "current": name == read_contexts()[0],
         "url": table.get("url"),
         "read_only": table.get("read_only", False),
         "protected": table.get("protected", False),
@@ -174,20 +176,20 @@ def _record(name: str) -> Record:
     }
 
 
-def _document() -> Any:
+def load_document() -> Any:
     """The file as it is written, comments and all; it was read once before, so it is known to be whole."""
     import tomlkit
 
-    contexts()
-    path = _path()
+    read_contexts()
+    path = config_path()
     return tomlkit.parse(path.read_text()) if path.exists() else tomlkit.document()
 
 
-def _write(document: Any) -> None:
+def save_document(document: Any) -> None:
     """Beside the file first, then in its place, readable for its owner only."""
     import tomlkit
 
-    path = _path().resolve()
+    path = config_path().resolve()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     beside = path.with_suffix(f".{os.getpid()}")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -197,7 +199,7 @@ def _write(document: Any) -> None:
     beside.replace(path)
 
 
-def _path() -> Path:
+def config_path() -> Path:
     from chasqui.errors import ConfigError
 
     path = config_file()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.desk import Desk, offline
+from chasqui_cli.desk import CommandContext, offline
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.tagged import json_text
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-class Kind(StrEnum):
+class DecodeKind(StrEnum):
     """What the bytes are."""
 
     ENVELOPE = "envelope"
@@ -33,20 +33,20 @@ class Kind(StrEnum):
     AUTO = "auto"
 
 
-LONGEST_STRING = 512 * 1024 * 1024  # that a Redis server keeps
+MAX_STRING_BYTES = 512 * 1024 * 1024  # that a Redis server keeps
 
 # In a batch, the long names that people know from the key layout do as well.
-_SYNONYMS = {"delayed_member": "delayed", "repeat_spec": "spec"}
+_KIND_ALIASES = {"delayed_member": "delayed", "repeat_spec": "spec"}
 
 
 @app.command()
 @offline(output=Format.JSON)
 def decode(
-    desk: Desk,
+    desk: CommandContext,
     source: Annotated[
         str | None, typer.Argument(metavar="[-]", help="`-` reads raw bytes from stdin.")
     ] = None,
-    kind: Annotated[Kind, typer.Option(help="What the bytes are; `auto` finds out.")] = Kind.AUTO,
+    kind: Annotated[DecodeKind, typer.Option(help="What the bytes are; `auto` finds out.")] = DecodeKind.AUTO,
     hex_text: Annotated[
         str | None, typer.Option("--hex", metavar="HEX", help="The bytes in hexadecimal.")
     ] = None,
@@ -58,7 +58,7 @@ def decode(
         typer.Option("--stdin-jsonl", help='Read {"kind","hex"} lines from stdin, answer one line each.'),
     ] = False,
     max_bytes: Annotated[
-        int, typer.Option(min=1, max=LONGEST_STRING, help="Refuse more bytes than this.")
+        int, typer.Option(min=1, max=MAX_STRING_BYTES, help="Refuse more bytes than this.")
     ] = 1 << 20,
 ) -> None:
     """Show what bytes from Redis mean: an envelope, a delayed member, a repeat spec, a result.
@@ -69,40 +69,40 @@ def decode(
     if len(given) != 1 or source not in (None, "-"):
         raise typer.BadParameter("give the bytes in exactly one way: --hex, --base64, --stdin-jsonl or -")
     if stdin_jsonl:
-        _answer_lines(max_bytes)
+        _decode_lines(max_bytes)
     else:
-        desk.emit_one(_describe(kind, _bytes(hex_text, base64_text, max_bytes), max_bytes))
+        desk.write_record(_decode_bytes(kind, _read_input(hex_text, base64_text, max_bytes), max_bytes))
 
 
-def _answer_lines(max_bytes: int) -> None:
+def _decode_lines(max_bytes: int) -> None:
     from chasqui.errors import ChasquiError
 
     for line in sys.stdin.buffer:
         if not line.strip():
             continue
         try:
-            answer = _answer(line, max_bytes)
+            answer = _decode_line(line, max_bytes)
         except ChasquiError as error:
             answer = {"error": str(error)}
         print_line(json_text(answer))
         sys.stdout.flush()  # whoever asks may wait for the answer before asking again
 
 
-def _answer(line: bytes, max_bytes: int) -> Record:
+def _decode_line(line: bytes, max_bytes: int) -> Record:
     from chasqui.errors import ArgumentError
 
     try:
         question = json.loads(line)
-        kind = Kind(_SYNONYMS.get(question["kind"], question["kind"]))
+        kind = DecodeKind(_KIND_ALIASES.get(question["kind"], question["kind"]))
         text = question["hex"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ArgumentError('not a {"kind": …, "hex": …} line with a known kind') from None
     if not isinstance(text, str):
         raise ArgumentError("hex is not a string")
-    return _describe(kind, _from_hex(text), max_bytes)
+    return _decode_bytes(kind, _from_hex(text), max_bytes)
 
 
-def _bytes(hex_text: str | None, base64_text: str | None, max_bytes: int) -> bytes:
+def _read_input(hex_text: str | None, base64_text: str | None, max_bytes: int) -> bytes:
     if hex_text is not None:
         return _from_hex(hex_text)
     if base64_text is not None:
@@ -132,19 +132,19 @@ def _from_base64(text: str) -> bytes:
         ) from None
 
 
-def _describe(kind: Kind, data: bytes, max_bytes: int) -> Record:
-    if kind is Kind.AUTO:
-        return _first_that_reads(data, max_bytes)
-    return _READERS[kind](data, max_bytes)
+def _decode_bytes(kind: DecodeKind, data: bytes, max_bytes: int) -> Record:
+    if kind is DecodeKind.AUTO:
+        return _detect(data, max_bytes)
+    return _DECODERS[kind](data, max_bytes)
 
 
-def _first_that_reads(data: bytes, max_bytes: int) -> Record:
+def _detect(data: bytes, max_bytes: int) -> Record:
     """An envelope never reads as a spec, nor a prefixed member as either; nearly anything reads as a result."""
     from chasqui.errors import WireError
 
     if len(data) > max_bytes:
         raise WireError(f"over the limit of {max_bytes} bytes", data, hint="raise it with --max-bytes")
-    for reader in _READERS.values():
+    for reader in _DECODERS.values():
         try:
             return reader(data, max_bytes)
         except WireError:
@@ -156,36 +156,36 @@ def _first_that_reads(data: bytes, max_bytes: int) -> Record:
     )
 
 
-def _envelope(data: bytes, max_bytes: int) -> Record:
+def _decode_envelope(data: bytes, max_bytes: int) -> Record:
     from chasqui import decode_envelope
     from chasqui_cli.records import envelope_record
 
     return envelope_record(decode_envelope(data, max_bytes))
 
 
-def _delayed(data: bytes, max_bytes: int) -> Record:
+def _decode_delayed(data: bytes, max_bytes: int) -> Record:
     from chasqui import decode_delayed_member
-    from chasqui_cli.records import delayed_record
+    from chasqui_cli.records import delayed_member_record
 
-    return delayed_record(decode_delayed_member(data, max_bytes))
+    return delayed_member_record(decode_delayed_member(data, max_bytes))
 
 
-def _spec(data: bytes, max_bytes: int) -> Record:
+def _decode_spec(data: bytes, max_bytes: int) -> Record:
     from chasqui import decode_repeat_spec
     from chasqui_cli.records import spec_record
 
     return spec_record(decode_repeat_spec(data, max_bytes))
 
 
-def _result(data: bytes, max_bytes: int) -> Record:
+def _decode_result(data: bytes, max_bytes: int) -> Record:
     from chasqui import decode_result
 
     return {"kind": "result", "hex": data.hex(), "data": decode_result(data, max_bytes)}
 
 
-_READERS: dict[Kind, Callable[[bytes, int], Record]] = {
-    Kind.ENVELOPE: _envelope,
-    Kind.SPEC: _spec,
-    Kind.DELAYED: _delayed,
-    Kind.RESULT: _result,
+_DECODERS: dict[DecodeKind, Callable[[bytes, int], Record]] = {
+    DecodeKind.ENVELOPE: _decode_envelope,
+    DecodeKind.SPEC: _decode_spec,
+    DecodeKind.DELAYED: _decode_delayed,
+    DecodeKind.RESULT: _decode_result,
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.desk import Desk, offline
+from chasqui_cli.desk import CommandContext, offline
 
 if TYPE_CHECKING:
     from chasqui import Commands, Flow, Job, Queue, QueueEvent, QueueEvents, SyncQueue
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 QUEUE = "emails"
-TICKS = 3
-PATIENCE_S = 30
+REPEATS = 3
+TIMEOUT_S = 30
 COLUMNS: list[Column] = [
     column("name"),
     column("id"),
@@ -36,30 +36,30 @@ COLUMNS: list[Column] = [
 
 @app.command()
 @offline()
-def demo(desk: Desk) -> None:
+def demo(desk: CommandContext) -> None:
     """Run a queue on a private server: jobs that succeed, fail, retry, wait and repeat; then say what became of each."""
     import asyncio
 
     from chasqui import Commands, Link, SyncQueue
 
-    with _throw_away_server() as socket:
+    with temporary_server() as socket:
         url = f"unix://{socket}"
         with Link.open(url) as link, SyncQueue(QUEUE, link=link) as emails:
             features = link.features()
-            desk.say(f"started a private {features.kind} {features.version}; it is gone when this ends")
-            desk.say(
+            desk.info(f"started a private {features.kind} {features.version}; it is gone when this ends")
+            desk.info(
                 f"adding jobs to {QUEUE}: good, flaky, hopeless, late, repeated, and one that is no job at all"
             )
             _add_jobs(emails)
-            link.run(_add_garbage(Commands(features)))
-        desk.say("running a worker; this is what it tells:")
-        fates = asyncio.run(_work(desk, url))
-    desk.say("what became of each:")
-    desk.emit(fates, COLUMNS)
+            link.run(_add_undecodable(Commands(features)))
+        desk.info("running a worker; this is what it tells:")
+        fates = asyncio.run(_run_worker(desk, url))
+    desk.info("what became of each:")
+    desk.write_records(fates, COLUMNS)
 
 
 @contextmanager
-def _throw_away_server() -> Iterator[Path]:
+def temporary_server() -> Iterator[Path]:
     """The socket of a server that is gone afterwards with all its files, also when the tour is interrupted."""
     from chasqui import EmbeddedServer
 
@@ -68,13 +68,13 @@ def _throw_away_server() -> Iterator[Path]:
     try:
         yield server.start()
     finally:
-        with _undisturbed():
+        with _signals_blocked():
             server.stop()
             shutil.rmtree(place)
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Signals that would end us wait until this is done."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:
@@ -93,17 +93,17 @@ def _add_jobs(emails: SyncQueue) -> None:
     )
     emails.add("sms", {"to": "+51 1 555"})
     emails.add("reminder", {"to": "eve@example.com"}, delay_ms=800)
-    emails.upsert_repeatable_job("digest", {"to": "all"}, repeat=RepeatPattern.every(400), limit=TICKS)
+    emails.upsert_repeatable_job("digest", {"to": "all"}, repeat=RepeatPattern.every(400), limit=REPEATS)
 
 
-def _add_garbage(commands: Commands) -> Flow[None]:
+def _add_undecodable(commands: Commands) -> Flow[None]:
     """What an operator meets at 3 a.m.: bytes that are no job."""
     from chasqui import Keys
 
-    yield [commands.add_anyway(Keys(QUEUE), ["d", b"\x92\xa4oops", "n", "mystery"])]
+    yield [commands.add_unchecked(Keys(QUEUE), ["d", b"\x92\xa4oops", "n", "mystery"])]
 
 
-async def _send(job: Job) -> str:
+async def _handle_mail(job: Job) -> str:
     """The handler: one kind of mail succeeds, one fails once, one always, one for good."""
     from chasqui import UnrecoverableError
 
@@ -116,31 +116,31 @@ async def _send(job: Job) -> str:
     return f"sent to {job.data['to']}"
 
 
-async def _work(desk: Desk, url: str) -> list[Record]:
+async def _run_worker(desk: CommandContext, url: str) -> list[Record]:
     import asyncio
 
     from chasqui import Queue, QueueEvents, Worker
 
-    worker = Worker(QUEUE, _send, redis_url=url, store_results=True)
+    worker = Worker(QUEUE, _handle_mail, redis_url=url, store_results=True)
     async with (
         Queue(QUEUE, redis_url=url) as emails,
         QueueEvents(QUEUE, redis_url=url, last_event_id="0") as events,
     ):
         running = asyncio.create_task(worker.run())
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                fates = await _follow(desk, events)
+            async with asyncio.timeout(TIMEOUT_S):
+                fates = await _print_events(desk, events)
         finally:
             await worker.close()
             await running
-        return await _explained(emails, fates)
+        return await _add_explanations(emails, fates)
 
 
-async def _follow(desk: Desk, events: QueueEvents) -> list[Record]:
+async def _print_events(desk: CommandContext, events: QueueEvents) -> list[Record]:
     """Tell events as they come, until every job has an end: five were added, one is garbage, some are repeated."""
     fates: dict[str, Record] = {}
     async for event in events:
-        desk.say(_line(event))
+        desk.info(_event_line(event))
         if event.name in ("completed", "dlq"):
             fates[event.job_id or "garbage"] = {
                 "name": event.job_name,
@@ -148,17 +148,17 @@ async def _follow(desk: Desk, events: QueueEvents) -> list[Record]:
                 "runs": event.fields.get("attempt"),
                 "fate": "completed" if event.name == "completed" else "dead",
             }
-        if len(fates) == 5 + 1 + TICKS:
+        if len(fates) == 5 + 1 + REPEATS:
             break
     return list(fates.values())
 
 
-def _line(event: QueueEvent) -> str:
+def _event_line(event: QueueEvent) -> str:
     details = "  ".join(f"{name} {value}" for name, value in event.fields.items() if name != "ts")
     return f"  {event.name:<15} {event.job_name:<10} {event.job_id or '–':<26}  {details}".rstrip()
 
 
-async def _explained(emails: Queue, fates: list[Record]) -> list[Record]:
+async def _add_explanations(emails: Queue, fates: list[Record]) -> list[Record]:
     """Each fate with its evidence: what the handler returned, or what the dead letter says."""
     letters = {letter["name"]: letter for letter in await emails.peek_dlq()}
     for fate in fates:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import place_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.records import FINDING, finding_record
+from chasqui_cli.completing import complete_any_queue
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.records import FINDING_SCHEMA, finding_record
 
 if TYPE_CHECKING:
     from chasqui import ServerError
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-GLYPHS = {"critical": "▲", "warning": "◆", "note": "·"}
+LEVEL_GLYPHS = {"critical": "▲", "warning": "◆", "note": "·"}
 COLUMNS: list[Column] = [
     column("code"),
-    Column("level", lambda row: f"{GLYPHS[row['level']]} {row['level']}"),
+    Column("level", lambda row: f"{LEVEL_GLYPHS[row['level']]} {row['level']}"),
     column("queue"),
     column("finding", "text"),
     column("mend"),
@@ -31,12 +31,12 @@ COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=FINDING)
+@command(shape=FINDING_SCHEMA)
 def doctor(
-    desk: Desk,
+    desk: CommandContext,
     queue: Annotated[
         str | None,
-        typer.Argument(metavar="[QUEUE]", help="Which; none means all.", autocompletion=place_names),
+        typer.Argument(metavar="[QUEUE]", help="Which; none means all.", autocompletion=complete_any_queue),
     ] = None,
     sample: Annotated[
         int, typer.Option("--sample", min=1, metavar="N", help="Read so many jobs of each place.")
@@ -52,19 +52,19 @@ def doctor(
     from chasqui import Keys
     from chasqui.errors import NotFound
     from chasqui.health import Level
-    from chasqui_cli.finding import found_places
-    from chasqui_cli.places import place_of
+    from chasqui_cli.finding import discover_all_queues
+    from chasqui_cli.places import parse_queue_ref
 
     with desk.session() as session:
-        findings = _of_server(session)
-        places = [place_of(queue)] if queue else found_places(desk, session)
+        findings = _server_findings(session)
+        places = [parse_queue_ref(queue)] if queue else discover_all_queues(desk, session)
         with desk.progress("examining", len(places)) as advance:
             for number, place in enumerate(places, 1):
                 try:
                     if isinstance(place, Keys):
-                        findings += _of_queue(desk, session, place.queue, sample)
+                        findings += _native_findings(desk, session, place.queue, sample)
                     else:
-                        findings += _of_another(desk, session, place, sample)
+                        findings += _foreign_findings(desk, session, place, sample)
                 except NotFound:
                     if queue:
                         raise  # else it was there when the names were found, and is well gone
@@ -72,65 +72,67 @@ def doctor(
     findings.sort(key=lambda one: (-one.level, one.queue or "", one.code))
     worst = sum(one.level is Level.CRITICAL for one in findings)
     told = f"{len(findings)} findings, {worst} critical" if findings else "nothing found"
-    desk.say(f"examined the server and {len(places):,} queues: {told}")
-    desk.emit([finding_record(one) for one in findings], COLUMNS)
+    desk.info(f"examined the server and {len(places):,} queues: {told}")
+    desk.write_records([finding_record(one) for one in findings], COLUMNS)
 
 
-def _of_server(session: Session) -> list[Finding]:
-    from chasqui import SystemClock, health, server_report
+def _server_findings(session: Session) -> list[Finding]:
+    from chasqui import SystemClock, health, server_info
 
     clock = SystemClock()
     before_ms = clock.now_ms()
-    report = session.link.run(server_report())
+    report = session.link.run(server_info())
     after_ms = clock.now_ms()
     # Within the time it took to ask, nobody can tell whose clock is ahead.
     skew_ms = min((report.server_time_ms - at for at in (before_ms, after_ms)), key=abs)
     skew_ms = 0 if before_ms <= report.server_time_ms <= after_ms else skew_ms
-    return health.of_server(health.ServerFacts(report, session.link.features(), skew_ms))
+    return health.check_server(health.ServerFacts(report, session.link.features(), skew_ms))
 
 
-def _of_queue(desk: Desk, session: Session, queue: str, sample: int) -> list[Finding]:
+def _native_findings(desk: CommandContext, session: Session, queue: str, sample: int) -> list[Finding]:
     """What is wrong with one queue. That we may not look is a finding too."""
     from chasqui import Keys, ServerError, health
-    from chasqui.checkup import examine
-    from chasqui.options import Checkup
+    from chasqui.checkup import sample_queue
+    from chasqui.options import SampleLimits
 
-    options = Checkup(sample=sample)
+    options = SampleLimits(sample=sample)
     try:
-        seen = session.run(examine, Keys(queue), options=options)
+        seen = session.run(sample_queue, Keys(queue), options=options)
     except ServerError as error:
-        return [_refused(error, queue, "{chasqui:*")]
-    if not seen.queue.exists:
-        raise _nothing_of(queue)
+        return [_refused_finding(error, queue, "{chasqui:*")]
+    if not seen.snapshot.exists:
+        raise no_such_queue(queue)
     for one in seen.samples:
-        if one.looked < one.total:
-            desk.say(f"{queue}: looked at {one.looked:,} of {one.total:,} in {one.place}")
-    return [*health.of_queue(seen.queue), *health.of_examination(seen, options)]
+        if one.sampled < one.total:
+            desk.info(f"{queue}: looked at {one.sampled:,} of {one.total:,} in {one.place}")
+    return [*health.check_queue(seen.snapshot), *health.check_samples(seen, options)]
 
 
-def _of_another(desk: Desk, session: Session, place: RsmqKeys | JobListKeys, sample: int) -> list[Finding]:
+def _foreign_findings(
+    desk: CommandContext, session: Session, place: RsmqKeys | JobListKeys, sample: int
+) -> list[Finding]:
     """The same of another system's queue: what its own doctor finds, and what its depths and ages tell."""
     from chasqui import ServerError
-    from chasqui.foreign import check_up
-    from chasqui_cli.judging import findings_of
-    from chasqui_cli.places import name_of, named
+    from chasqui.foreign import diagnose
+    from chasqui_cli.judging import queue_findings
+    from chasqui_cli.places import format_queue_ref, with_ref_name
 
-    name = name_of(place)
+    name = format_queue_ref(place)
     try:
-        seen = named(session.fleet([place])[0], place).or_raise()
+        seen = with_ref_name(session.snapshots([place])[0], place).or_raise()
         if not seen.exists:
-            raise _nothing_of(name)
-        checked = session.link.run(check_up(place, name, most=sample))
+            raise no_such_queue(name)
+        checked = session.link.run(diagnose(place, name, most=sample))
     except ServerError as error:
-        return [_refused(error, name, "*")]
+        return [_refused_finding(error, name, "*")]
     for one in checked.places:
-        if one.looked < one.total:
-            desk.say(f"{name}: looked at {one.looked:,} of {one.total:,} {one.place}")
+        if one.scanned < one.total:
+            desk.info(f"{name}: looked at {one.scanned:,} of {one.total:,} {one.part}")
     known = {one.code for one in checked.findings}
-    return [*checked.findings, *(one for one in findings_of(seen) if one.code not in known)]
+    return [*checked.findings, *(one for one in queue_findings(seen) if one.code not in known)]
 
 
-def _refused(error: ServerError, queue: str, keys: str) -> Finding:
+def _refused_finding(error: ServerError, queue: str, keys: str) -> Finding:
     """That a queue cannot be looked at. What may be otherwise in a moment is no finding."""
     from chasqui import health
 
@@ -141,7 +143,7 @@ def _refused(error: ServerError, queue: str, keys: str) -> Finding:
     return health.Finding(health.Level.CRITICAL, "refused", text, queue, {"error": str(error)}, mend)
 
 
-def _nothing_of(queue: str) -> Exception:
+def no_such_queue(queue: str) -> Exception:
     from chasqui.errors import NotFound
 
     return NotFound(

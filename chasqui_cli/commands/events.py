@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.options import OutputOrPiped
-from chasqui_cli.output import Format, Running
-from chasqui_cli.records import EVENT, event_record, gap_record
-from chasqui_cli.times import span
-from chasqui_cli.verdicts import shown_event
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.options import StreamOutputOption
+from chasqui_cli.output import Format, RecordStreamWriter
+from chasqui_cli.records import EVENT_SCHEMA, event_record, gap_record
+from chasqui_cli.times import format_duration
+from chasqui_cli.verdicts import redacted_event
 
 if TYPE_CHECKING:
     from chasqui import ServerError
-    from chasqui.events import Gap, Told
-    from chasqui.server.commands import Reach
-    from chasqui_cli.choosing import Judge
+    from chasqui.events import Gap, StoredEvent
+    from chasqui.server.commands import StreamExtent
+    from chasqui_cli.choosing import RecordFilter
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-PAGE = 500
-MOST_TOLD = 10
+PAGE_SIZE = 500
+MAX_REACH_LINES = 10
 """Of how many queues it is said how far back their events reach."""
 NEWEST, OLDEST = "$", "0"
 
@@ -54,18 +54,18 @@ COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=EVENT, chooses=True, payloads=True)
+@command(shape=EVENT_SCHEMA, chooses=True, payloads=True)
 def events(
-    desk: Desk,
+    desk: CommandContext,
     queues: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[tail] [QUEUE]...",
             help="Which; none means all. The word tail in front changes nothing.",
-            autocompletion=queue_names,
+            autocompletion=complete_queues,
         ),
     ] = None,
-    output: OutputOrPiped = None,
+    output: StreamOutputOption = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
     start: Annotated[
         str | None,
@@ -87,97 +87,103 @@ def events(
     Without a queue, queues that appear while following join in.
     """
     names = queues[1:] if queues and queues[0] == "tail" else queues or []
-    if start and desk.choice.since:
+    if start and desk.filters.since:
         raise typer.BadParameter("--from and --since both say where to begin")
-    if follow and desk.choice.until:
+    if follow and desk.filters.until:
         raise typer.BadParameter("--follow has no end, so --until makes no sense with it")
     piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
     desk = replace(desk, output=output or piped)
     if not follow:
-        _past(desk, names, start or OLDEST, event or [])
+        _print_past(desk, names, start or OLDEST, event or [])
     else:
         import asyncio
 
-        asyncio.run(_followed(desk, names, start, event or []))
+        asyncio.run(_follow_events(desk, names, start, event or []))
 
 
 @dataclass(slots=True)
-class Press:
+class EventPrinter:
     """Prints what is wanted. Gaps always are: whoever filters still wants to know that something is missing."""
 
-    desk: Desk
-    writer: Running
-    judge: Judge
+    desk: CommandContext
+    writer: RecordStreamWriter
+    judge: RecordFilter
     kinds: list[str]
-    looked: int = 0
+    scanned: int = 0
 
-    def take(self, item: Told | Gap, now_ms: int | None = None) -> None:
+    def print_item(self, item: StoredEvent | Gap, now_ms: int | None = None) -> None:
         """One more event or gap."""
         from chasqui.events import Gap
-        from chasqui.snapshot import id_ms
+        from chasqui.snapshot import time_ms
 
         if isinstance(item, Gap):
             self.writer.write(gap_record(item), now_ms)
             return
-        self.looked += 1
+        self.scanned += 1
         record = event_record(item)
         if (not self.kinds or record["event"] in self.kinds) and self.judge(record):
-            record = shown_event(record, self.desk)
-            self.writer.write(_with_time(record, id_ms(item.entry_id), self.writer.format), now_ms)
+            record = redacted_event(record, self.desk)
+            self.writer.write(_with_time_field(record, time_ms(item.entry_id), self.writer.format), now_ms)
 
 
-def _with_time(record: Record, at_ms: int, how: Format) -> Record:
+def _with_time_field(record: Record, at_ms: int, how: Format) -> Record:
     """When the server heard of it, for tables; in JSON the entry's id says it."""
     return (
         record if how in (Format.JSON, Format.JSONL, Format.YAML, Format.NAME) else {"at_ms": at_ms, **record}
     )
 
 
-def _press(desk: Desk, now_ms: int, kinds: list[str], *, ends: bool = False) -> Press:
+def _event_printer(
+    desk: CommandContext, now_ms: int, kinds: list[str], *, ends: bool = False
+) -> EventPrinter:
     # Since and until are compared with the server's times, the entries' ids; an event's own time is its teller's.
-    judge = desk.choice.judge(now_ms, "no field of an event")
+    judge = desk.filters.compile(now_ms, "no field of an event")
     columns = [column("entry_id")] if desk.output is Format.NAME else COLUMNS
-    return Press(desk, Running.of(columns, desk.look(now_ms), ends=ends), judge, kinds)
+    return EventPrinter(
+        desk, RecordStreamWriter.open(columns, desk.output_style(now_ms), ends=ends), judge, kinds
+    )
 
 
-def _after(judge: Judge, start: str) -> str:
+def _start_id(judge: RecordFilter, start: str) -> str:
     """Where reading begins: after the last id of the millisecond before."""
     return start if judge.since_ms is None else f"{max(0, judge.since_ms - 1)}-18446744073709551615"
 
 
-def _past(desk: Desk, names: list[str], start: str, kinds: list[str]) -> None:
+def _print_past(desk: CommandContext, names: list[str], start: str, kinds: list[str]) -> None:
     import heapq
 
-    from chasqui_cli.finding import found_queues
+    from chasqui_cli.finding import discover_native_queues
 
     with desk.session() as session:
-        now_ms = session.now_ms()
-        press = _press(desk, now_ms, kinds, ends=True)
-        queues = names or found_queues(desk, session)
-        _tell_reach(desk, session, queues, now_ms)
-        streams = [_read(session, queue, _after(press.judge, start)) for queue in queues]
+        now_ms = session.server_now_ms()
+        press = _event_printer(desk, now_ms, kinds, ends=True)
+        queues = names or discover_native_queues(desk, session)
+        _print_reach(desk, session, queues, now_ms)
+        streams = [_read_events(session, queue, _start_id(press.judge, start)) for queue in queues]
         for order, _, item in heapq.merge(*streams, key=lambda one: one[:2]):
             if press.judge.until_ms is not None and order[0] > press.judge.until_ms:
                 break
-            if press.looked >= desk.choice.scan:
-                desk.say(f"stopped after {press.looked:,} events; --scan looks at more")
+            if press.scanned >= desk.filters.scan:
+                desk.info(f"stopped after {press.scanned:,} events; --scan looks at more")
                 break
-            press.take(item, now_ms)
-        press.writer.end()
+            press.print_item(item, now_ms)
+        press.writer.close()
 
 
-def _read(session: Session, queue: str, start: str) -> Iterator[tuple[tuple[int, int], int, Told | Gap]]:
+def _read_events(
+    session: Session, queue: str, start: str
+) -> Iterator[tuple[tuple[int, int], int, StoredEvent | Gap]]:
     """A queue's events up to the last one there is now, page by page; each with its order."""
     from chasqui import Keys
     from chasqui import events as asks
     from chasqui.events import Gap
 
-    [end] = session.look(asks.reach, [Keys(queue)])
-    [position] = session.look(asks.begin, [Keys(queue)], start)
+    [end] = session.query(asks.read_extents, [Keys(queue)])
+    [position] = session.query(asks.start_positions, [Keys(queue)], start)
     last = _order(getattr(end, "last_id", None) or "0-0")
     more = True
     while more:
-        [haul] = session.look(asks.read_after, [position], count=PAGE)
+        [haul] = session.query(asks.read_after, [position], count=PAGE_SIZE)
         if haul.error:
             raise haul.error
         for number, item in enumerate(haul.items):
@@ -193,50 +199,50 @@ def _order(entry_id: str) -> tuple[int, int]:
     return int(ms), int(nth or 0)
 
 
-def _tell_reach(desk: Desk, session: Session, queues: list[str], now_ms: int) -> None:
+def _print_reach(desk: CommandContext, session: Session, queues: list[str], now_ms: int) -> None:
     from chasqui import Keys
     from chasqui import events as asks
 
-    told = queues[:MOST_TOLD]
-    reaches = session.look(asks.reach, [Keys(queue) for queue in told]) if told else []
+    told = queues[:MAX_REACH_LINES]
+    reaches = session.query(asks.read_extents, [Keys(queue) for queue in told]) if told else []
     for queue, found in zip(told, reaches, strict=True):
-        desk.say(f"{queue}: {_reach(found, now_ms)}")
-    if len(queues) > MOST_TOLD:
-        desk.say(f"… and {len(queues) - MOST_TOLD} more queues")
+        desk.info(f"{queue}: {_reach_text(found, now_ms)}")
+    if len(queues) > MAX_REACH_LINES:
+        desk.info(f"… and {len(queues) - MAX_REACH_LINES} more queues")
 
 
-def _reach(found: Reach | ServerError, now_ms: int) -> str:
+def _reach_text(found: StreamExtent | ServerError, now_ms: int) -> str:
     from chasqui import ServerError
-    from chasqui.snapshot import id_ms
+    from chasqui.snapshot import time_ms
 
     if isinstance(found, ServerError):
         return str(found)
     if found.first_id is None:
         return "no events are kept"
-    return f"events reach back {span(max(0, now_ms - id_ms(found.first_id)))}, {found.length:,} of them"
+    return f"events reach back {format_duration(max(0, now_ms - time_ms(found.first_id)))}, {found.length:,} of them"
 
 
-async def _followed(desk: Desk, names: list[str], start: str | None, kinds: list[str]) -> None:
+async def _follow_events(desk: CommandContext, names: list[str], start: str | None, kinds: list[str]) -> None:
     """Everything from there on, until somebody ends it."""
     import asyncio
 
-    from chasqui.queue_events import Tail
-    from chasqui_cli.finding import found_queues
-    from chasqui_cli.following import join_new
+    from chasqui.queue_events import EventFollower
+    from chasqui_cli.finding import discover_native_queues
+    from chasqui_cli.following import follow_new_queues
 
     with desk.session() as session:
-        now_ms = session.now_ms()
-        press = _press(desk, now_ms, kinds)
-        queues = names or found_queues(desk, session)
-        _tell_reach(desk, session, queues, now_ms)
+        now_ms = session.server_now_ms()
+        press = _event_printer(desk, now_ms, kinds)
+        queues = names or discover_native_queues(desk, session)
+        _print_reach(desk, session, queues, now_ms)
     async with desk.async_link() as link:
-        begin = _after(press.judge, start or NEWEST)
-        tail = Tail(link, queues, last_event_id=begin)
+        begin = _start_id(press.judge, start or NEWEST)
+        tail = EventFollower(link, queues, last_event_id=begin)
         await tail.start()
-        watcher = None if names else asyncio.ensure_future(join_new(link, tail, set(queues)))
+        watcher = None if names else asyncio.ensure_future(follow_new_queues(link, tail, set(queues)))
         try:
             async for item in tail:
-                press.take(item)
+                press.print_item(item)
         finally:
             if watcher:
                 watcher.cancel()

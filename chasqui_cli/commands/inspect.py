@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import place_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.options import ListVisibility, Rescan
-from chasqui_cli.records import SNAPSHOT, snapshot_record
-from chasqui_cli.times import stale_after
+from chasqui_cli.completing import complete_any_queue
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.options import JoblistVisibilityOption, RescanOption
+from chasqui_cli.records import SNAPSHOT_SCHEMA, snapshot_record
+from chasqui_cli.times import parse_optional_duration_ms
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -37,33 +37,37 @@ COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=SNAPSHOT)
+@command(shape=SNAPSHOT_SCHEMA)
 def inspect(
-    desk: Desk,
+    desk: CommandContext,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=place_names),
+        typer.Argument(
+            metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_any_queue
+        ),
     ] = None,
-    rescan: Rescan = False,
-    visibility: ListVisibility = None,
+    rescan: RescanOption = False,
+    visibility: JoblistVisibilityOption = None,
 ) -> None:
     """How queues stand right now: depths, ages, dead letters, delays, schedules, leaders. One round trip.
 
     RSMQ queues are named rsmq:NAME (rsmq:NS:NAME in another namespace), list job queues list:NAME. A dash stands where
     a system has no such idea. Of all queues, one that cannot be looked at is told and left out: exit code 3.
     """
-    from chasqui.snapshot import Unseen
-    from chasqui_cli.finding import seen_queues
+    from chasqui.snapshot import SnapshotFailure
+    from chasqui_cli.finding import queue_snapshots
 
     with desk.session() as session:
-        told = seen_queues(desk, session, queues, anew=rescan, visibility_ms=stale_after(visibility))
-    refused = [] if queues else [one for one in told if isinstance(one, Unseen)]
+        told = queue_snapshots(
+            desk, session, queues, rescan=rescan, visibility_ms=parse_optional_duration_ms(visibility)
+        )
+    refused = [] if queues else [one for one in told if isinstance(one, SnapshotFailure)]
     if refused and len(refused) == len(told):
         refused[0].or_raise()
     seen = [one.or_raise() for one in told if one not in refused]
     now_ms = seen[0].server_time_ms if seen else None
-    desk.emit([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)
+    desk.write_records([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)
     for one in refused:
-        desk.say(f"{one.queue} cannot be looked at: {one.error}")
+        desk.info(f"{one.queue} cannot be looked at: {one.error}")
     if refused:
         raise typer.Exit(3)

@@ -7,33 +7,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.finding import warn_where_there_is_no
-from chasqui_cli.options import SearchBound
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.finding import warn_if_missing
+from chasqui_cli.options import ScanOption
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.tagged import json_text
-from chasqui_cli.verdicts import JOB, job_record
+from chasqui_cli.verdicts import JOB_SCHEMA, job_record
 
 if TYPE_CHECKING:
     from chasqui import Keys
-    from chasqui.search import Member
-    from chasqui.verdict import Verdict
+    from chasqui.search import DelayedJob
+    from chasqui.verdict import JobStateReport
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=queue_names)]
-JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
+QueueArgument = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_queues)
+]
+JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
 
-CANCELLED = {"queue": "str", "id": "str", "name": "str", "run_at_ms": "int", "outcome": "str"}
+CANCEL_SCHEMA = {"queue": "str", "id": "str", "name": "str", "run_at_ms": "int", "outcome": "str"}
 CANCEL_COLUMNS: list[Column] = [
     column("id"),
     column("name"),
     column("due", "run_at_ms", kind="moment"),
     column("outcome"),
 ]
-RESULT = {"queue": "str", "id": "str", "result": "any"}
+RESULT_SCHEMA = {"queue": "str", "id": "str", "result": "any"}
 COLUMNS: list[Column] = [
     column("id"),
     column("queue"),
@@ -50,18 +52,18 @@ COLUMNS: list[Column] = [
 ]
 
 
-def _took(record: dict[str, Any]) -> str | None:
-    from chasqui_cli.times import span
+def _duration_text(record: dict[str, Any]) -> str | None:
+    from chasqui_cli.times import format_duration
 
     micros = record.get("duration_us")
-    return None if micros is None else span(micros // 1000)
+    return None if micros is None else format_duration(micros // 1000)
 
 
 EVENT_COLUMNS: list[Column] = [
     column("when", "ts", kind="moment"),
     column("event"),
     column("attempt", align="right"),
-    Column("took", _took, "right"),
+    Column("took", _duration_text, "right"),
     Column("what", lambda record: record.get("reason")),
 ]
 
@@ -74,59 +76,63 @@ def job(ctx: typer.Context) -> None:
 
 
 @app.command()
-@at_desk(shape=JOB, many=False, payloads=True)
-def show(desk: Desk, queue: Queue, job_id: JobId, scan: SearchBound = 100_000) -> None:
+@command(shape=JOB_SCHEMA, many=False, payloads=True)
+def show(
+    desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000
+) -> None:
     """Everything known of a job, merged from stream, delayed set, dead letters, events and result."""
-    from chasqui_cli.words import how_far
+    from chasqui_cli.words import search_extent
 
     with desk.session() as session:
-        verdict = _verdict(session, queue, job_id, scan)
+        verdict = job_state(session, queue, job_id, scan)
         if verdict.state == "unknown":
-            warn_where_there_is_no(desk, session, queue)
-        kept = [one for one in (verdict.finding, *verdict.also) if getattr(one, "result_bytes", None)]
-        result = _result(session, queue, job_id) if kept else None
-    for looked in verdict.looked:
-        desk.say(how_far(looked))
+            warn_if_missing(desk, session, queue)
+        kept = [one for one in (verdict.primary, *verdict.also) if getattr(one, "result_bytes", None)]
+        result = read_result(session, queue, job_id) if kept else None
+    for looked in verdict.coverage:
+        desk.info(search_extent(looked))
     if verdict.state == "unknown" and not verdict.events:
-        raise _no_such_job(queue, job_id)
+        raise no_such_job(queue, job_id)
     record = job_record(verdict, result, desk)
-    desk.emit_one(record, COLUMNS, now_ms=verdict.server_time_ms)
+    desk.write_record(record, COLUMNS, now_ms=verdict.server_time_ms)
     if record["events"] and desk.output in (Format.TABLE, Format.WIDE):
         print_line("")
-        desk.emit(record["events"], EVENT_COLUMNS, now_ms=verdict.server_time_ms)
+        desk.write_records(record["events"], EVENT_COLUMNS, now_ms=verdict.server_time_ms)
 
 
 @app.command()
-@at_desk(shape=RESULT, many=False, payloads=True)
-def result(desk: Desk, queue: Queue, job_id: JobId) -> None:
+@command(shape=RESULT_SCHEMA, many=False, payloads=True)
+def result(desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument) -> None:
     """What a job returned, as JSON. Workers keep it for a while, and only with store_results."""
     from chasqui.errors import NotFound
 
     with desk.session() as session:
-        value = _result(session, queue, job_id)
+        value = read_result(session, queue, job_id)
     if value is None:
         raise NotFound(
             f"there is no result of {job_id!r} in {queue!r}",
             hint="results expire, and only workers with store_results keep them; see: chasqui job show",
         )
-    shown = desk.shown(value)
+    shown = desk.redacted(value)
     if desk.output is Format.TABLE:
         print_line(json_text(shown, indent=2))
     else:
-        desk.emit_one({"queue": queue, "id": job_id, "result": shown}, [column("result"), column("id")])
+        desk.write_record({"queue": queue, "id": job_id, "result": shown}, [column("result"), column("id")])
 
 
 @app.command()
-@at_desk(shape=CANCELLED, changes=True)
-def cancel(desk: Desk, queue: Queue, job_id: JobId, scan: SearchBound = 100_000) -> None:
+@command(shape=CANCEL_SCHEMA, changes=True)
+def cancel(
+    desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000
+) -> None:
     """Cancel a job that is delayed: it is removed by its exact bytes, which are written down first."""
     from chasqui import Keys, delaying, withdrawal
     from chasqui.errors import NotFound
-    from chasqui_cli.changes import Plan
+    from chasqui_cli.changes import ChangePlan
 
     keys = Keys(queue)
     with desk.session() as session:
-        member, far = _delayed(session, keys, job_id, scan)
+        member, far = _find_delayed_job(session, keys, job_id, scan)
         if member is None:
             raise NotFound(
                 f"there is no delayed job {job_id!r} {far} in {queue!r}",
@@ -139,48 +145,50 @@ def cancel(desk: Desk, queue: Queue, job_id: JobId, scan: SearchBound = 100_000)
             "run_at_ms": member.run_at_ms,
             "outcome": "would cancel",
         }
-        agreed = desk.agrees(Plan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS), now_ms=None)
+        agreed = desk.confirm(
+            ChangePlan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS), now_ms=None
+        )
         if agreed:
-            with desk.written_down("job cancel", queue) as pen:
-                footing = session.run(withdrawal.footing, keys)
-                known = session.run(delaying.known, keys, [member])
-                pen.keep(delaying.items(known, "cancelled", footing=footing))
-                [done] = session.run(delaying.cancel, keys, [member])
+            with desk.journal_operation("job cancel", queue) as pen:
+                footing = session.run(withdrawal.stream_end, keys)
+                known = session.run(delaying.read_saved_jobs, keys, [member])
+                pen.write_items(delaying.items(known, "cancelled", footing=footing))
+                [done] = session.run(delaying.cancel_delayed_jobs, keys, [member])
                 record["outcome"] = "cancelled" if done else "gone"
-                pen.tell(cancelled=int(done), gone=int(not done))
-    desk.emit([record], CANCEL_COLUMNS)
+                pen.set_result(cancelled=int(done), gone=int(not done))
+    desk.write_records([record], CANCEL_COLUMNS)
     if record["outcome"] == "gone":
         raise typer.Exit(3)
 
 
-def _delayed(session: Session, keys: Keys, job_id: str, scan: int) -> tuple[Member | None, str]:
+def _find_delayed_job(session: Session, keys: Keys, job_id: str, scan: int) -> tuple[DelayedJob | None, str]:
     """The delayed job of this id, where its index points or by a search; and how far that went."""
     from chasqui import delaying, search
 
-    indexed = session.look(delaying.by_id, keys, [job_id])
+    indexed = session.query(delaying.delayed_jobs_by_id, keys, [job_id])
     if job_id in indexed:
         return indexed[job_id], ""
-    found, looked = session.look(search.members, keys.delayed, job_id, most=scan)
-    return found, "at all" if looked.complete else f"among the first {looked.entries:,}"
+    found, looked = session.query(search.find_delayed_job, keys.delayed, job_id, most=scan)
+    return found, "at all" if looked.complete else f"among the first {looked.scanned:,}"
 
 
-def _verdict(session: Session, queue: str, job_id: str, scan: int) -> Verdict:
+def job_state(session: Session, queue: str, job_id: str, scan: int) -> JobStateReport:
     from chasqui import Keys
-    from chasqui.options import Search
-    from chasqui.why import why
+    from chasqui.options import SearchLimits
+    from chasqui.why import find_job_state
 
-    options = Search(most=scan, most_nearby=min(scan, Search().most_nearby))
-    return session.look(why, Keys(queue), job_id, options=options)
+    options = SearchLimits(max_entries=scan, max_entries_nearby=min(scan, SearchLimits().max_entries_nearby))
+    return session.query(find_job_state, Keys(queue), job_id, options=options)
 
 
-def _result(session: Session, queue: str, job_id: str) -> Any:
+def read_result(session: Session, queue: str, job_id: str) -> Any:
     from chasqui import Keys, results
 
-    [value] = session.look(results.results, Keys(queue), [job_id])
+    [value] = session.query(results.read_results, Keys(queue), [job_id])
     return value
 
 
-def _no_such_job(queue: str, job_id: str) -> Exception:
+def no_such_job(queue: str, job_id: str) -> Exception:
     from chasqui.errors import NotFound
 
     return NotFound(

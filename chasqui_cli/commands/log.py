@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.columns import column
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, offline
-from chasqui_cli.kept import command_line, opened, what
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, offline
+from chasqui_cli.kept import item_label, readable_item, redacted_command
 from chasqui_cli.output import Format
-from chasqui_cli.shapes import Sometimes
-from chasqui_cli.times import moment_ms
+from chasqui_cli.shapes import OptionalKey
+from chasqui_cli.times import parse_time_ms
 
 if TYPE_CHECKING:
     from chasqui_cli.columns import Record
-    from chasqui_cli.journal import Entry, Item
+    from chasqui_cli.journal import JournalEntry, JournalItem
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-OPERATION = {
+OPERATION_SCHEMA = {
     "op": "str",
     "at_ms": "int",
     "user": "str",
@@ -35,7 +35,7 @@ OPERATION = {
     "kept": "int",
     "result": "any",
     "undone": "bool",
-    "items": Sometimes(["any"]),
+    "items": OptionalKey(["any"]),
 }
 COLUMNS = [
     column("op"),
@@ -56,15 +56,16 @@ ITEM_COLUMNS = [column("number"), column("kind"), column("what"), column("item")
 
 
 @app.command()
-@offline(shape=OPERATION, payloads=True)
+@offline(shape=OPERATION_SCHEMA, payloads=True)
 def log(
-    desk: Desk,
+    desk: CommandContext,
     op: Annotated[
         str | None,
         typer.Argument(metavar="[OP]", help="One operation, with what it kept; its id may be cut short."),
     ] = None,
     queue: Annotated[
-        str | None, typer.Option(metavar="QUEUE", help="Changes to this queue.", autocompletion=queue_names)
+        str | None,
+        typer.Option(metavar="QUEUE", help="Changes to this queue.", autocompletion=complete_queues),
     ] = None,
     verb: Annotated[
         str | None, typer.Option(metavar="WORDS", help="Changes by this verb: 'dlq purge'.")
@@ -84,50 +85,52 @@ def log(
     journal = desk.journal()
     if op is not None:
         entry = journal.entry(op)
-        _show(desk, _record(desk, entry), list(journal.items(entry)), limit, now_ms)
+        _print_operation(desk, _operation_record(desk, entry), list(journal.items(entry)), limit, now_ms)
         return
-    since_ms = moment_ms(since, now_ms, "past") if since else 0
+    since_ms = parse_time_ms(since, now_ms, "past") if since else 0
     found = [
-        _record(desk, entry)
+        _operation_record(desk, entry)
         for entry in reversed(journal.entries())
         if entry.operation.at_ms >= since_ms
         and queue in (None, entry.operation.queue)
         and verb in (None, entry.operation.verb)
     ]
-    desk.emit(found[:limit], COLUMNS, now_ms=now_ms)
+    desk.write_records(found[:limit], COLUMNS, now_ms=now_ms)
     if len(found) > limit:
-        desk.say(f"{len(found) - limit:,} older operations are not shown; --limit N shows more")
+        desk.info(f"{len(found) - limit:,} older operations are not shown; --limit N shows more")
 
 
-def _show(desk: Desk, record: Record, items: list[Item], limit: int, now_ms: int) -> None:
+def _print_operation(
+    desk: CommandContext, record: Record, items: list[JournalItem], limit: int, now_ms: int
+) -> None:
     """One operation: an object for programs, for people two tables."""
     if desk.output not in (Format.TABLE, Format.WIDE):
-        shown = [opened(desk, item) for item in items]
-        desk.emit_one(record | {"items": shown}, [*COLUMNS, column("items")], now_ms=now_ms)
+        shown = [readable_item(desk, item) for item in items]
+        desk.write_record(record | {"items": shown}, [*COLUMNS, column("items")], now_ms=now_ms)
         return
-    desk.emit_one(record, COLUMNS, now_ms=now_ms)
+    desk.write_record(record, COLUMNS, now_ms=now_ms)
     rows = [
         {
             "number": number,
             "kind": item.get("kind"),
-            "what": what(item),
-            "item": {name: value for name, value in opened(desk, item).items() if name != "kind"},
+            "what": item_label(item),
+            "item": {name: value for name, value in readable_item(desk, item).items() if name != "kind"},
         }
         for number, item in enumerate(items[:limit])
     ]
     if rows:
-        desk.emit(rows, ITEM_COLUMNS)
+        desk.write_records(rows, ITEM_COLUMNS)
     if len(items) > limit:
-        desk.say(f"{len(items) - limit:,} more items are not shown; --limit N shows more, -o json shows all")
+        desk.info(f"{len(items) - limit:,} more items are not shown; --limit N shows more, -o json shows all")
 
 
-def _record(desk: Desk, entry: Entry) -> Record:
+def _operation_record(desk: CommandContext, entry: JournalEntry) -> Record:
     """An operation. Its command line is a text as any other: a payload may stand in it."""
     told = asdict(entry.operation)
     return told | {
-        "note": desk.shown(entry.operation.note),
-        "command": command_line(desk, entry.operation.command),
+        "note": desk.redacted(entry.operation.note),
+        "command": redacted_command(desk, entry.operation.command),
         "kept": entry.items,
-        "result": desk.shown(entry.result),
+        "result": desk.redacted(entry.result),
         "undone": entry.undone,
     }

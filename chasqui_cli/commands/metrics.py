@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.completing import place_names
-from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.completing import complete_any_queue
+from chasqui_cli.desk import CommandContext, command
 from chasqui_cli.output import print_line
 from chasqui_cli.safe import safe
 
@@ -15,24 +15,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chasqui import Link
-    from chasqui.events import Told
+    from chasqui.events import StoredEvent
     from chasqui.foreign import ForeignSnapshot
     from chasqui.snapshot import Snapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-MOST_NAMES = 500
+MAX_LABEL_PAIRS = 500
 """Pairs of queue and job name that get series of their own: whoever makes up names must not fill a monitor's disk."""
-BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+DURATION_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
 @app.command()
-@at_desk()
+@command()
 def metrics(
-    desk: Desk,
+    desk: CommandContext,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=place_names),
+        typer.Argument(
+            metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_any_queue
+        ),
     ] = None,
     port: Annotated[
         int | None, typer.Option("--port", "-p", min=0, max=65535, help="Serve them here until Ctrl-C.")
@@ -46,28 +48,36 @@ def metrics(
     """
     from chasqui_cli import exposition
 
-    exposition.client()
+    exposition.require_client_library()
     if port is None:
         with desk.session() as session:
-            print_line(exposition.text(*exposition.families(_seen(desk, session.link, queues))).rstrip("\n"))
+            print_line(
+                exposition.render_metrics(
+                    *exposition.metric_families(_read_snapshots(desk, session.link, queues))
+                ).rstrip("\n")
+            )
         return
     import asyncio
 
     asyncio.run(_serve(desk, queues or [], host, port))
 
 
-def _seen(desk: Desk, link: Link, queues: list[str] | None) -> list[Snapshot | ForeignSnapshot]:
-    from chasqui.snapshot import Unseen
-    from chasqui_cli.finding import seen_queues
+def _read_snapshots(
+    desk: CommandContext, link: Link, queues: list[str] | None
+) -> list[Snapshot | ForeignSnapshot]:
+    from chasqui.snapshot import SnapshotFailure
+    from chasqui_cli.finding import queue_snapshots
     from chasqui_cli.session import Session
 
-    return [one for one in seen_queues(desk, Session(link), queues) if not isinstance(one, Unseen)]
+    return [
+        one for one in queue_snapshots(desk, Session(link), queues) if not isinstance(one, SnapshotFailure)
+    ]
 
 
-class _Queues:
+class _SnapshotCollector:
     """Asks the server when somebody scrapes. One that is away is told as such, and not as empty queues."""
 
-    def __init__(self, desk: Desk, link: Link, queues: list[str]) -> None:
+    def __init__(self, desk: CommandContext, link: Link, queues: list[str]) -> None:
         self._desk, self._link, self._queues = desk, link, queues
 
     def collect(self) -> Iterator[Any]:
@@ -78,18 +88,18 @@ class _Queues:
 
         up = GaugeMetricFamily("chasqui_up", "Whether the queue server answers.")
         try:
-            seen = _seen(self._desk.quietly(), self._link, self._queues)
+            seen = _read_snapshots(self._desk.quiet_copy(), self._link, self._queues)
         except ServerError as error:
-            self._desk.say(f"scrape failed: {error}")
+            self._desk.info(f"scrape failed: {error}")
             up.add_metric([], 0)
             yield up
             return
         up.add_metric([], 1)
         yield up
-        yield from exposition.families(seen)
+        yield from exposition.metric_families(seen)
 
 
-class _Counts:
+class _EventCounters:
     """Counts events; job names beyond the first many are counted as one."""
 
     def __init__(self, registry: Any) -> None:
@@ -101,14 +111,14 @@ class _Counts:
         )
         self._lost = Counter("chasqui_events_lost", "Events trimmed unseen.", ["queue"], registry=registry)
         self._durations = Histogram(
-            "chasqui_run_duration_seconds", "Run time.", labels, registry=registry, buckets=BUCKETS
+            "chasqui_run_duration_seconds", "Run time.", labels, registry=registry, buckets=DURATION_BUCKETS_S
         )
         self._names: set[tuple[str, str]] = set()
 
-    def lost(self, queue: str, count: int) -> None:
+    def count_lost(self, queue: str, count: int) -> None:
         self._lost.labels(safe(queue)).inc(count)
 
-    def take(self, told: Told) -> None:
+    def count_event(self, told: StoredEvent) -> None:
         event = told.event
         labels = self._labels(told.queue, event.name)
         self._events.labels(*labels, safe(event.kind, 40)).inc()
@@ -117,41 +127,43 @@ class _Counts:
 
     def _labels(self, queue: str, name: str) -> tuple[str, str]:
         labels = (safe(queue), safe(name, 200))
-        if labels not in self._names and len(self._names) >= MOST_NAMES:
+        if labels not in self._names and len(self._names) >= MAX_LABEL_PAIRS:
             return (safe(queue), "(other)")
         self._names.add(labels)
         return labels
 
 
-async def _serve(desk: Desk, queues: list[str], host: str, port: int) -> None:
+async def _serve(desk: CommandContext, queues: list[str], host: str, port: int) -> None:
     """Serve until interrupted; the numbers of queues are asked for by whoever scrapes, in the server's threads."""
     import asyncio
 
     from prometheus_client import CollectorRegistry, start_http_server
 
     from chasqui.events import Gap
-    from chasqui.queue_events import Tail
-    from chasqui_cli.following import join_new
-    from chasqui_cli.places import is_ours, own_name
+    from chasqui.queue_events import EventFollower
+    from chasqui_cli.following import follow_new_queues
+    from chasqui_cli.places import is_native, strip_native_prefix
 
     with desk.link() as link:
-        known = queues or [one.queue for one in _seen(desk, link, None)]
-        names = [own_name(name) for name in known if is_ours(name)]
+        known = queues or [one.queue for one in _read_snapshots(desk, link, None)]
+        names = [strip_native_prefix(name) for name in known if is_native(name)]
         registry = CollectorRegistry()
-        registry.register(_Queues(desk, link, queues))
-        counts = _Counts(registry)
+        registry.register(_SnapshotCollector(desk, link, queues))
+        counts = _EventCounters(registry)
         served, thread = start_http_server(port, host, registry)
-        desk.say(f"serving http://{host}:{served.server_port}/metrics; Ctrl-C ends it")
+        desk.info(f"serving http://{host}:{served.server_port}/metrics; Ctrl-C ends it")
         try:
             async with desk.async_link() as events:
-                tail = Tail(events, names)
-                watcher = None if queues else asyncio.ensure_future(join_new(events, tail, set(names)))
+                tail = EventFollower(events, names)
+                watcher = (
+                    None if queues else asyncio.ensure_future(follow_new_queues(events, tail, set(names)))
+                )
                 try:
                     async for item in tail:
                         if isinstance(item, Gap):
-                            counts.lost(item.queue, item.lost_estimate or 0)
+                            counts.count_lost(item.queue, item.lost_estimate or 0)
                         else:
-                            counts.take(item)
+                            counts.count_event(item)
                 finally:
                     if watcher:
                         watcher.cancel()

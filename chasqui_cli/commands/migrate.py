@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import Column, column
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.times import duration_ms
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chasqui import Keys, Link
-    from chasqui.foreign import JobListKeys, Report, RsmqKeys
+    from chasqui.foreign import JobListKeys, MigrationReport, RsmqKeys
     from chasqui_cli.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_CENSUS = dict.fromkeys(("ready", "delayed", "held", "failed", "parked", "sent", "received"), "int")
-REPORT: dict[str, Any] = {
+_COUNTS_SCHEMA = dict.fromkeys(("ready", "delayed", "held", "failed", "parked", "sent", "received"), "int")
+MIGRATION_SCHEMA: dict[str, Any] = {
     "kind": "str",
     "source": "str",
     "target": "str",
@@ -32,21 +32,21 @@ REPORT: dict[str, Any] = {
     "counts": "any",
     "failures": "any",
     "passes": "int",
-    "before": _CENSUS,
-    "after": _CENSUS,
+    "before": _COUNTS_SCHEMA,
+    "after": _COUNTS_SCHEMA,
 }
 COLUMNS: list[Column] = [
     column("source"), column("target"), column("kind"), column("moved", kind="count"), column("counts"),
     column("before"), column("after"), column("failures"), column("passes", kind="count"),
 ]  # fmt: skip
-Body = Literal["auto", "bytes", "json"]
-OverLimit = Literal["keep", "clamp", "dlq", "reset"]
+BodyFormat = Literal["auto", "bytes", "json"]
+OverLimitPolicy = Literal["keep", "clamp", "dlq", "reset"]
 
 
 @app.command()
-@at_desk(shape=REPORT, many=False, changes=True)
+@command(shape=MIGRATION_SCHEMA, many=False, changes=True)
 def migrate(
-    desk: Desk,
+    desk: CommandContext,
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="rsmq://QUEUE, rsmq://NS/QUEUE or joblist://QUEUE")
     ],
@@ -59,14 +59,14 @@ def migrate(
     ] = False,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the jobs.")] = "",
     body: Annotated[
-        Body | None,
+        BodyFormat | None,
         typer.Option("--body", help="What bodies become; by itself auto for RSMQ, json for lists."),
     ] = None,
     max_attempts: Annotated[
         int | None, typer.Option("--max-attempts", min=1, metavar="N", help="What the workers there allow.")
     ] = None,
     over_limit: Annotated[
-        OverLimit, typer.Option("--over-limit", help="What becomes of messages tried as often.")
+        OverLimitPolicy, typer.Option("--over-limit", help="What becomes of messages tried as often.")
     ] = "keep",
     cap: Annotated[
         int | None,
@@ -91,32 +91,34 @@ def migrate(
     chasqui migrate rsmq://orders chasqui://orders --follow
     """
     from chasqui import Keys
-    from chasqui.foreign import Terms
-    from chasqui.options import Caps
+    from chasqui.foreign import ConversionOptions
+    from chasqui.options import StreamCaps
 
-    place, aim = _source(source), Keys(_target(target))
-    caps = Caps() if cap is None else Caps(stream=cap)
-    terms = Terms(name=name, body=body, max_attempts=max_attempts, over_limit=over_limit, caps=caps)
+    place, aim = _parse_source(source), Keys(_parse_target(target))
+    caps = StreamCaps() if cap is None else StreamCaps(stream=cap)
+    terms = ConversionOptions(
+        name=name, body=body, max_attempts=max_attempts, over_limit=over_limit, caps=caps
+    )
     with desk.link() as link:
-        far = replace(desk, given=replace(desk.given, redis_url=to_url)).link() if to_url else None
+        far = replace(desk, connection=replace(desk.connection, redis_url=to_url)).link() if to_url else None
         try:
-            report = _migrated(desk, link, far, place, aim, terms, visibility, follow=follow)
+            report = _run_migration(desk, link, far, place, aim, terms, visibility, follow=follow)
         finally:
             if far:
                 far.close()
-    desk.emit_one(_record(source, target, report), COLUMNS)
+    desk.write_record(_migration_record(source, target, report), COLUMNS)
     if report.failures:
-        desk.say(f"{len(report.failures):,} messages cannot be jobs and stay")
+        desk.info(f"{len(report.failures):,} messages cannot be jobs and stay")
     if report.is_full:
-        desk.say(
+        desk.info(
             "the target is full: let workers take some jobs, and run it again; --follow does so by itself"
         )
     if report.failures or report.is_full:
         raise typer.Exit(3)
 
 
-def _migrated(
-    desk: Desk,
+def _run_migration(
+    desk: CommandContext,
     link: Link,
     far: Link | None,
     source: RsmqKeys | JobListKeys,
@@ -125,16 +127,16 @@ def _migrated(
     visibility: str | None,
     *,
     follow: bool,
-) -> Report:
-    from chasqui.foreign import Migration, check_together
+) -> MigrationReport:
+    from chasqui.foreign import Migration, check_same_slot
 
-    check_together(link, source)
-    visibility_ms = duration_ms(visibility) if visibility else None
-    way = Migration(link, source, target, target_link=far, terms=terms, visibility_ms=visibility_ms)
+    check_same_slot(link, source)
+    visibility_ms = parse_duration_ms(visibility) if visibility else None
+    way = Migration(link, source, target, target_link=far, conversion=terms, visibility_ms=visibility_ms)
     seen = way.run(dry_run=True)
     if not any(asdict(seen.before).values()):
-        desk.say(f"warning: there is nothing in a queue {source.queue!r} to be moved")
-    plan = Plan(
+        desk.info(f"warning: there is nothing in a queue {source.queue!r} to be moved")
+    plan = ChangePlan(
         "migrate",
         source.queue,
         "queue",
@@ -146,41 +148,41 @@ def _migrated(
             "order is kept; jobs added to the new queue directly may come before older ones. It cannot be undone",
         ],
     )
-    if not desk.agrees(plan):
+    if not desk.confirm(plan):
         return seen
     if not follow and not any(asdict(seen.before).values()):
-        desk.say(f"warning: there is nothing of {source.queue} on this server to move; is the name right?")
+        desk.info(f"warning: there is nothing of {source.queue} on this server to move; is the name right?")
     total = seen.before.ready + seen.before.delayed + seen.before.failed + seen.before.parked
     with (
-        desk.written_down("migrate", source.queue) as pen,
+        desk.journal_operation("migrate", source.queue) as pen,
         desk.progress(f"{source.queue} → {target.queue}", total) as advance,
     ):
 
-        def told(report: Report) -> None:
+        def told(report: MigrationReport) -> None:
             advance(report.moved, max(total, report.moved))
-            pen.tell(moved=report.moved, counts=dict(report.counts))
+            pen.set_result(moved=report.moved, counts=dict(report.counts))
 
-        return way.run(progress=told, keep_on=_until_asked_to_stop(desk) if follow else lambda _: False)
+        return way.run(progress=told, should_continue=_until_signal(desk) if follow else lambda _: False)
 
 
-def _until_asked_to_stop(desk: Desk) -> Callable[[Report], bool]:
+def _until_signal(desk: CommandContext) -> Callable[[MigrationReport], bool]:
     """Go on until SIGTERM or Ctrl-C: the pass that runs then is finished, and the report told."""
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: asked.append(number))
     moved = -1
 
-    def keep_on(report: Report) -> bool:
+    def keep_on(report: MigrationReport) -> bool:
         nonlocal moved
         if report.moved != moved:
-            desk.say(f"{report.moved:,} moved, {report.after.held:,} held, {report.after.ready:,} ready")
+            desk.info(f"{report.moved:,} moved, {report.after.held:,} held, {report.after.ready:,} ready")
             moved = report.moved
         return not asked
 
     return keep_on
 
 
-def _source(text: str) -> RsmqKeys | JobListKeys:
+def _parse_source(text: str) -> RsmqKeys | JobListKeys:
     from chasqui.errors import ArgumentError
     from chasqui.foreign import JobListKeys, RsmqKeys
 
@@ -194,7 +196,7 @@ def _source(text: str) -> RsmqKeys | JobListKeys:
     raise ArgumentError(f"{text!r} is no queue to move from", hint="write rsmq://QUEUE or joblist://QUEUE")
 
 
-def _target(text: str) -> str:
+def _parse_target(text: str) -> str:
     from chasqui.errors import ArgumentError
 
     kind, _, name = text.partition("://")
@@ -203,7 +205,7 @@ def _target(text: str) -> str:
     return name
 
 
-def _record(source: str, target: str, report: Report) -> Record:
+def _migration_record(source: str, target: str, report: MigrationReport) -> Record:
     return {
         "kind": report.kind,
         "source": source,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.leading import check_may_write, follow, force_unlock
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.leading import force_unlock, require_writable, run_leader
 
 if TYPE_CHECKING:
     from chasqui_cli.columns import Record
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-PROMOTED = {"queue": "str", "promoted": "int", "quarantined": "int", "left": "int", "lag_ms": "int"}
+PROMOTE_SCHEMA = {"queue": "str", "promoted": "int", "quarantined": "int", "left": "int", "lag_ms": "int"}
 COLUMNS: list[Column] = [
     column("queue"),
     column("promoted", kind="count"),
@@ -28,10 +28,10 @@ COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=PROMOTED, many=False, changes=True)
+@command(shape=PROMOTE_SCHEMA, many=False, changes=True)
 def promote(
-    desk: Desk,
-    queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=queue_names)],
+    desk: CommandContext,
+    queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)],
     forever: Annotated[
         bool, typer.Option("--follow", help="Stay, and promote while no other promoter leads.")
     ] = False,
@@ -45,44 +45,47 @@ def promote(
     """
     from chasqui import Keys
 
-    if not desk.change.dry_run:
-        check_may_write(desk, "promote")
+    if not desk.change_options.dry_run:
+        require_writable(desk, "promote")
     keys = Keys(queue)
     with desk.session() as session:
         if unlock:
             force_unlock(desk, session, queue, keys.promoter_lock, "promoter")
-        if desk.change.dry_run or not forever:
-            desk.emit_one(_look(session, queue) if desk.change.dry_run else _tick(session, queue), COLUMNS)
-            if desk.change.dry_run:
-                desk.say("dry run: so many would be promoted; nothing was changed")
+        if desk.change_options.dry_run or not forever:
+            desk.write_record(
+                _count_due(session, queue) if desk.change_options.dry_run else _promote_due(session, queue),
+                COLUMNS,
+            )
+            if desk.change_options.dry_run:
+                desk.info("dry run: so many would be promoted; nothing was changed")
             return
     from chasqui.promoter import Promoter
 
-    state = follow(desk, queue, lambda link: Promoter(link, keys))
+    state = run_leader(desk, queue, lambda link: Promoter(link, keys))
     with desk.session() as session:
         done = {name: state.counts.get(name, 0) for name in ("promoted", "quarantined")}
-        desk.emit_one(_look(session, queue) | done, COLUMNS)
+        desk.write_record(_count_due(session, queue) | done, COLUMNS)
 
 
-def _tick(session: Session, queue: str) -> Record:
+def _promote_due(session: Session, queue: str) -> Record:
     """Batch after batch, until nothing is due."""
     from chasqui import Keys
-    from chasqui.options import Promoter as Options
+    from chasqui.options import PromoterOptions as Options
     from chasqui.promoter import promote
 
     options, moved, quarantined = Options(), 0, 0
     while True:
-        done = session.run(promote, Keys(queue), options, told_ms=session.now_ms())
+        done = session.run(promote, Keys(queue), options, event_ts_ms=session.server_now_ms())
         moved, quarantined = moved + done.count, quarantined + done.quarantined
         if done.count + done.quarantined < options.batch:
             told = (queue, moved, quarantined, done.depth, done.lag_ms)
-            return dict(zip(PROMOTED, told, strict=True))
+            return dict(zip(PROMOTE_SCHEMA, told, strict=True))
 
 
-def _look(session: Session, queue: str) -> Record:
+def _count_due(session: Session, queue: str) -> Record:
     """How many are due, without moving one."""
     from chasqui import Keys, snapshot
 
-    seen = session.look(snapshot.one, Keys(queue))
+    seen = session.query(snapshot.take_snapshot, Keys(queue))
     told = (queue, seen.delayed_due, 0, seen.delayed_depth, seen.oldest_delayed_lag_ms)
-    return dict(zip(PROMOTED, told, strict=True))
+    return dict(zip(PROMOTE_SCHEMA, told, strict=True))

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.options import ListVisibility, Rescan
-from chasqui_cli.records import FINDING, SNAPSHOT, finding_record, snapshot_record
-from chasqui_cli.times import stale_after
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.options import JoblistVisibilityOption, RescanOption
+from chasqui_cli.records import FINDING_SCHEMA, SNAPSHOT_SCHEMA, finding_record, snapshot_record
+from chasqui_cli.times import parse_optional_duration_ms
 
 if TYPE_CHECKING:
     from chasqui_cli.columns import Record
-    from chasqui_cli.places import Seen
+    from chasqui_cli.places import AnySnapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_FROM_SNAPSHOT = (
+_SNAPSHOT_FIELDS = (
     "kind", "server_time_ms", "waiting", "oldest_waiting_ms", "pending", "dlq_depth", "delayed_depth", "delayed_due",
     "repeatable_count", "repeatable_overdue", "consumers",
 )  # fmt: skip
-SHAPE: dict[str, Any] = {
+QUEUE_SCHEMA: dict[str, Any] = {
     "queue": "str",
     "state": "str",
     "glyph": "str",
-    **{name: f"{str(SNAPSHOT[name]).removesuffix('?')}?" for name in _FROM_SNAPSHOT},
-    "findings": [FINDING],
+    **{name: f"{str(SNAPSHOT_SCHEMA[name]).removesuffix('?')}?" for name in _SNAPSHOT_FIELDS},
+    "findings": [FINDING_SCHEMA],
 }
 COLUMNS: list[Column] = [
     column("queue"),
@@ -46,36 +46,43 @@ COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=SHAPE)
-def queues(desk: Desk, rescan: Rescan = False, visibility: ListVisibility = None) -> None:
+@command(shape=QUEUE_SCHEMA)
+def queues(
+    desk: CommandContext, rescan: RescanOption = False, visibility: JoblistVisibilityOption = None
+) -> None:
     """Every queue of the server, one row each, the worst first.
 
     Nobody registers queues, so the server's keys are looked through, page by page. Among very many keys the names
     found are remembered for ten minutes; --rescan looks again. RSMQ queues (rsmq:NAME) and list job queues (list:NAME)
     stand among ours, with dashes where a system has no such idea.
     """
-    from chasqui_cli.finding import seen_queues
+    from chasqui_cli.finding import queue_snapshots
 
     with desk.session() as session:
-        seen = seen_queues(
-            desk, session, None, anew=rescan, visibility_ms=stale_after(visibility), warns=False
+        seen = queue_snapshots(
+            desk,
+            session,
+            None,
+            rescan=rescan,
+            visibility_ms=parse_optional_duration_ms(visibility),
+            warns=False,
         )
-    rows = [row for _, row in sorted(map(_row, seen), key=_worst_first)]
+    rows = [row for _, row in sorted(map(_ranked_record, seen), key=_worst_first)]
     now_ms = next((row["server_time_ms"] for row in rows if row["server_time_ms"]), None)
-    desk.emit(rows, COLUMNS, now_ms=now_ms)
+    desk.write_records(rows, COLUMNS, now_ms=now_ms)
     if not rows:
-        desk.say("no queues on this server; `chasqui add QUEUE DATA` makes one")
+        desk.info("no queues on this server; `chasqui add QUEUE DATA` makes one")
 
 
-def _row(seen: Seen) -> tuple[int, Record]:
+def _ranked_record(seen: AnySnapshot) -> tuple[int, Record]:
     """How bad it is, and the queue with what is wrong with it; one that could not be looked at says why."""
     from chasqui import health
-    from chasqui.snapshot import Unseen
-    from chasqui_cli.judging import findings_of
+    from chasqui.snapshot import SnapshotFailure
+    from chasqui_cli.judging import queue_findings
 
-    if isinstance(seen, Unseen):
+    if isinstance(seen, SnapshotFailure):
         refused = health.Finding(health.Level.CRITICAL, "refused", str(seen.error), seen.queue)
-        nothing = dict.fromkeys(_FROM_SNAPSHOT)
+        nothing = dict.fromkeys(_SNAPSHOT_FIELDS)
         return health.Level.CRITICAL, {
             "queue": seen.queue,
             "state": "unseen",
@@ -83,14 +90,14 @@ def _row(seen: Seen) -> tuple[int, Record]:
             **nothing,
             "findings": [finding_record(refused)],
         }
-    findings = findings_of(seen)
-    state = health.state(seen, findings)
+    findings = queue_findings(seen)
+    state = health.queue_status(seen, findings)
     told = snapshot_record(seen)
     return state.level, {
         "queue": seen.queue,
         "state": state.word,
         "glyph": state.glyph,
-        **{name: told[name] for name in _FROM_SNAPSHOT},
+        **{name: told[name] for name in _SNAPSHOT_FIELDS},
         "findings": [finding_record(one) for one in findings],
     }
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.leading import check_may_write, follow, force_unlock
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.leading import force_unlock, require_writable, run_leader
 
 if TYPE_CHECKING:
-    from chasqui.scheduler import Scheduler, Ticked
+    from chasqui.scheduler import Scheduler, TickResult
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-FIRED = {
+SCHEDULE_SCHEMA = {
     "queue": "str",
     "fired": "int",
     "missed": "int",
@@ -38,10 +38,10 @@ PARTLY = 3
 
 
 @app.command()
-@at_desk(shape=FIRED, many=False, changes=True)
+@command(shape=SCHEDULE_SCHEMA, many=False, changes=True)
 def schedule(
-    desk: Desk,
-    queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=queue_names)],
+    desk: CommandContext,
+    queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)],
     forever: Annotated[
         bool, typer.Option("--follow", help="Stay, and schedule while no other scheduler leads.")
     ] = False,
@@ -56,15 +56,15 @@ def schedule(
     """
     from chasqui import Keys
 
-    if not desk.change.dry_run:
-        check_may_write(desk, "schedule")
+    if not desk.change_options.dry_run:
+        require_writable(desk, "schedule")
     keys = Keys(queue)
     with desk.session() as session:
         if unlock:
             force_unlock(desk, session, queue, keys.scheduler_lock, "scheduler")
-        if desk.change.dry_run:
-            desk.emit_one(_look(session, queue), COLUMNS)
-            desk.say("dry run: so many schedules would fire, being overdue; nothing was changed")
+        if desk.change_options.dry_run:
+            desk.write_record(_count_overdue(session, queue), COLUMNS)
+            desk.info("dry run: so many schedules would fire, being overdue; nothing was changed")
             return
     from chasqui.scheduler import Scheduler
 
@@ -76,44 +76,44 @@ def schedule(
         return scheduler
 
     if forever:
-        counts = dict(follow(desk, queue, made).counts)
+        counts = dict(run_leader(desk, queue, made).counts)
         bad = scheduler.bad_specs if scheduler else ()
     else:
-        counts, bad = _tick(desk, queue)
+        counts, bad = _fire_due(desk, queue)
     with desk.session() as session:
-        record = _look(session, queue) | {
+        record = _count_overdue(session, queue) | {
             name: counts.get(name, 0) for name in ("fired", "missed", "removed")
         }
-    desk.emit_one(record | {"bad": [{"key": one.key, "why": one.reason} for one in bad]}, COLUMNS)
+    desk.write_record(record | {"bad": [{"key": one.key, "why": one.reason} for one in bad]}, COLUMNS)
     if bad:
         raise typer.Exit(PARTLY)
 
 
-def _tick(desk: Desk, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
+def _fire_due(desk: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
     """Page after page, until nothing is due."""
     import asyncio
 
-    return asyncio.run(_ticked(desk, queue))
+    return asyncio.run(_fire_due_async(desk, queue))
 
 
-async def _ticked(desk: Desk, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
+async def _fire_due_async(desk: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
     from chasqui import Keys
     from chasqui.scheduler import Scheduler
 
     link = desk.async_link()
     try:
         scheduler = Scheduler(link, Keys(queue))
-        ticked: Ticked = await scheduler.tick()
-        while ticked.more:
+        ticked: TickResult = await scheduler.tick()
+        while ticked.has_more:
             ticked = await scheduler.tick()
         return dict(scheduler.state.counts), scheduler.bad_specs
     finally:
         await link.close()
 
 
-def _look(session: Session, queue: str) -> Record:
+def _count_overdue(session: Session, queue: str) -> Record:
     """How many are due, without firing one."""
     from chasqui import Keys, snapshot
 
-    seen = session.look(snapshot.one, Keys(queue))
-    return dict(zip(FIRED, (queue, 0, 0, 0, seen.repeatable_overdue, []), strict=True))
+    seen = session.query(snapshot.take_snapshot, Keys(queue))
+    return dict(zip(SCHEDULE_SCHEMA, (queue, 0, 0, 0, seen.repeatable_overdue, []), strict=True))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, reaching
-from chasqui_cli.settings import keys
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, reaching
+from chasqui_cli.settings import key_overrides
 
 if TYPE_CHECKING:
-    from chasqui_cli.tui.app import ChasquiApp
-    from chasqui_cli.tui.lines import Runner
+    from chasqui_cli.tui.app import DashboardApp
+    from chasqui_cli.tui.lines import CommandRunner
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -23,10 +23,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 @reaching()
 def top(
-    desk: Desk,
+    desk: CommandContext,
     queue: Annotated[
         str | None,
-        typer.Argument(metavar="[QUEUE]", help="Open this queue at once.", autocompletion=queue_names),
+        typer.Argument(metavar="[QUEUE]", help="Open this queue at once.", autocompletion=complete_queues),
     ] = None,
     interval: Annotated[
         str, typer.Option("--interval", metavar="TIME", help="How often to read: 2s, 500ms.")
@@ -49,56 +49,56 @@ def top(
     lists the keys. With --web the same is served to a browser, read-only unless --allow-changes, to whoever has the
     token in the URL.
     """
-    from chasqui_cli.times import duration_ms
+    from chasqui_cli.times import parse_duration_ms
 
     if web is not None:
         from chasqui_cli.tui.serving import serve
 
         serve(desk, web, sys.argv[1:], allow_changes=allow_changes)
         return
-    _refuse_without_a_terminal()
-    seconds = max(0.2, duration_ms(interval) / 1000)
-    dashboard = dashboard_of(desk, queue, seconds, light=light, keep_awake=keep_awake)
+    _require_terminal()
+    seconds = max(0.2, parse_duration_ms(interval) / 1000)
+    dashboard = build_dashboard(desk, queue, seconds, light=light, keep_awake=keep_awake)
     dashboard.run()
     if dashboard.return_code:
         raise typer.Exit(dashboard.return_code)
 
 
-def dashboard_of(
-    desk: Desk, queue: str | None, interval_s: float, *, light: bool, keep_awake: bool
-) -> ChasquiApp:
+def build_dashboard(
+    desk: CommandContext, queue: str | None, interval_s: float, *, light: bool, keep_awake: bool
+) -> DashboardApp:
     """The app, ready to run. Until it stands, nothing is searched for cycles: there is nothing to be found, and it would
     cost an eighth of the start.
     """
     gc.disable()
     from chasqui import SystemClock
-    from chasqui_cli.tui.app import ChasquiApp
+    from chasqui_cli.tui.app import DashboardApp
     from chasqui_cli.tui.feed import Feed
-    from chasqui_cli.tui.setup import Setup
+    from chasqui_cli.tui.setup import DashboardOptions
     from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
 
     settings = desk.settings()
-    setup = Setup(
+    setup = DashboardOptions(
         address=str(desk.address()),
         context=settings.context,
         colour=settings.color,
         read_only=settings.read_only,
         protected=settings.protected,
-        confined=_is_served(),
+        is_web=_is_web_session(),
         keeps_awake=keep_awake,
         theme=LIGHT if light else DARK,
         queue=queue,
-        keys=_keys(),
+        keys=_key_overrides(),
     )
     feed = Feed(desk.async_link, interval_s=interval_s, names=desk.name_cache())
-    return ChasquiApp(feed, _runner(desk), setup, SystemClock())
+    return DashboardApp(feed, _command_runner(desk), setup, SystemClock())
 
 
-def _runner(desk: Desk) -> Runner:
+def _command_runner(desk: CommandContext) -> CommandRunner:
     """Runs verbs on the server this dashboard looks at. A URL may hold a password, so it goes into the environment."""
-    from chasqui_cli.tui.lines import Runner
+    from chasqui_cli.tui.lines import CommandRunner
 
-    given, settings = desk.given, desk.settings()
+    given, settings = desk.connection, desk.settings()
     environment = dict(os.environ)
     reach: list[str] = []
     if given.redis_url:
@@ -112,27 +112,27 @@ def _runner(desk: Desk) -> Runner:
         reach.append("--tls-insecure")
     if settings.read_only:
         environment["CHASQUI_READONLY"] = "1"
-    return Runner(environment, reach)
+    return CommandRunner(environment, reach)
 
 
-def _keys() -> dict[str, str]:
-    chosen = keys()
+def _key_overrides() -> dict[str, str]:
+    chosen = key_overrides()
     if not chosen:
         return {}
-    from chasqui_cli.tui.keys import checked
+    from chasqui_cli.tui.keys import check_key_overrides
 
-    return checked(chosen)
+    return check_key_overrides(chosen)
 
 
-def _is_served() -> bool:
+def _is_web_session() -> bool:
     return bool(os.environ.get("TEXTUAL_DRIVER"))
 
 
-def _refuse_without_a_terminal() -> None:
+def _require_terminal() -> None:
     from chasqui.errors import ConfigError
 
     # Textual draws on stderr; with one of the three elsewhere, somebody would look at nothing.
-    if not _is_served() and not all(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr)):
+    if not _is_web_session() and not all(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr)):
         raise ConfigError(
             "the dashboard needs a terminal", hint="for a pipe or a file: chasqui watch QUEUE -o jsonl"
         )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import column
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.kept import command_line, what
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.kept import item_label, redacted_command
 from chasqui_cli.safe import safe
 
 if TYPE_CHECKING:
@@ -20,40 +20,40 @@ if TYPE_CHECKING:
 
     from chasqui import Flow, Keys
     from chasqui_cli.columns import Record
-    from chasqui_cli.journal import Entry, Item
+    from chasqui_cli.journal import JournalEntry, JournalItem
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 FLOWS = {
-    "dead": "chasqui.restoring:put_back",
-    "replayed": "chasqui.restoring:take_back",
-    "imported": "chasqui.restoring:take_out",
-    "delayed": "chasqui.delaying:put_back",
-    "spec": "chasqui.repeatable:put_back",
-    "added": "chasqui.withdrawal:take_back",
-    "rsmq": "chasqui.foreign.rsmq.deeds:put_back",
-    "joblist": "chasqui.foreign.joblist.restoring:put_back",
+    "dead": "chasqui.restoring:revert_deleted",
+    "replayed": "chasqui.restoring:revert_replayed",
+    "imported": "chasqui.restoring:revert_imported",
+    "delayed": "chasqui.delaying:revert",
+    "spec": "chasqui.repeatable:revert",
+    "added": "chasqui.withdrawal:revert",
+    "rsmq": "chasqui.foreign.rsmq.deeds:revert",
+    "joblist": "chasqui.foreign.joblist.restoring:revert",
 }
 """Each takes commands, keys, the operation and items, and answers a word for each; running it twice is running it once."""
-DONE = ("restored", "removed", "cancelled", "already", "untouched")
-WHY_NOT = {
+SUCCESS_OUTCOMES = ("restored", "removed", "cancelled", "already", "untouched")
+OUTCOME_REASONS = {
     "gone": "it is not where the change put it: a worker has had it, or somebody else changed it",
     "started": "a worker has read it already",
     "changed": "it is not as the change left it; what stands there now is newer, and stays",
     "unknown kind": "another version of chasqui wrote it down",
 }
-UNDONE = {"number": "int", "kind": "str", "what": "str", "outcome": "str"}
+UNDO_SCHEMA = {"number": "int", "kind": "str", "what": "str", "outcome": "str"}
 COLUMNS = [column("number"), column("kind"), column("what"), column("outcome")]
-AT_ONCE = 200
-LINE_SHOWN = 200
+PAGE_SIZE = 200
+COMMAND_PREVIEW_CHARS = 200
 """Of the command line that is taken back, so many characters: it may name thousands of ids."""
 
 
 @app.command()
-@at_desk(shape=UNDONE, changes=True)
+@command(shape=UNDO_SCHEMA, changes=True)
 def undo(
-    desk: Desk,
+    desk: CommandContext,
     op: Annotated[
         str,
         typer.Argument(metavar="OP", help="Which operation, as `chasqui log` lists it; may be cut short."),
@@ -71,82 +71,86 @@ def undo(
     from chasqui import Keys
 
     entry = desk.journal().entry(op)
-    _refuse_undone(desk, entry)
-    desk = _at_its_server(desk, entry, here=here)
+    _require_not_undone(desk, entry)
+    desk = _with_operation_server(desk, entry, here=here)
     items = list(enumerate(desk.journal().items(entry)))
-    records = [_record(number, item) for number, item in items]
+    records = [_item_record(number, item) for number, item in items]
     made = entry.operation
-    plan = Plan(
+    plan = ChangePlan(
         "undo",
         made.queue,
         f"items of {made.op} ({made.verb})",
         records,
         COLUMNS[:-1],
         effects=[
-            f"it was: {safe(command_line(desk, made.command), LINE_SHOWN)}",
+            f"it was: {safe(redacted_command(desk, made.command), COMMAND_PREVIEW_CHARS)}",
             "what has moved on in the meantime stays as it is, and is told",
         ],
     )
-    if not desk.agrees(plan):
-        desk.emit([one | {"outcome": "would undo"} for one in records], COLUMNS)
+    if not desk.confirm(plan):
+        desk.write_records([one | {"outcome": "would undo"} for one in records], COLUMNS)
         return
-    with desk.session() as session, desk.written_down("undo", made.queue) as pen:
-        told = _undone(desk, session, Keys(made.queue), entry, items)
+    with desk.session() as session, desk.journal_operation("undo", made.queue) as pen:
+        told = _undo_items(desk, session, Keys(made.queue), entry, items)
         counts = Counter(one["outcome"] for one in told)
-        pen.tell(undoes=made.op, **counts)
-        if any(one["outcome"] in DONE for one in told):
+        pen.set_result(undoes=made.op, **counts)
+        if any(one["outcome"] in SUCCESS_OUTCOMES for one in told):
             desk.journal().mark_undone(entry, pen.operation.op)
-    desk.say("  ".join(f"{outcome} {count:,}" for outcome, count in counts.items()))
-    for outcome in counts.keys() & WHY_NOT.keys():
-        desk.say(f"{outcome}: {WHY_NOT[outcome]}")
-    desk.emit(told, COLUMNS)
-    if any(one["outcome"] not in DONE for one in told):
+    desk.info("  ".join(f"{outcome} {count:,}" for outcome, count in counts.items()))
+    for outcome in counts.keys() & OUTCOME_REASONS.keys():
+        desk.info(f"{outcome}: {OUTCOME_REASONS[outcome]}")
+    desk.write_records(told, COLUMNS)
+    if any(one["outcome"] not in SUCCESS_OUTCOMES for one in told):
         raise typer.Exit(3)
 
 
-def _refuse_undone(desk: Desk, entry: Entry) -> None:
-    from chasqui.errors import Refused
+def _require_not_undone(desk: CommandContext, entry: JournalEntry) -> None:
+    from chasqui.errors import ChangeRefused
 
     if entry.undone:
-        command = command_line(desk, entry.operation.command)
-        raise Refused(
+        command = redacted_command(desk, entry.operation.command)
+        raise ChangeRefused(
             f"{entry.operation.op} was undone already",
             hint=f"`chasqui log {entry.operation.op}` tells more; to change it again, repeat: {command}",
         )
 
 
-def _at_its_server(desk: Desk, entry: Entry, *, here: bool) -> Desk:
+def _with_operation_server(desk: CommandContext, entry: JournalEntry, *, here: bool) -> CommandContext:
     """The desk, at the server the operation was made on: its context is used where no other server was named."""
     from chasqui import redact
-    from chasqui.errors import Refused
+    from chasqui.errors import ChangeRefused
 
     made = entry.operation
-    if made.context and not desk.given.names_a_server:
-        desk = replace(desk, given=replace(desk.given, context=made.context))
+    if made.context and not desk.connection.names_a_server:
+        desk = replace(desk, connection=replace(desk.connection, context=made.context))
     url = redact(desk.settings().url)
     if url != made.url and not here:
-        raise Refused(
+        raise ChangeRefused(
             f"{made.op} was made at {made.url}, and this is {url}",
             hint=f"name that server: -u {made.url}; or say --here if it is the same one",
         )
     return desk
 
 
-def _record(number: int, item: Item) -> Record:
-    return {"number": number, "kind": item.get("kind", ""), "what": what(item)}
+def _item_record(number: int, item: JournalItem) -> Record:
+    return {"number": number, "kind": item.get("kind", ""), "what": item_label(item)}
 
 
-def _undone(
-    desk: Desk, session: Session, keys: Keys, entry: Entry, items: Sequence[tuple[int, Item]]
+def _undo_items(
+    desk: CommandContext,
+    session: Session,
+    keys: Keys,
+    entry: JournalEntry,
+    items: Sequence[tuple[int, JournalItem]],
 ) -> list[Record]:
     """What became of each item, in the order they were kept."""
     outcomes = {number: "untouched" for number, item in items if "untouched" in item}
     with desk.progress("undoing", len(items)) as advance:
         for kind in dict.fromkeys(item.get("kind", "") for _, item in items):
-            flow = _flow(kind)
+            flow = _revert_flow(kind)
             mine = [(n, item) for n, item in items if item.get("kind", "") == kind and n not in outcomes]
-            for start in range(0, len(mine), AT_ONCE):
-                some = mine[start : start + AT_ONCE]
+            for start in range(0, len(mine), PAGE_SIZE):
+                some = mine[start : start + PAGE_SIZE]
                 answers = (
                     session.run(flow, keys, entry.operation.op, [item for _, item in some])
                     if flow
@@ -154,10 +158,10 @@ def _undone(
                 )
                 outcomes |= {number: answer for (number, _), answer in zip(some, answers, strict=True)}
                 advance(len(outcomes))
-    return [_record(number, item) | {"outcome": outcomes[number]} for number, item in items]
+    return [_item_record(number, item) | {"outcome": outcomes[number]} for number, item in items]
 
 
-def _flow(kind: str) -> Callable[..., Flow[list[str]]] | None:
+def _revert_flow(kind: str) -> Callable[..., Flow[list[str]]] | None:
     """How items of this kind are taken back; None for one that another chasqui may have written."""
     module, _, name = FLOWS.get(kind, "").partition(":")
     try:

@@ -8,46 +8,46 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import place_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.options import OutputOrPiped
-from chasqui_cli.output import Format, Running
-from chasqui_cli.records import SNAPSHOT, snapshot_record
-from chasqui_cli.shapes import Maybe
-from chasqui_cli.times import duration_ms, iso, span
+from chasqui_cli.completing import complete_any_queue
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.options import StreamOutputOption
+from chasqui_cli.output import Format, RecordStreamWriter
+from chasqui_cli.records import SNAPSHOT_SCHEMA, snapshot_record
+from chasqui_cli.shapes import Nullable
+from chasqui_cli.times import format_duration, format_iso, parse_duration_ms
 
 if TYPE_CHECKING:
     from chasqui import Link
     from chasqui.foreign import ForeignSnapshot
-    from chasqui.pace import Pace
+    from chasqui.pace import Throughput
     from chasqui.snapshot import Snapshot
     from chasqui_cli.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-SHAPE: dict[str, Any] = {
-    **SNAPSHOT,
+WATCH_SCHEMA: dict[str, Any] = {
+    **SNAPSHOT_SCHEMA,
     "over_ms": "int?",
     "added": "int?",
     "read": "int?",
     "died": "int?",
     "in_per_s": "float?",
     "out_per_s": "float?",
-    "forecast": Maybe({"word": "str", "clears_ms": "int?", "per_s": "float?"}),
+    "forecast": Nullable({"word": "str", "clears_ms": "int?", "per_s": "float?"}),
 }
 
 
-def _forecast(record: Record) -> str | None:
+def _forecast_text(record: Record) -> str | None:
     """The three words: clears, stalled, grows."""
     told = record["forecast"]
     if told is None:
         return None
     if told["word"] == "clears":
-        return f"clears ~{span(told['clears_ms'])}"
+        return f"clears ~{format_duration(told['clears_ms'])}"
     return f"grows {told['per_s']:.3g}/s" if told["word"] == "grows" else "stalled"
 
 
-def _rate(name: str) -> Column:
+def _rate_column(name: str) -> Column:
     def value(record: Record) -> str | None:
         return None if record[name] is None else f"{record[name]:.3g}"
 
@@ -56,13 +56,13 @@ def _rate(name: str) -> Column:
 
 COLUMNS: list[Column] = [
     column("queue"),
-    Column("time", lambda record: iso(record["server_time_ms"])[11:19]),
+    Column("time", lambda record: format_iso(record["server_time_ms"])[11:19]),
     column("waiting", kind="count"),
     column("age", "oldest_waiting_ms", kind="span"),
     column("flight", "pending", kind="count"),
-    _rate("in_per_s"),
-    _rate("out_per_s"),
-    Column("forecast", _forecast),
+    _rate_column("in_per_s"),
+    _rate_column("out_per_s"),
+    Column("forecast", _forecast_text),
     column("dlq", "dlq_depth", kind="count"),
     Column("+dlq", lambda record: record["died"], "right"),
     column("delayed", "delayed_depth", kind="count"),
@@ -73,13 +73,13 @@ COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=SHAPE)
+@command(shape=WATCH_SCHEMA)
 def watch(
-    desk: Desk,
+    desk: CommandContext,
     queues: Annotated[
-        list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=place_names)
+        list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=complete_any_queue)
     ],
-    output: OutputOrPiped = None,
+    output: StreamOutputOption = None,
     interval: Annotated[
         str, typer.Option("--interval", "-n", metavar="TIME", help="How long between two looks.")
     ] = "2s",
@@ -93,61 +93,63 @@ def watch(
     import sys
 
     from chasqui import SystemClock
-    from chasqui_cli.finding import warn_of_wrong_keys
+    from chasqui_cli.finding import warn_wrong_types
 
-    pause_ms = duration_ms(interval)
+    pause_ms = parse_duration_ms(interval)
     if pause_ms < 100:
         raise typer.BadParameter("looking more often than every 100ms would be felt by the server")
     piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    writer = Running.of(COLUMNS, replace(desk, output=output or piped).look(), ends=count > 0)
+    writer = RecordStreamWriter.open(
+        COLUMNS, replace(desk, output=output or piped).output_style(), ends=count > 0
+    )
     clock, looks, before = SystemClock(), 0, dict[str, "Snapshot | ForeignSnapshot"]()
     with desk.link() as link:
-        seen_at = clock.mono()
+        seen_at = clock.monotonic()
         while True:
-            seen = _seen(link, queues, first=not looks)
+            seen = _read_snapshots(link, queues, first=not looks)
             if seen:
                 if not looks:
-                    warn_of_wrong_keys(desk, seen)
-                seen_at, looks = clock.mono(), looks + 1
+                    warn_wrong_types(desk, seen)
+                seen_at, looks = clock.monotonic(), looks + 1
                 for one in seen:
-                    writer.write(_record(before.get(one.queue), one), one.server_time_ms)
+                    writer.write(_watch_record(before.get(one.queue), one), one.server_time_ms)
                 before = {one.queue: one for one in seen}
             else:
-                desk.say(f"reconnecting, data {round(clock.mono() - seen_at)} s old")
+                desk.info(f"reconnecting, data {round(clock.monotonic() - seen_at)} s old")
             if count and looks >= count:
-                writer.end()
+                writer.close()
                 return
-            clock.pause(pause_ms / 1000)
+            clock.sleep_sync(pause_ms / 1000)
 
 
-def _seen(link: Link, queues: list[str], *, first: bool) -> list[Snapshot | ForeignSnapshot]:
+def _read_snapshots(link: Link, queues: list[str], *, first: bool) -> list[Snapshot | ForeignSnapshot]:
     """The queues, or nothing while the server is away. One that was never there is an error."""
     from chasqui import ServerError
-    from chasqui_cli.places import named, place_of
+    from chasqui_cli.places import parse_queue_ref, with_ref_name
     from chasqui_cli.session import Session
 
-    places = [place_of(name) for name in queues]
+    places = [parse_queue_ref(name) for name in queues]
     try:
-        seen = Session(link).fleet(places)
-        return [named(one, place).or_raise() for one, place in zip(seen, places, strict=True)]
+        seen = Session(link).snapshots(places)
+        return [with_ref_name(one, place).or_raise() for one, place in zip(seen, places, strict=True)]
     except ServerError as error:
         if first or not error.transient:
             raise
         return []
 
 
-def _record(before: Snapshot | ForeignSnapshot | None, after: Snapshot | ForeignSnapshot) -> Record:
-    from chasqui_cli.judging import pace_between
+def _watch_record(before: Snapshot | ForeignSnapshot | None, after: Snapshot | ForeignSnapshot) -> Record:
+    from chasqui_cli.judging import throughput_between
 
-    went = pace_between(before, after) if before else None
-    return snapshot_record(after) | _pace(went)
+    went = throughput_between(before, after) if before else None
+    return snapshot_record(after) | _throughput_fields(went)
 
 
-def _pace(went: Pace | None) -> Record:
+def _throughput_fields(went: Throughput | None) -> Record:
     if went is None:
         return dict.fromkeys(("over_ms", "added", "read", "died", "in_per_s", "out_per_s", "forecast"))
     return {
-        "over_ms": went.over_ms,
+        "over_ms": went.window_ms,
         "added": went.added,
         "read": went.read,
         "died": went.died,

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.changes import counted
+from chasqui_cli.changes import plural
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.finding import warn_where_there_is_no
-from chasqui_cli.options import SearchBound
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.finding import warn_if_missing
+from chasqui_cli.options import ScanOption
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.safe import safe
-from chasqui_cli.verdicts import VERDICT, verdict_record
+from chasqui_cli.verdicts import JOB_STATE_SCHEMA, job_state_record
 
 if TYPE_CHECKING:
-    from chasqui.verdict import Verdict
+    from chasqui.verdict import JobStateReport
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-FIRST_LOOK = 1000
+FIRST_SCAN = 1000
 """Entries per place and queue that are looked at before all queues are looked through."""
 COLUMNS: list[Column] = [column("id"), column("queue"), column("state"), column("text")]
 EVENT_COLUMNS: list[Column] = [
@@ -34,15 +34,17 @@ EVENT_COLUMNS: list[Column] = [
 
 
 @app.command()
-@at_desk(shape=VERDICT, many=False, payloads=True)
+@command(shape=JOB_STATE_SCHEMA, many=False, payloads=True)
 def why(
-    desk: Desk,
+    desk: CommandContext,
     job_id: Annotated[str, typer.Argument(metavar="JOB_ID", help="The job's id.")],
     queue: Annotated[
         str | None,
-        typer.Option("--queue", metavar="QUEUE", help="Where; else everywhere.", autocompletion=queue_names),
+        typer.Option(
+            "--queue", metavar="QUEUE", help="Where; else everywhere.", autocompletion=complete_queues
+        ),
     ] = None,
-    scan: SearchBound = 100_000,
+    scan: ScanOption = 100_000,
 ) -> None:
     """Why a job is where it is: waiting behind others, in flight on a worker, delayed, dead, done, or unknown.
 
@@ -53,25 +55,25 @@ def why(
         if queue:
             verdict, queues = _in(session, queue, job_id, scan), 1
             if verdict.state == "unknown":
-                warn_where_there_is_no(desk, session, queue)
+                warn_if_missing(desk, session, queue)
         else:
-            verdict, queues = _anywhere(desk, session, job_id, scan)
-    _show(desk, verdict, queues)
+            verdict, queues = _find_anywhere(desk, session, job_id, scan)
+    _print_state(desk, verdict, queues)
     if verdict.state == "unknown":
         raise typer.Exit(4)
 
 
-def _show(desk: Desk, verdict: Verdict, queues: int) -> None:
+def _print_state(desk: CommandContext, verdict: JobStateReport, queues: int) -> None:
     """The verdict as `-o` asks: for people a sentence, what else is true, what was told of it, how far was looked."""
-    from chasqui_cli.words import headline, how_far
+    from chasqui_cli.words import search_extent, state_headline
 
-    record = verdict_record(verdict, desk)
-    for looked in verdict.looked if queues == 1 or verdict.state != "unknown" else ():
-        desk.say(how_far(looked))
+    record = job_state_record(verdict, desk)
+    for looked in verdict.coverage if queues == 1 or verdict.state != "unknown" else ():
+        desk.info(search_extent(looked))
     if desk.output not in (Format.TABLE, Format.WIDE):
-        desk.emit_one(record, COLUMNS, now_ms=verdict.server_time_ms)
+        desk.write_record(record, COLUMNS, now_ms=verdict.server_time_ms)
         return
-    print_line(safe(desk.shown(headline(verdict, queues))))
+    print_line(safe(desk.redacted(state_headline(verdict, queues))))
     for other in record["also"]:
         print_line(safe(f"also: {other['text']}"))
     for name, value in record["evidence"].items():
@@ -79,40 +81,42 @@ def _show(desk: Desk, verdict: Verdict, queues: int) -> None:
             print_line(safe(f"  {name} = {value}"))
     if record["events"]:
         print_line("events:")
-        desk.emit(record["events"], EVENT_COLUMNS, now_ms=verdict.server_time_ms)
+        desk.write_records(record["events"], EVENT_COLUMNS, now_ms=verdict.server_time_ms)
 
 
-def _in(session: Session, queue: str, job_id: str, scan: int) -> Verdict:
+def _in(session: Session, queue: str, job_id: str, scan: int) -> JobStateReport:
     from chasqui import Keys
-    from chasqui.options import Search
-    from chasqui.why import why as ask
+    from chasqui.options import SearchLimits
+    from chasqui.why import find_job_state as ask
 
-    options = Search(most=scan, most_nearby=min(scan, Search().most_nearby))
-    return session.look(ask, Keys(queue), job_id, options=options)
+    options = SearchLimits(max_entries=scan, max_entries_nearby=min(scan, SearchLimits().max_entries_nearby))
+    return session.query(ask, Keys(queue), job_id, options=options)
 
 
-def _anywhere(desk: Desk, session: Session, job_id: str, scan: int) -> tuple[Verdict, int]:
+def _find_anywhere(
+    desk: CommandContext, session: Session, job_id: str, scan: int
+) -> tuple[JobStateReport, int]:
     """The queue that knows it best, and how many were looked into: briefly first, then as far as allowed."""
     from chasqui.errors import NotFound
-    from chasqui_cli.finding import found_queues
+    from chasqui_cli.finding import discover_native_queues
 
-    queues = found_queues(desk, session)
+    queues = discover_native_queues(desk, session)
     if not queues:
         raise NotFound("there are no queues on this server", hint="name another server with --redis-url")
-    for most in sorted({min(FIRST_LOOK, scan), scan}):
+    for most in sorted({min(FIRST_SCAN, scan), scan}):
         with desk.progress(f"looking for {job_id}", len(queues)) as advance:
             verdicts = []
             for number, queue in enumerate(queues, 1):
                 verdicts.append(_in(session, queue, job_id, most))
                 advance(number)
         known = [verdict for verdict in verdicts if verdict.state != "unknown"]
-        whole = all(looked.complete for verdict in verdicts for looked in verdict.looked)
+        whole = all(looked.complete for verdict in verdicts for looked in verdict.coverage)
         if known or whole:
             break
-    desk.say(
-        f"looked into {counted(len(queues), 'queues')}, {'all of each' if whole else f'up to {most:,} entries of each place'}"
+    desk.info(
+        f"looked into {plural(len(queues), 'queues')}, {'all of each' if whole else f'up to {most:,} entries of each place'}"
     )
     for other in known[1:]:
-        desk.say(f"there is one of this id in {other.queue} too: {other.state}")
+        desk.info(f"there is one of this id in {other.queue} too: {other.state}")
     told = [verdict for verdict in verdicts if verdict.events]
     return (known or told or verdicts)[0], len(queues)

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.options import SearchBound
-from chasqui_cli.times import duration_ms
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.options import ScanOption
+from chasqui_cli.times import parse_duration_ms
 
 if TYPE_CHECKING:
-    from chasqui.crew import Crew, Member, PendingEntry
+    from chasqui.crew import ConsumerList, ConsumerStatus, PendingEntry
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-CONSUMER = {
+CONSUMER_SCHEMA = {
     "queue": "str",
     "consumer": "str",
     "group": "str",
@@ -33,9 +33,11 @@ CONSUMER = {
     "delivered_again": "int",
     "verdict": "str",
 }
-_NOT_OF_GHOSTS = ("in_flight", "inactive_ms", "oldest_ms", "delivered_again")
-PRUNED = CONSUMER | dict.fromkeys(_NOT_OF_GHOSTS, "int?") | {"entry_id": "str?", "outcome": "str"}
-CLAIMED = {
+_NULL_FOR_GHOSTS = ("in_flight", "inactive_ms", "oldest_ms", "delivered_again")
+PRUNE_SCHEMA = (
+    CONSUMER_SCHEMA | dict.fromkeys(_NULL_FOR_GHOSTS, "int?") | {"entry_id": "str?", "outcome": "str"}
+)
+CLAIM_SCHEMA = {
     "queue": "str",
     "consumer": "str",
     "group": "str",
@@ -71,11 +73,11 @@ CLAIM_COLUMNS = [
 ]
 PARTLY = 3
 
-Queue = Annotated[str, typer.Argument(help="Which queue.", autocompletion=queue_names)]
-Names = Annotated[
+Queue = Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)]
+ConsumerNames = Annotated[
     list[str] | None, typer.Argument(metavar="[CONSUMER]...", help="Which; none means all that are gone.")
 ]
-GoneAfter = Annotated[
+GoneAfterOption = Annotated[
     str, typer.Option("--gone-after", metavar="TIME", help="Who has not asked for so long is gone.")
 ]
 
@@ -88,22 +90,26 @@ def workers(ctx: typer.Context) -> None:
 
 
 @app.command("list")
-@at_desk(shape=CONSUMER)
-def list_consumers(desk: Desk, queue: Queue, gone_after: GoneAfter = "30s") -> None:
+@command(shape=CONSUMER_SCHEMA)
+def list_consumers(desk: CommandContext, queue: Queue, gone_after: GoneAfterOption = "30s") -> None:
     """Every consumer: what it holds, when it last asked, and whether it works, waits, does not poll, or is gone."""
     with desk.session() as session:
-        crew = _mustered(desk, session, queue, gone_after)
-    desk.emit([_record(queue, one) for one in crew.members], COLUMNS, now_ms=crew.now_ms)
-    if not crew.members:
-        desk.say(f"nobody works on {queue}: it has no consumers")
-    elif not any(one.verdict in ("working", "waiting") for one in crew.members):
-        desk.say(f"nobody works on {queue}: none of its consumers asks for jobs")
+        crew = read_consumers(desk, session, queue, gone_after)
+    desk.write_records([consumer_record(queue, one) for one in crew.consumers], COLUMNS, now_ms=crew.now_ms)
+    if not crew.consumers:
+        desk.info(f"nobody works on {queue}: it has no consumers")
+    elif not any(one.state in ("working", "waiting") for one in crew.consumers):
+        desk.info(f"nobody works on {queue}: none of its consumers asks for jobs")
 
 
 @app.command()
-@at_desk(shape=PRUNED, changes=True)
+@command(shape=PRUNE_SCHEMA, changes=True)
 def prune(
-    desk: Desk, queue: Queue, names: Names = None, gone_after: GoneAfter = "30s", scan: SearchBound = 100_000
+    desk: CommandContext,
+    queue: Queue,
+    names: ConsumerNames = None,
+    gone_after: GoneAfterOption = "30s",
+    scan: ScanOption = 100_000,
 ) -> None:
     """Remove consumers that are gone and hold nothing; that they do not is looked at in the same step. Not undoable.
 
@@ -112,25 +118,27 @@ def prune(
     from chasqui import Keys, crew
 
     with desk.session() as session:
-        seen = _mustered(desk, session, queue, gone_after)
-        ghosts = _haunting(desk, session, queue, seen, names, scan)
+        seen = read_consumers(desk, session, queue, gone_after)
+        ghosts = _find_ghosts(desk, session, queue, seen, names, scan)
         haunted = Counter((group, entry.consumer) for group, entry in ghosts)
         chosen = [
-            one for one in _meant(seen, queue, names) if one.in_flight == haunted[one.group, one.raw_name]
+            one
+            for one in select_consumers(seen, queue, names)
+            if one.in_flight == haunted[one.group, one.raw_name]
         ]
-        records = [_ghost(queue, *one) for one in ghosts] + [
-            _record(queue, one) | {"entry_id": None} for one in chosen
+        records = [_ghost_record(queue, *one) for one in ghosts] + [
+            consumer_record(queue, one) | {"entry_id": None} for one in chosen
         ]
-        noun, effects = _clearing(len(ghosts), len(chosen))
-        plan = Plan("prune", queue, noun, records, PRUNE_COLUMNS[:3], _choice(names), effects)
-        if not desk.agrees(plan, now_ms=seen.now_ms):
+        noun, effects = _describe_removal(len(ghosts), len(chosen))
+        plan = ChangePlan("prune", queue, noun, records, PRUNE_COLUMNS[:3], selection_text(names), effects)
+        if not desk.confirm(plan, now_ms=seen.now_ms):
             outcomes = ["would remove"] * len(records)
         else:
-            with desk.written_down("workers prune", queue) as pen:
-                laid = session.run(crew.lay, Keys(queue), ghosts)
-                pen.tell(ghosts=sum(laid), vanished=len(laid) - sum(laid))
-                removed = session.run(crew.prune, Keys(queue), chosen)
-                pen.tell(
+            with desk.journal_operation("workers prune", queue) as pen:
+                laid = session.run(crew.remove_ghosts, Keys(queue), ghosts)
+                pen.set_result(ghosts=sum(laid), vanished=len(laid) - sum(laid))
+                removed = session.run(crew.remove_consumers, Keys(queue), chosen)
+                pen.set_result(
                     removed=sum(removed), kept=len(removed) - sum(removed), consumers=[c.name for c in chosen]
                 )
             outcomes = ["removed" if one else "gone" for one in laid]
@@ -143,12 +151,12 @@ def prune(
 
 
 @app.command()
-@at_desk(shape=CLAIMED, changes=True)
+@command(shape=CLAIM_SCHEMA, changes=True)
 def claim(
-    desk: Desk,
+    desk: CommandContext,
     queue: Queue,
-    names: Names = None,
-    gone_after: GoneAfter = "30s",
+    names: ConsumerNames = None,
+    gone_after: GoneAfterOption = "30s",
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="N", help="So many entries of one consumer at most.")
     ] = 100_000,
@@ -157,22 +165,26 @@ def claim(
     from chasqui import Keys, crew
 
     with desk.session() as session:
-        seen = _mustered(desk, session, queue, gone_after)
-        chosen = [one for one in _meant(seen, queue, names) if one.in_flight]
-        held = [(one, session.run(crew.holdings, Keys(queue), one, limit)) for one in chosen]
-        records = [_entry(queue, one, entry) for one, entries in held for entry in entries]
+        seen = read_consumers(desk, session, queue, gone_after)
+        chosen = [one for one in select_consumers(seen, queue, names) if one.in_flight]
+        held = [(one, session.run(crew.pending_entries, Keys(queue), one, limit)) for one in chosen]
+        records = [_pending_record(queue, one, entry) for one, entries in held for entry in entries]
         effects = ["a job that still runs will run twice; this cannot be undone"]
-        plan = Plan("free", queue, "entries", records, CLAIM_COLUMNS[:4], _choice(names), effects)
-        if not desk.agrees(plan, now_ms=seen.now_ms):
+        plan = ChangePlan(
+            "free", queue, "entries", records, CLAIM_COLUMNS[:4], selection_text(names), effects
+        )
+        if not desk.confirm(plan, now_ms=seen.now_ms):
             outcomes = ["would free"] * len(records)
         else:
-            with desk.written_down("workers claim", queue) as pen:
+            with desk.journal_operation("workers claim", queue) as pen:
                 freed = [
                     done
                     for one, entries in held
-                    for done in session.run(crew.release, Keys(queue), one, entries)
+                    for done in session.run(crew.release_entries, Keys(queue), one, entries)
                 ]
-                pen.tell(freed=sum(freed), gone=len(freed) - sum(freed), consumers=[c.name for c in chosen])
+                pen.set_result(
+                    freed=sum(freed), gone=len(freed) - sum(freed), consumers=[c.name for c in chosen]
+                )
             outcomes = ["freed" if one else "gone" for one in freed]
     _told(
         desk,
@@ -181,22 +193,24 @@ def claim(
     )
 
 
-def _mustered(desk: Desk, session: Session, queue: str, gone_after: str) -> Crew:
+def read_consumers(desk: CommandContext, session: Session, queue: str, gone_after: str) -> ConsumerList:
     from chasqui import Keys, crew
 
-    seen = session.look(crew.muster, Keys(queue), gone_ms=duration_ms(gone_after))
+    seen = session.query(crew.list_consumers, Keys(queue), gone_after_ms=parse_duration_ms(gone_after))
     if not seen.complete:
-        desk.say(f"looked at {seen.looked:,} entries in flight; more are, so ages are at least what is shown")
+        desk.info(
+            f"looked at {seen.scanned:,} entries in flight; more are, so ages are at least what is shown"
+        )
     return seen
 
 
-def _meant(seen: Crew, queue: str, names: list[str] | None) -> list[Member]:
+def select_consumers(seen: ConsumerList, queue: str, names: list[str] | None) -> list[ConsumerStatus]:
     """Those that are named, or those that are gone. What was handed back is nobody's to free."""
     from chasqui.errors import NotFound
 
     if not names:
-        return [one for one in seen.members if one.is_gone]
-    found = [one for one in seen.members if one.name in names]
+        return [one for one in seen.consumers if one.is_gone]
+    found = [one for one in seen.consumers if one.name in names]
     if missing := set(names) - {one.name for one in found}:
         raise NotFound(
             f"{queue} has no consumer {', '.join(sorted(missing))}", hint=f"chasqui workers list {queue}"
@@ -204,23 +218,23 @@ def _meant(seen: Crew, queue: str, names: list[str] | None) -> list[Member]:
     return found
 
 
-def _haunting(
-    desk: Desk, session: Session, queue: str, seen: Crew, names: list[str] | None, scan: int
+def _find_ghosts(
+    desk: CommandContext, session: Session, queue: str, seen: ConsumerList, names: list[str] | None, scan: int
 ) -> list[tuple[str, PendingEntry]]:
     """The ghosts that the named hold, or all there are: no living worker has a use for one."""
     from chasqui import Keys, crew
 
-    groups = list(dict.fromkeys(one.group for one in seen.members))
-    found = session.run(crew.ghosts, Keys(queue), groups, scan)
+    groups = list(dict.fromkeys(one.group for one in seen.consumers))
+    found = session.run(crew.find_ghosts, Keys(queue), groups, scan)
     if not found.complete:
-        desk.say(f"looked for ghosts among {found.looked:,} entries in flight; --scan N looks further")
+        desk.info(f"looked for ghosts among {found.scanned:,} entries in flight; --scan N looks further")
     if not names:
-        return found.held
-    meant = {(one.group, one.raw_name) for one in seen.members if one.name in names}
-    return [(group, entry) for group, entry in found.held if (group, entry.consumer) in meant]
+        return found.entries
+    meant = {(one.group, one.raw_name) for one in seen.consumers if one.name in names}
+    return [(group, entry) for group, entry in found.entries if (group, entry.consumer) in meant]
 
 
-def _clearing(ghosts: int, consumers: int) -> tuple[str, list[str]]:
+def _describe_removal(ghosts: int, consumers: int) -> tuple[str, list[str]]:
     """What is removed, in a word, and a sentence on each kind of it."""
     told = {
         "consumers": (consumers, "names only: one that lives comes back with its next read"),
@@ -231,11 +245,11 @@ def _clearing(ghosts: int, consumers: int) -> tuple[str, list[str]]:
     return " and ".join(there) or "consumers or ghosts", [*sentences, "this cannot be undone"]
 
 
-def _choice(names: list[str] | None) -> str:
+def selection_text(names: list[str] | None) -> str:
     return "by name" if names else "gone"
 
 
-def _record(queue: str, one: Member) -> Record:
+def consumer_record(queue: str, one: ConsumerStatus) -> Record:
     return {
         "queue": queue,
         "consumer": one.name,
@@ -243,14 +257,14 @@ def _record(queue: str, one: Member) -> Record:
         "in_flight": one.in_flight,
         "idle_ms": one.idle_ms,
         "inactive_ms": one.inactive_ms,
-        "oldest_ms": one.oldest_ms,
-        "delivered_again": one.again,
-        "verdict": one.verdict,
+        "oldest_ms": one.longest_idle_ms,
+        "delivered_again": one.redelivered,
+        "verdict": one.state,
     }
 
 
-def _ghost(queue: str, group: str, entry: PendingEntry) -> Record:
-    return dict.fromkeys(CONSUMER) | {
+def _ghost_record(queue: str, group: str, entry: PendingEntry) -> Record:
+    return dict.fromkeys(CONSUMER_SCHEMA) | {
         "queue": queue,
         "consumer": entry.consumer.decode(errors="backslashreplace"),
         "group": group,
@@ -260,7 +274,7 @@ def _ghost(queue: str, group: str, entry: PendingEntry) -> Record:
     }
 
 
-def _entry(queue: str, one: Member, entry: PendingEntry) -> Record:
+def _pending_record(queue: str, one: ConsumerStatus, entry: PendingEntry) -> Record:
     return {
         "queue": queue,
         "consumer": one.name,
@@ -271,7 +285,7 @@ def _entry(queue: str, one: Member, entry: PendingEntry) -> Record:
     }
 
 
-def _told(desk: Desk, records: list[Record], columns: Sequence[Column]) -> None:
-    desk.emit(records, columns)
+def _told(desk: CommandContext, records: list[Record], columns: Sequence[Column]) -> None:
+    desk.write_records(records, columns)
     if any(record["outcome"] in ("kept", "gone") for record in records):
         raise typer.Exit(PARTLY)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LAST_FRAMES = 12
 
 
-def account(error: BaseException) -> str:
+def crash_report(error: BaseException) -> str:
     """The error in plain lines: its kind, and the places it came through. Its text may hold anything, so it is not told."""
     return "\n".join(_lines(error))
 

@@ -16,8 +16,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
 from chasqui_cli.safe import safe
-from chasqui_cli.tui.lines import PARTLY, quoted, with_options
-from chasqui_cli.tui.widgets.drawing import joined
+from chasqui_cli.tui.lines import PARTLY, add_options, shell_quote
+from chasqui_cli.tui.widgets.drawing import styled_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from chasqui_cli.tui.lines import Ended, Runner
-    from chasqui_cli.tui.panes.pane import Change
+    from chasqui_cli.tui.lines import CommandResult, CommandRunner
+    from chasqui_cli.tui.panes.pane import ChangeRequest
 
 MANY = 100
 """More than so many at once, and the queue's name has to be typed: as on the command line."""
-SHOWN_WORDS = 9
-ABOUT = (("lower case", "looks"), ("UPPER CASE", "changes, after a preview and your consent"))
-SHOWN_LINES = 2000
+MAX_WORDS_SHOWN = 9
+KEY_LEGEND = (("lower case", "looks"), ("UPPER CASE", "changes, after a preview and your consent"))
+MAX_LINES_SHOWN = 2000
 
 
 class Dialog(ModalScreen[Any]):
@@ -54,15 +54,15 @@ class Dialog(ModalScreen[Any]):
         self.workers.cancel_node(self)
         return super().dismiss(result)
 
-    def tell(self, widget: str, text: str, style: str = "") -> None:
+    def set_lines(self, widget: str, text: str, style: str = "") -> None:
         """Write text of any origin, line by line."""
         lines = text.splitlines()
         parts: list[tuple[object, str]] = []
-        for line in lines[:SHOWN_LINES]:
-            parts += [(line, _look(line) or style), ("\n", "")]
-        if len(lines) > SHOWN_LINES:
-            parts.append((f"… {len(lines) - SHOWN_LINES:,} more lines", "dim"))
-        self.query_one(widget, Static).update(joined(parts, theme=self.app.theme))
+        for line in lines[:MAX_LINES_SHOWN]:
+            parts += [(line, _line_style(line) or style), ("\n", "")]
+        if len(lines) > MAX_LINES_SHOWN:
+            parts.append((f"… {len(lines) - MAX_LINES_SHOWN:,} more lines", "dim"))
+        self.query_one(widget, Static).update(styled_text(parts, theme=self.app.theme))
 
 
 class ChangeDialog(Dialog):
@@ -74,13 +74,13 @@ class ChangeDialog(Dialog):
         Binding("c", "copy", "copy the line", id="dialog.copy"),
     ]
 
-    def __init__(self, change: Change, runner: Runner, *, protected: bool) -> None:
+    def __init__(self, change: ChangeRequest, runner: CommandRunner, *, protected: bool) -> None:
         super().__init__()
         self._change, self._runner, self._protected = change, runner, protected
         self._previewed: list[str] | None = None
         self._count = 0
-        self._ended: Ended | None = None
-        self._heard = ""
+        self._ended: CommandResult | None = None
+        self._live_output = ""
 
     def compose(self) -> ComposeResult:
         """Title, line, options, preview, consent."""
@@ -103,11 +103,11 @@ class ChangeDialog(Dialog):
     def on_mount(self) -> None:
         """Say what it is, and try it dry."""
         self.query_one("#title", Static).update(
-            joined([(self._change.title, "strong")], theme=self.app.theme)
+            styled_text([(self._change.title, "strong")], theme=self.app.theme)
         )
         if self._change.needs_options:
             self._show_line(list(self._change.words))
-            self._state("type the options and press enter", "warn")
+            self._set_state("type the options and press enter", "warn")
             self.query_one("#options").focus()
         else:
             self.query_one("#leave").focus()
@@ -116,10 +116,10 @@ class ChangeDialog(Dialog):
     @property
     def words(self) -> list[str]:
         """The line with the options typed."""
-        return with_options(self._change.words, *shlex.split(self.query_one("#options", Input).value))
+        return add_options(self._change.words, *shlex.split(self.query_one("#options", Input).value))
 
     @property
-    def must_type(self) -> bool:
+    def needs_typed_name(self) -> bool:
         """Whether a key is not consent enough."""
         return self._protected or self._count > MANY
 
@@ -128,12 +128,12 @@ class ChangeDialog(Dialog):
         if event.input.id == "options":
             self._preview()
         else:
-            self.action_consent()
+            self.action_confirm()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """The same by mouse."""
         if event.button.id == "do":
-            self.action_consent()
+            self.action_confirm()
         else:
             self.action_close()
 
@@ -143,10 +143,12 @@ class ChangeDialog(Dialog):
 
     def action_copy(self) -> None:
         """The whole line to the terminal's clipboard, however many ids it has."""
-        self.app.copy_to_clipboard(safe(self._runner.shown(self._previewed or list(self._change.words))))
+        self.app.copy_to_clipboard(
+            safe(self._runner.display_text(self._previewed or list(self._change.words)))
+        )
         self.notify("the command line was copied", markup=False)
 
-    def action_consent(self) -> None:
+    def action_confirm(self) -> None:
         """Do what was previewed, and nothing else; nothing at all for a window that was closed meanwhile."""
         if not self.is_active:
             return
@@ -154,8 +156,8 @@ class ChangeDialog(Dialog):
             self.action_close()
         elif self._previewed is None or self.query_one("#do", Button).disabled:
             self.app.bell()
-        elif self.must_type and self.query_one("#typed", Input).value != self._change.queue:
-            self._state("type the queue's name first", "warn")
+        elif self.needs_typed_name and self.query_one("#typed", Input).value != self._change.queue:
+            self._set_state("type the queue's name first", "warn")
             self.query_one("#typed").focus()
         elif self._previewed != self.words:
             self._preview()
@@ -164,8 +166,8 @@ class ChangeDialog(Dialog):
                 self.query_one("#preview")
             )  # else it goes to the next button, and a second enter leaves
             self.query_one("#do", Button).disabled = True
-            self._state("running …", "warn")
-            self.run_worker(self._carry_out(self._previewed), exclusive=True)
+            self._set_state("running …", "warn")
+            self.run_worker(self._apply(self._previewed), exclusive=True)
 
     def _preview(self) -> None:
         if not self.is_active:
@@ -175,67 +177,70 @@ class ChangeDialog(Dialog):
         try:
             words = self.words
         except ValueError as error:
-            self._state(f"options: {error}", "crit")
+            self._set_state(f"options: {error}", "crit")
             return
         self._show_line(words)
-        self._state("trying it dry …", "dim")
-        self.run_worker(self._try(words), exclusive=True)
+        self._set_state("trying it dry …", "dim")
+        self.run_worker(self._dry_run(words), exclusive=True)
 
     def _show_line(self, words: list[str]) -> None:
         tail = len(words) - len(self._change.words)
         self.query_one("#line", Static).update(
-            joined([("$ ", "dim"), (shortened(self._runner, words, tail), "accent")], theme=self.app.theme)
+            styled_text(
+                [("$ ", "dim"), (shortened_command(self._runner, words, tail), "accent")],
+                theme=self.app.theme,
+            )
         )
 
-    async def _try(self, words: list[str]) -> None:
-        ended = await self._runner.run(with_options(words, "--dry-run", "-o", "json"))
-        self.tell("#told", ended.err or ended.out)
+    async def _dry_run(self, words: list[str]) -> None:
+        ended = await self._runner.run(add_options(words, "--dry-run", "-o", "json"))
+        self.set_lines("#told", ended.err or ended.out)
         if ended.code not in (0, PARTLY):
-            self._state("this cannot be done", "crit")
+            self._set_state("this cannot be done", "crit")
             return
-        self._count = _records(ended.out)
+        self._count = _planned_count(ended.out)
         if not self._count:
-            self._state("nothing to do", "warn")
+            self._set_state("nothing to do", "warn")
             return
         self._previewed = words
         self.query_one("#do", Button).disabled = False
         typed = self.query_one("#typed", Input)
-        typed.set_class(not self.must_type, "hidden")
-        if self.must_type:
-            self._state(f"type {self._change.queue} to go on", "warn")
+        typed.set_class(not self.needs_typed_name, "hidden")
+        if self.needs_typed_name:
+            self._set_state(f"type {self._change.queue} to go on", "warn")
             typed.focus()
         else:
-            self._state("y does it", "")
+            self._set_state("y does it", "")
             self.query_one("#do").focus()
 
-    async def _carry_out(self, words: list[str]) -> None:
+    async def _apply(self, words: list[str]) -> None:
         confirm = ["--confirm", self._change.queue] if self._protected else []
-        self._heard = ""
+        self._live_output = ""
         self._ended = await self._runner.run(
-            with_options(words, "--yes", *confirm, "-o", "json"), hear=self._hear
+            add_options(words, "--yes", *confirm, "-o", "json"), hear=self._append_output
         )
-        self.tell("#told", self._ended.err)
+        self.set_lines("#told", self._ended.err)
         done = {0: ("done", "ok"), PARTLY: ("not all of it was done", "warn")}
-        self._state(*done.get(self._ended.code, ("failed", "crit")))
+        self._set_state(*done.get(self._ended.code, ("failed", "crit")))
         button = self.query_one("#do", Button)
         button.label, button.disabled, button.variant = "esc  close", False, "default"
         self.query_one("#leave").display = False
         self.query_one("#typed").display = False
         button.focus()
 
-    def _hear(self, text: str) -> None:
-        self._heard += text
-        self.tell("#told", self._heard)
+    def _append_output(self, text: str) -> None:
+        self._live_output += text
+        self.set_lines("#told", self._live_output)
         self.query_one("#preview").scroll_end(animate=False)
 
-    def _state(self, text: str, style: str) -> None:
-        self.query_one("#state", Label).update(joined([(text, style)], theme=self.app.theme))
+    def _set_state(self, text: str, style: str) -> None:
+        self.query_one("#state", Label).update(styled_text([(text, style)], theme=self.app.theme))
 
 
 class OutputDialog(Dialog):
     """Runs a command that only looks, and shows what it says."""
 
-    def __init__(self, title: str, words: Sequence[str], runner: Runner) -> None:
+    def __init__(self, title: str, words: Sequence[str], runner: CommandRunner) -> None:
         super().__init__()
         self._title, self._words, self._runner = title, list(words), runner
 
@@ -250,7 +255,10 @@ class OutputDialog(Dialog):
     def on_mount(self) -> None:
         """Run it."""
         self.query_one("#line", Static).update(
-            joined([("$ ", "dim"), (shortened(self._runner, self._words), "accent")], theme=self.app.theme)
+            styled_text(
+                [("$ ", "dim"), (shortened_command(self._runner, self._words), "accent")],
+                theme=self.app.theme,
+            )
         )
         self.query_one("#preview").focus()
         self.query_one("#state", Label).update("running …")
@@ -258,7 +266,7 @@ class OutputDialog(Dialog):
 
     async def _run(self) -> None:
         ended = await self._runner.run(self._words)
-        self.tell("#told", "\n".join(part.rstrip("\n") for part in (ended.out, ended.err) if part))
+        self.set_lines("#told", "\n".join(part.rstrip("\n") for part in (ended.out, ended.err) if part))
         self.query_one("#state", Label).update(
             "esc closes" if not ended.code else f"exit code {ended.code}; esc closes"
         )
@@ -279,25 +287,25 @@ class HelpDialog(Dialog):
     def on_mount(self) -> None:
         """Write them down."""
         parts: list[tuple[object, str]] = []
-        for title, keys in [("Keys", ABOUT), *self._keys]:
+        for title, keys in [("Keys", KEY_LEGEND), *self._keys]:
             parts += [(title, "strong"), ("\n", "")]
             for key, what in keys:
                 parts += [(f"  {key:<14}", "key"), (what, ""), ("\n", "")]
             parts.append(("\n", ""))
-        self.query_one("#told", Static).update(joined(parts, theme=self.app.theme))
+        self.query_one("#told", Static).update(styled_text(parts, theme=self.app.theme))
         self.query_one("#preview").focus()
 
 
-def shortened(runner: Runner, words: Sequence[str], tail: int = 0) -> str:
+def shortened_command(runner: CommandRunner, words: Sequence[str], tail: int = 0) -> str:
     """The line, with a long row of ids cut, and so many words of its end kept; `c` copies it whole."""
     kept = len(words) - tail
-    if kept <= SHOWN_WORDS + 3:
-        return runner.shown(words)
-    end = "".join(f" {quoted(word)}" for word in words[kept:])
-    return f"{runner.shown(words[:SHOWN_WORDS])} … {kept - SHOWN_WORDS} more …{end}"
+    if kept <= MAX_WORDS_SHOWN + 3:
+        return runner.display_text(words)
+    end = "".join(f" {shell_quote(word)}" for word in words[kept:])
+    return f"{runner.display_text(words[:MAX_WORDS_SHOWN])} … {kept - MAX_WORDS_SHOWN} more …{end}"
 
 
-def _records(out: str) -> int:
+def _planned_count(out: str) -> int:
     """How many the dry run would change."""
     try:
         told = json.loads(out)
@@ -306,5 +314,5 @@ def _records(out: str) -> int:
     return len(told) if isinstance(told, list) else 1
 
 
-def _look(line: str) -> str:
+def _line_style(line: str) -> str:
     return "crit" if line.startswith("error:") else "accent" if line.startswith("hint:") else ""

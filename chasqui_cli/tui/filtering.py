@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RowFilter:
     """Which rows stay. No rule keeps them all."""
 
     rules: tuple[tuple[bool, str | None, str], ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Filter:
+    def parse(cls, text: str) -> RowFilter:
         """From what was typed; letters are compared without regard to case."""
         rules = []
         for word in text.lower().split():

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
 
-def checked(wanted: Mapping[str, Any]) -> dict[str, str]:
+def check_key_overrides(wanted: Mapping[str, Any]) -> dict[str, str]:
     """The keys somebody chose, by the name of what they do; a name or key that nobody knows is told, not ignored."""
-    known = _names() if wanted else set()
+    known = _binding_ids() if wanted else set()
     for name, keys in wanted.items():
         if name not in known:
             raise ConfigError(f"[keys]: there is no {name!r}", hint=f"there are: {', '.join(sorted(known))}")
@@ -30,7 +30,7 @@ def checked(wanted: Mapping[str, Any]) -> dict[str, str]:
     return dict(wanted)
 
 
-def told(bindings: Iterable[BindingType], chosen: Mapping[str, str]) -> list[tuple[str, str]]:
+def describe_bindings(bindings: Iterable[BindingType], chosen: Mapping[str, str]) -> list[tuple[str, str]]:
     """Keys and what they do, for people."""
     return [
         (
@@ -42,25 +42,25 @@ def told(bindings: Iterable[BindingType], chosen: Mapping[str, str]) -> list[tup
     ]
 
 
-def _names() -> set[str]:
+def _binding_ids() -> set[str]:
     """Everything a key can do: on the dashboard, on each tab, in tables and in dialogs."""
-    from chasqui_cli.tui.app import ChasquiApp
+    from chasqui_cli.tui.app import DashboardApp
     from chasqui_cli.tui.dialogs import ChangeDialog, Dialog
-    from chasqui_cli.tui.panes import TABS, pane_of
+    from chasqui_cli.tui.panes import TABS, create_tab
     from chasqui_cli.tui.widgets.records import RecordTable
 
-    bound = [*ChasquiApp.BINDINGS, *RecordTable.BINDINGS, *Dialog.BINDINGS, *ChangeDialog.BINDINGS]
-    bound += [one for tab in TABS for one in pane_of(tab.name).BINDINGS]
+    bound = [*DashboardApp.BINDINGS, *RecordTable.BINDINGS, *Dialog.BINDINGS, *ChangeDialog.BINDINGS]
+    bound += [one for tab in TABS for one in create_tab(tab.name).BINDINGS]
     return {one.id for one in bound if isinstance(one, Binding) and one.id}
 
 
 def _is_a_key(text: str) -> bool:
     """`x`, `ctrl+x`, `f5`, `slash`: one character, or a name that Textual or Unicode has for one."""
     name = text.strip().rpartition("+")[2] or text.strip()
-    return len(name) == 1 or name in {key.value for key in Keys} or _is_named(name)
+    return len(name) == 1 or name in {key.value for key in Keys} or _is_unicode_name(name)
 
 
-def _is_named(name: str) -> bool:
+def _is_unicode_name(name: str) -> bool:
     try:
         return bool(unicodedata.lookup(name.replace("_", " ")))
     except KeyError:

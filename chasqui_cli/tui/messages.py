@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ReadCost:
     """What one tick cost the server: counted by the link, not reckoned."""
 
     round_trips: int
@@ -28,7 +28,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReadTarget:
     """What is looked at: a tab, the queue it is about, and how many entries of it are wanted."""
 
     tab: str
@@ -37,7 +37,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerFace:
+class ServerInfo:
     """Who the server is, for the frame."""
 
     address: str
@@ -52,7 +52,7 @@ class FindingRow:
     level: int
     code: str
     text: str
-    mend: str | None
+    fix: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +64,23 @@ class QueueRow:
     """
 
     queue: str
-    seen: Snapshot | ForeignSnapshot | None
+    snapshot: Snapshot | ForeignSnapshot | None
     error: str | None
     level: int
     glyph: str
-    word: str
+    state: str
     rates: Rates | None
     died: int
     watched_ms: int
-    line: tuple[int | None, ...]
+    waiting_history: tuple[int | None, ...]
     findings: tuple[FindingRow, ...]
 
     @property
-    def sure(self) -> Snapshot:
+    def native_snapshot(self) -> Snapshot:
         """The snapshot of a queue of ours that was seen: most tabs have no other."""
-        if self.seen is None:
+        if self.snapshot is None:
             raise LookupError(self.error)
-        return cast("Snapshot", self.seen)
+        return cast("Snapshot", self.snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,17 @@ class FleetView:
     """Every queue, worst first; while keys are still being looked through, how far that is."""
 
     rows: tuple[QueueRow, ...]
-    looked: int
-    total: int
+    keys_scanned: int
+    keys_total: int
     complete: bool
 
 
-class Arrived(Message):
+class ViewReady(Message):
     """A tick brought something."""
 
-    def __init__(self, target: Target, view: View, cost: Cost, now_ms: int, interval_s: float) -> None:
+    def __init__(
+        self, target: ReadTarget, view: View, cost: ReadCost, now_ms: int, interval_s: float
+    ) -> None:
         super().__init__()
         self.target, self.view, self.cost, self.now_ms, self.interval_s = (
             target,
@@ -107,17 +109,17 @@ class Arrived(Message):
         )
 
 
-class Introduced(Message):
+class ServerIdentified(Message):
     """It is known who the server is."""
 
-    def __init__(self, face: ServerFace) -> None:
+    def __init__(self, face: ServerInfo) -> None:
         super().__init__()
         self.face = face
 
 
-class LinkLost(Message):
+class ReadFailed(Message):
     """A tick failed. `lasting`: the server answers, but says no."""
 
-    def __init__(self, target: Target, error: str, *, lasting: bool) -> None:
+    def __init__(self, target: ReadTarget, error: str, *, lasting: bool) -> None:
         super().__init__()
         self.target, self.error, self.lasting = target, error, lasting

@@ -12,21 +12,21 @@ from chasqui_cli.safe import safe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chasqui_cli.tui.app import ChasquiApp
+    from chasqui_cli.tui.app import DashboardApp
 
 
-class Queues(Provider):
+class QueueProvider(Provider):
     """Queues by name."""
 
     async def search(self, query: str) -> Hits:
         """Names that match."""
-        app = cast("ChasquiApp", self.app)
+        app = cast("DashboardApp", self.app)
         matcher = self.matcher(query)
-        for name in app.known:
+        for name in app.known_queues:
             shown = safe(name)
             if (score := matcher.match(shown)) > 0:
                 yield Hit(score, Content(shown), _opener(app, name), help="open this queue")
 
 
-def _opener(app: ChasquiApp, name: str) -> Callable[[], None]:
+def _opener(app: DashboardApp, name: str) -> Callable[[], None]:
     return lambda: app.open_queue(name)

@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chasqui_cli.streams import talk
+from chasqui_cli.streams import print_stderr
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.desk import CommandContext
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 COOKIE = "chasqui"
@@ -33,7 +33,7 @@ HEADERS = {
 }
 
 
-def serve(desk: Desk, where: str, arguments: list[str], *, allow_changes: bool) -> None:
+def serve(desk: CommandContext, where: str, arguments: list[str], *, allow_changes: bool) -> None:
     """Serve until interrupted. arguments: the command line, of which each visitor's dashboard gets its part."""
     from chasqui.errors import ConfigError
 
@@ -41,23 +41,23 @@ def serve(desk: Desk, where: str, arguments: list[str], *, allow_changes: bool) 
         import textual_serve  # noqa: F401 - only whether it is there
     except ImportError:
         raise ConfigError("serving needs textual-serve", hint="pip install 'chasqui-cli[web]'") from None
-    host, port = _place(where)
+    host, port = _parse_address(where)
     settings = desk.settings()
     desk.address()
     if host not in LOOPBACK:
-        talk(
+        print_stderr(
             f"warning: {host} is not loopback: whoever has the URL sees the queues, and nothing is encrypted"
         )
     environment = {"CHASQUI_READONLY": "1"} if not allow_changes or settings.read_only else {}
-    if desk.given.redis_url:
-        environment["CHASQUI_REDIS_URL"] = desk.given.redis_url
+    if desk.connection.redis_url:
+        environment["CHASQUI_REDIS_URL"] = desk.connection.redis_url
     os.environ.update(environment)
     token = os.environ.pop(TOKEN_VARIABLE, "") or secrets.token_urlsafe(24)
-    command = shlex.join([sys.executable, "-m", "chasqui_cli", *visitor_words(arguments)])
-    _server(command, host, port, token).serve()
+    command = shlex.join([sys.executable, "-m", "chasqui_cli", *visitor_command(arguments)])
+    _build_server(command, host, port, token).serve()
 
 
-def visitor_words(arguments: list[str]) -> list[str]:
+def visitor_command(arguments: list[str]) -> list[str]:
     """The command line of a visitor's dashboard: without what concerns serving, and without a URL, which may hold a
     password and is in the environment already.
     """
@@ -76,7 +76,7 @@ def visitor_words(arguments: list[str]) -> list[str]:
     return words
 
 
-def _place(where: str) -> tuple[str, int]:
+def _parse_address(where: str) -> tuple[str, int]:
     """`8000`, `:8000`, `host:8000`, `[::1]:8000`."""
     from chasqui.errors import ConfigError
 
@@ -87,7 +87,7 @@ def _place(where: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _server(command: str, host: str, port: int, token: str) -> Any:
+def _build_server(command: str, host: str, port: int, token: str) -> Any:
     """Textual's server behind a door that asks for the token."""
     from textual_serve.server import Server
 
@@ -98,12 +98,12 @@ def _server(command: str, host: str, port: int, token: str) -> Any:
             """Requests are nobody's business; the token is in one of them."""
 
         async def on_startup(self, app: web.Application) -> None:
-            talk(f"the dashboard is at http://{shown}:{port}/?token={token}")
-            talk("keep that URL to yourself; ctrl+c ends it")
+            print_stderr(f"the dashboard is at http://{shown}:{port}/?token={token}")
+            print_stderr("keep that URL to yourself; ctrl+c ends it")
 
         async def _make_app(self) -> web.Application:
             app = await super()._make_app()
-            app.middlewares.append(_door(token))
+            app.middlewares.append(_token_middleware(token))
             return app
 
     templates = Path(__file__).with_name("web")
@@ -117,7 +117,7 @@ def _server(command: str, host: str, port: int, token: str) -> Any:
     )
 
 
-def _door(token: str) -> Any:
+def _token_middleware(token: str) -> Any:
     """Refuses whoever has no token, and other sites that would use somebody's cookie."""
     from aiohttp import web
 

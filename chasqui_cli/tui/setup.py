@@ -12,47 +12,47 @@ if TYPE_CHECKING:
 
     from textual.message import Message
 
-    from chasqui_cli.tui.messages import Target
+    from chasqui_cli.tui.messages import ReadTarget
 
 
-class Reading(Protocol):
+class FeedProtocol(Protocol):
     """What the app wants of a feed."""
 
     interval_s: float
 
-    def begin(self, tell: Callable[[Message], Any]) -> None:
+    def set_listener(self, tell: Callable[[Message], Any]) -> None:
         """From now on messages go there."""
 
     async def run(self) -> None:
         """Read until cancelled."""
 
-    def look_at(self, target: Target) -> None:
+    def set_target(self, target: ReadTarget) -> None:
         """Read for this from now on, beginning at once."""
 
-    def again(self) -> None:
+    def refresh(self) -> None:
         """Read now, and whatever is kept anew."""
 
-    def sleep(self) -> None:
+    def pause(self) -> None:
         """Read no more until woken."""
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         """Read again."""
 
-    def describe(self, raw: Any) -> list[tuple[str, str]]:
+    def job_details(self, raw: Any) -> list[tuple[str, str]]:
         """All there is to say about one job or letter."""
         ...
 
 
-class Ticking(Protocol):
+class MonotonicClock(Protocol):
     """Seconds that never run backwards."""
 
-    def mono(self) -> float:
+    def monotonic(self) -> float:
         """Now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class DashboardOptions:
     """What the dashboard is told at its start. confined: it is served to a browser, perhaps far away. keys: those that
     somebody chose, by the name of what they do.
     """
@@ -62,7 +62,7 @@ class Setup:
     colour: str | None = None
     read_only: bool = False
     protected: bool = False
-    confined: bool = False
+    is_web: bool = False
     keeps_awake: bool = False
     theme: str = DARK
     queue: str | None = None

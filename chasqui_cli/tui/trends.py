@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from chasqui_cli.times import span
+from chasqui_cli.times import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 RATE_WINDOW_MS = 20_000
 """Rates are those of the last so many ms: long enough to be calm, short enough to follow."""
-LINE_MS = 600_000
-LINE_CELLS = 10
+HISTORY_MS = 600_000
+HISTORY_CELLS = 10
 HOUR_MS = 3_600_000
-FRESH_MS = 60_000
+KEEP_ALL_MS = 60_000
 KEEP_EVERY_MS = 15_000
 KEEP_OLD_EVERY_MS = 60_000
 """Samples older than a minute are thinned out to the one, older than the line to the other: an hour costs some 150."""
 THIN_EVERY = 40
 """Looks between one thinning and the next."""
 DAY_MS = 86_400_000
-BARS = "▁▂▃▄▅▆▇█"
+SPARK_CHARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class CounterSample:
     """Counters of one queue at one moment. counts: False for a system that counts nothing, of which nobody can tell
     how fast it moves.
     """
@@ -43,10 +43,10 @@ class Sample:
     read: int
     waiting: int
     dead_added: int
-    counts: bool = True
+    has_counters: bool = True
 
     @classmethod
-    def of(cls, seen: Snapshot | ForeignSnapshot) -> Sample:
+    def from_snapshot(cls, seen: Snapshot | ForeignSnapshot) -> CounterSample:
         """Of ours, what was added and does not wait was read; RSMQ counts both; a list counts nothing."""
         at_ms, waiting = seen.server_time_ms, seen.waiting
         if seen.kind == "chasquimq":
@@ -69,23 +69,23 @@ class Rates:
 class Trend:
     """What is remembered of one queue."""
 
-    samples: deque[Sample] = field(default_factory=deque)
+    samples: deque[CounterSample] = field(default_factory=deque)
     _unthinned: int = 0
 
-    def note(self, seen: Snapshot | ForeignSnapshot) -> None:
+    def add(self, seen: Snapshot | ForeignSnapshot) -> None:
         """One more look. A stream that was made anew, or a clock set back, begins a new story."""
-        sample = Sample.of(seen)
+        sample = CounterSample.from_snapshot(seen)
         last = self.samples[-1] if self.samples else None
         if last and (sample.at_ms <= last.at_ms or sample.added < last.added):
             if sample.at_ms == last.at_ms:
                 return
             self.samples.clear()
         self.samples.append(sample)
-        self._thin(sample.at_ms)
+        self._thin_out(sample.at_ms)
 
     def rates(self) -> Rates | None:
         """None before there are two looks to compare."""
-        if len(self.samples) < 2 or not self.samples[-1].counts:
+        if len(self.samples) < 2 or not self.samples[-1].has_counters:
             return None
         last = self.samples[-1]
         recent = [one for one in self.samples if one.at_ms >= last.at_ms - RATE_WINDOW_MS]
@@ -94,7 +94,7 @@ class Trend:
         came, left = last.added - first.added, last.read - first.read
         return Rates(max(0.0, came / seconds), max(0.0, left / seconds), last.at_ms - first.at_ms)
 
-    def died(self) -> tuple[int, int]:
+    def dead_letters_added(self) -> tuple[int, int]:
         """How many letters were added in the last hour, and which part of it, in ms, was watched."""
         if not self.samples:
             return 0, 0
@@ -102,7 +102,7 @@ class Trend:
         first = next(one for one in self.samples if one.at_ms >= last.at_ms - HOUR_MS)
         return max(0, last.dead_added - first.dead_added), last.at_ms - first.at_ms
 
-    def line(self, cells: int = LINE_CELLS, reach_ms: int = LINE_MS) -> list[int | None]:
+    def waiting_history(self, cells: int = HISTORY_CELLS, reach_ms: int = HISTORY_MS) -> list[int | None]:
         """How many waited, in `cells` equal parts of the last `reach_ms`; None where nobody looked."""
         values: list[int | None] = [None] * cells
         if not self.samples:
@@ -114,7 +114,7 @@ class Trend:
                 values[min(place, cells - 1)] = one.waiting
         return values
 
-    def pace(self, cells: int, reach_ms: int) -> tuple[list[int | None], list[int | None]]:
+    def throughput_history(self, cells: int, reach_ms: int) -> tuple[list[int | None], list[int | None]]:
         """Arrivals and departures per part of the last `reach_ms`."""
         came: list[int | None] = [None] * cells
         left: list[int | None] = [None] * cells
@@ -129,7 +129,7 @@ class Trend:
             left[place] = (left[place] or 0) + max(0, one.read - before.read)
         return came, left
 
-    def _thin(self, now_ms: int) -> None:
+    def _thin_out(self, now_ms: int) -> None:
         """Drop what is older than an hour, and of what is older than a minute all but one in a while."""
         while self.samples and self.samples[0].at_ms < now_ms - HOUR_MS:
             self.samples.popleft()
@@ -137,29 +137,29 @@ class Trend:
         if self._unthinned < THIN_EVERY:
             return
         self._unthinned = 0
-        kept: deque[Sample] = deque()
+        kept: deque[CounterSample] = deque()
         for one in self.samples:
-            if not kept or one.at_ms - kept[-1].at_ms >= _gap(now_ms - one.at_ms):
+            if not kept or one.at_ms - kept[-1].at_ms >= _spacing_ms(now_ms - one.at_ms):
                 kept.append(one)
         self.samples = kept
 
 
-def _gap(age_ms: int) -> int:
+def _spacing_ms(age_ms: int) -> int:
     """How far apart samples of this age are kept."""
-    if age_ms <= FRESH_MS:
+    if age_ms <= KEEP_ALL_MS:
         return 0
-    return KEEP_EVERY_MS if age_ms <= LINE_MS else KEEP_OLD_EVERY_MS
+    return KEEP_EVERY_MS if age_ms <= HISTORY_MS else KEEP_OLD_EVERY_MS
 
 
-def _pairs(samples: deque[Sample]) -> Iterator[tuple[Sample, Sample]]:
-    before: Sample | None = None
+def _pairs(samples: deque[CounterSample]) -> Iterator[tuple[CounterSample, CounterSample]]:
+    before: CounterSample | None = None
     for one in samples:
         if before:
             yield before, one
         before = one
 
 
-def forecast(waiting: int, rates: Rates | None, *, unknown: str = "…") -> str:
+def forecast_text(waiting: int, rates: Rates | None, *, unknown: str = "…") -> str:
     """Three words only: it clears, it is stalled, it grows. Nothing for an empty queue; `unknown` before a second look."""
     if not waiting:
         return "–"
@@ -169,19 +169,19 @@ def forecast(waiting: int, rates: Rates | None, *, unknown: str = "…") -> str:
         return "stalled"
     net = rates.leaving - rates.arriving
     if net < -max(0.1, rates.leaving * 0.02):
-        return f"grows {per_second(-net)}/s"
+        return f"grows {format_rate(-net)}/s"
     clears_ms = waiting * 1000 / net if net > 0 else DAY_MS
-    return f"clears ~{span(max(1000, int(clears_ms)))}" if clears_ms < DAY_MS else "clears >1d"
+    return f"clears ~{format_duration(max(1000, int(clears_ms)))}" if clears_ms < DAY_MS else "clears >1d"
 
 
-def per_second(rate: float) -> str:
+def format_rate(rate: float) -> str:
     """A rate as people read it: two digits that matter."""
     if rate >= 1000:
-        return short(round(rate))
+        return short_count(round(rate))
     return f"{rate:.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
 
 
-def short(number: int) -> str:
+def short_count(number: int) -> str:
     """A count in five characters: 84213 is 84.2k."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if abs(number) >= size * (10 if unit == "k" else 1):
@@ -189,20 +189,20 @@ def short(number: int) -> str:
     return str(number)
 
 
-def spark(values: list[int | None]) -> str:
+def sparkline(values: list[int | None]) -> str:
     """A line of bars; a blank where nothing is known, the lowest bar for nothing."""
     most = max((value for value in values if value is not None), default=0)
     return "".join(
         " "
         if value is None
-        else BARS[0]
+        else SPARK_CHARS[0]
         if not most
-        else BARS[min(len(BARS) - 1, value * len(BARS) // (most + 1))]
+        else SPARK_CHARS[min(len(SPARK_CHARS) - 1, value * len(SPARK_CHARS) // (most + 1))]
         for value in values
     )
 
 
-def bar(part: float, width: int) -> str:
+def gauge(part: float, width: int) -> str:
     """A filled bar for a part of a whole."""
     filled = round(min(1.0, max(0.0, part)) * width)
     return "█" * filled + "░" * (width - filled)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chasqui_cli.tui.messages import FindingRow, FleetView, QueueRow
 
 if TYPE_CHECKING:
-    from chasqui.figures import Figures
+    from chasqui.figures import EventStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,13 @@ class QueueView:
     """One queue, what the last events tell of it, and how many came and went per part of the last minutes."""
 
     row: QueueRow
-    figures: Figures
+    event_stats: EventStats
     came: tuple[int | None, ...]
     left: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class OtherView:
+class ForeignQueueView:
     """A queue of another system: what there is to say of it, and command lines, each with what it does."""
 
     row: QueueRow
@@ -52,7 +52,7 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FlightRow:
+class InFlightRow:
     """A job that a consumer holds."""
 
     entry_id: str
@@ -68,11 +68,11 @@ class JobsView:
 
     row: QueueRow
     waiting: tuple[JobRow, ...]
-    in_flight: tuple[FlightRow, ...]
+    in_flight: tuple[InFlightRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LetterRow:
+class DeadLetterRow:
     """A dead letter. `group`: the key of the group it belongs to. `error`: what the last run said, if that is known.
 
     raw: for `Reading.describe`, when somebody looks closer.
@@ -93,7 +93,7 @@ class LetterRow:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRow:
+class DeadLetterGroupRow:
     """Dead letters that died alike."""
 
     key: str
@@ -107,12 +107,12 @@ class GroupRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadView:
+class DlqView:
     """The newest dead letters, newest first, and the groups they fall into. `all_read`: there are no others."""
 
     row: QueueRow
-    letters: tuple[LetterRow, ...]
-    groups: tuple[GroupRow, ...]
+    letters: tuple[DeadLetterRow, ...]
+    groups: tuple[DeadLetterGroupRow, ...]
     all_read: bool
 
 
@@ -137,7 +137,7 @@ class FireRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SpecRow:
+class ScheduleRow:
     """A repeatable job."""
 
     key: str
@@ -155,7 +155,7 @@ class CronView:
     """The repeatable jobs, soonest first."""
 
     row: QueueRow
-    specs: tuple[SpecRow, ...]
+    specs: tuple[ScheduleRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class WorkersView:
 
 
 @dataclass(frozen=True, slots=True)
-class EventLine:
+class EventRow:
     """Something that happened, or (kind "gap") something nobody can know any more."""
 
     key: str
@@ -198,8 +198,8 @@ class EventsView:
     """What was told since the last look; `anew` when it begins again. horizon_ms: how far back the stream reaches."""
 
     row: QueueRow
-    lines: tuple[EventLine, ...]
-    anew: bool
+    lines: tuple[EventRow, ...]
+    restarted: bool
     horizon_ms: int | None
     sampled: bool
 
@@ -217,9 +217,9 @@ class HealthView:
 View = (
     FleetView
     | QueueView
-    | OtherView
+    | ForeignQueueView
     | JobsView
-    | DeadView
+    | DlqView
     | DelayedView
     | CronView
     | WorkersView

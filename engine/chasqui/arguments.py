@@ -12,42 +12,42 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chasqui.errors import ArgumentError
-from chasqui.producer import PLAIN, Terms
+from chasqui.producer import DEFAULT_JOB_OPTIONS, JobOptions
 from chasqui.records import BackoffSpec, MissedFiresPolicy, RepeatableMeta, RepeatPattern
-from chasqui.server.commands import After
+from chasqui.server.commands import DelayFromNow
 from chasqui.wire import payload
 from chasqui.wire.packed import U32_MAX, U64_MAX, Undecodable
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, RepeatSpec, Skip
 from chasqui.wire.retry_override import Backoff, RetryOverride, check_backoff
 
 if TYPE_CHECKING:
-    from chasqui.repeatable import Listed
-    from chasqui.server.commands import Due
+    from chasqui.repeatable import ListedSpec
+    from chasqui.server.commands import DueTime
     from chasqui.wire.repeat_spec import MissedFires, Pattern
 
 DelayMs = int | float | datetime | timedelta
 """Milliseconds from now, or a moment (one without a zone is in UTC), or a span of time."""
 BackoffLike = int | BackoffSpec | Mapping[str, Any]
 """A fixed wait in ms, a spec, or a spec's fields by name."""
-_OPTIONS = ("delay_ms", "delay", "attempts", "backoff", "job_id")
+_JOB_OPTION_NAMES = ("delay_ms", "delay", "attempts", "backoff", "job_id")
 RepeatLike = RepeatPattern | Mapping[str, Any]
 MissedFiresLike = MissedFiresPolicy | Mapping[str, Any]
 
 
-class Wanted(NamedTuple):
+class JobRequest(NamedTuple):
     """One job a caller wants: its id if it has one of its own, and its terms if it has any."""
 
     name: str
     data: Any
     job_id: str | None
-    terms: Terms | None
+    options: JobOptions | None
 
-    def made_unique(self) -> Wanted:
+    def as_unique(self) -> JobRequest:
         """The same job, and its id is to be nobody's."""
-        return self._replace(terms=replace(self.terms or PLAIN, unique=True))
+        return self._replace(options=replace(self.options or DEFAULT_JOB_OPTIONS, unique=True))
 
 
-def wanted(
+def job_request(
     name: str,
     data: Any,
     *,
@@ -56,28 +56,28 @@ def wanted(
     attempts: int | None = None,
     backoff: BackoffLike | None = None,
     job_id: str | None = None,
-) -> Wanted:
+) -> JobRequest:
     """A job as `Queue.add` and the mappings of `Queue.add_bulk` describe it."""
     if job_id is not None:
-        check_id(job_id, "add")
-    retry = None if attempts is None and backoff is None else retry_of(attempts, backoff)
-    terms = Terms(named=job_id is not None, retry=retry, due=due_of(delay_ms, delay))
-    return Wanted(name, data, job_id, None if terms == PLAIN else terms)
+        check_job_id(job_id, "add")
+    retry = None if attempts is None and backoff is None else parse_retry(attempts, backoff)
+    terms = JobOptions(has_own_id=job_id is not None, retry=retry, due=parse_due(delay_ms, delay))
+    return JobRequest(name, data, job_id, None if terms == DEFAULT_JOB_OPTIONS else terms)
 
 
-def wanted_of(job: Mapping[str, Any]) -> Wanted:
+def job_request_from_mapping(job: Mapping[str, Any]) -> JobRequest:
     """One job of many."""
-    options: dict[str, Any] = {option: job.get(option) for option in _OPTIONS}
-    return wanted(job.get("name", ""), job["data"], **options)
+    options: dict[str, Any] = {option: job.get(option) for option in _JOB_OPTION_NAMES}
+    return job_request(job.get("name", ""), job["data"], **options)
 
 
-def check_id(job_id: object, door: str) -> None:
+def check_job_id(job_id: object, method_name: str) -> None:
     """A caller's id, before anything is made of it."""
     if not isinstance(job_id, str) or not job_id.strip():
-        raise ArgumentError(f"Queue.{door}: job_id must be a non-empty, non-whitespace string")
+        raise ArgumentError(f"Queue.{method_name}: job_id must be a non-empty, non-whitespace string")
 
 
-def due_of(delay_ms: DelayMs | None, delay: timedelta | None) -> Due | None:
+def parse_due(delay_ms: DelayMs | None, delay: timedelta | None) -> DueTime | None:
     """When a job is due: None for at once, else a delay for the server to count, or a moment."""
     if delay_ms is None and delay is None:
         return None
@@ -88,11 +88,11 @@ def due_of(delay_ms: DelayMs | None, delay: timedelta | None) -> Due | None:
     given = delay_ms if delay is None else delay
     if isinstance(given, datetime):
         return math.floor(given.replace(tzinfo=given.tzinfo or UTC).timestamp() * 1000)
-    milliseconds = _milliseconds(given)
-    return After(milliseconds) if milliseconds else None
+    milliseconds = _to_ms(given)
+    return DelayFromNow(milliseconds) if milliseconds else None
 
 
-def _milliseconds(given: Any) -> int:
+def _to_ms(given: Any) -> int:
     if isinstance(given, timedelta):
         given = given // timedelta(milliseconds=1)
     if isinstance(given, bool) or not isinstance(given, int | float):
@@ -102,14 +102,14 @@ def _milliseconds(given: Any) -> int:
     return int(given)
 
 
-def retry_of(attempts: int | None, backoff: BackoffLike | None) -> RetryOverride:
+def parse_retry(attempts: int | None, backoff: BackoffLike | None) -> RetryOverride:
     """What a job does differently from its queue."""
     if attempts is not None and not _is_count(attempts, U32_MAX):
         raise ArgumentError("retry.max_attempts must be a non-negative int")
-    return RetryOverride(attempts, None if backoff is None else backoff_of(backoff))
+    return RetryOverride(attempts, None if backoff is None else parse_backoff(backoff))
 
 
-def backoff_of(given: BackoffLike) -> Backoff:
+def parse_backoff(given: BackoffLike) -> Backoff:
     """How long to wait between attempts."""
     if isinstance(given, bool) or not isinstance(given, int | BackoffSpec | Mapping):
         raise TypeError(f"backoff must be int (ms), BackoffSpec or dict; got {type(given).__name__}")
@@ -129,7 +129,7 @@ def backoff_of(given: BackoffLike) -> Backoff:
     return check_backoff(Backoff(fields["kind"], fields["delay_ms"], *values))
 
 
-def spec_of(
+def parse_repeat_spec(
     name: str | None,
     data: Any,
     repeat: RepeatLike,
@@ -148,15 +148,15 @@ def spec_of(
     for bound, value in bounds.items():
         if value is not None and not _is_count(value, U64_MAX):
             raise ArgumentError(f"{bound} must be a non-negative int")
-    policy = Skip() if missed_fires is None else policy_of(missed_fires)
+    policy = Skip() if missed_fires is None else parse_missed_fires(missed_fires)
     if name is not None and not isinstance(name, str):
         raise ArgumentError("spec.job_name must be a string")
     return RepeatSpec(
-        "", name or "", pattern_of(repeat), payload.from_data(data), missed_fires=policy, **bounds
+        "", name or "", parse_pattern(repeat), payload.from_data(data), missed_fires=policy, **bounds
     )
 
 
-def pattern_of(given: RepeatLike) -> Pattern:
+def parse_pattern(given: RepeatLike) -> Pattern:
     """When a repeatable job fires."""
     if not isinstance(given, RepeatPattern | Mapping):
         raise TypeError(f"repeat must be a RepeatPattern or a dict; got {type(given).__name__}")
@@ -168,7 +168,7 @@ def pattern_of(given: RepeatLike) -> Pattern:
     raise ArgumentError(f"a repeat pattern is of kind 'cron' or 'every', not {fields.get('kind')!r}")
 
 
-def policy_of(given: MissedFiresLike) -> MissedFires:
+def parse_missed_fires(given: MissedFiresLike) -> MissedFires:
     """What becomes of missed fires."""
     if not isinstance(given, MissedFiresPolicy | Mapping):
         raise TypeError(f"missed_fires must be a MissedFiresPolicy or a dict; got {type(given).__name__}")
@@ -185,13 +185,13 @@ def policy_of(given: MissedFiresLike) -> MissedFires:
     return FireAll(int(most))
 
 
-def check_no_policy(missed_fires: MissedFiresLike | None) -> None:
+def check_no_missed_fires(missed_fires: MissedFiresLike | None) -> None:
     """Only a schedule can miss a fire."""
     if missed_fires is not None:
         raise ArgumentError("missed_fires says nothing without repeat: give both, or neither")
 
 
-def meta_of(found: Listed) -> RepeatableMeta | None:
+def to_repeatable_meta(found: ListedSpec) -> RepeatableMeta | None:
     """A listed spec as callers know it; None if it cannot be read, as the reference leaves it out."""
     spec = found.spec
     if isinstance(spec, Undecodable):
@@ -199,22 +199,22 @@ def meta_of(found: Listed) -> RepeatableMeta | None:
     return RepeatableMeta(
         found.key,
         spec.job_name,
-        _known_pattern(spec.pattern),
+        _to_repeat_pattern(spec.pattern),
         found.next_ms,
         spec.limit,
         spec.start_after_ms,
         spec.end_before_ms,
-        _known_policy(spec.missed_fires),
+        _to_missed_fires_policy(spec.missed_fires),
     )
 
 
-def _known_pattern(pattern: Pattern) -> RepeatPattern:
+def _to_repeat_pattern(pattern: Pattern) -> RepeatPattern:
     if isinstance(pattern, Every):
         return RepeatPattern.every(pattern.interval_ms)
     return RepeatPattern.cron(pattern.expression, tz=pattern.tz)
 
 
-def _known_policy(policy: MissedFires) -> MissedFiresPolicy | None:
+def _to_missed_fires_policy(policy: MissedFires) -> MissedFiresPolicy | None:
     if isinstance(policy, FireAll):
         return MissedFiresPolicy("fire-all", policy.max_catchup)
     return MissedFiresPolicy.fire_once() if isinstance(policy, FireOnce) else None

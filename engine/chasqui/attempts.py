@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from chasqui.options import Retry
+    from chasqui.options import RetryDefaults
     from chasqui.wire.retry_override import RetryOverride
 
-Verdict = Literal["run", "retries_exhausted", "crashed"]
+StartDecision = Literal["run", "retries_exhausted", "crashed"]
 
-BENEFIT = 2
+EXTRA_STARTS = 2
 """So many more starts has a job whose guilt is in doubt. By then chance explains nothing any more."""
 
 
@@ -23,17 +23,17 @@ def run_number(attempt: int) -> int:
     return attempt + 1
 
 
-def parked_attempt(attempt: int) -> int:
+def attempt_after_failure(attempt: int) -> int:
     """What the envelope says once this run has failed and the job is parked."""
     return attempt + 1
 
 
-def announced_attempt(attempt: int) -> int:
+def next_run_number(attempt: int) -> int:
     """The run to come, from 1: told in retry-scheduled after this run has failed."""
     return attempt + 2
 
 
-def max_attempts(override: RetryOverride | None, default: Retry) -> int:
+def effective_max_attempts(override: RetryOverride | None, default: RetryDefaults) -> int:
     """How many runs this job may have. 0 means it never runs."""
     if override is None or override.max_attempts is None:
         return default.max_attempts
@@ -45,7 +45,7 @@ def is_last(attempt: int, most: int) -> bool:
     return run_number(attempt) >= most
 
 
-def on_arrival(attempt: int, starts: int, most: int, crash_limit: int) -> Verdict:
+def start_decision(attempt: int, starts: int, most: int, crash_limit: int) -> StartDecision:
     """Whether a delivered job may run.
 
     Failed runs are counted by the envelope, and only they use up attempts. `starts` counts runs of this same entry
@@ -57,14 +57,14 @@ def on_arrival(attempt: int, starts: int, most: int, crash_limit: int) -> Verdic
     return "crashed" if starts >= crash_limit else "run"
 
 
-def is_in_doubt(starts: int, deaths: int, crash_limit: int) -> bool:
+def deserves_extra_start(starts: int, deaths: int, crash_limit: int) -> bool:
     """Whether a job that is about to be buried as crashed may be a bystander after all.
 
     `deaths`: how many workers died lately, with it or without. Where most of them died without it, something else
     kills workers, and that may as well have struck while this job ran. The benefit of the doubt ends somewhere: a job
     that kills among others that do would go on for ever.
     """
-    return deaths > 2 * starts and starts < crash_limit + BENEFIT
+    return deaths > 2 * starts and starts < crash_limit + EXTRA_STARTS
 
 
 def reference_runs(attempt: int, delivered_before: int, most: int) -> bool:

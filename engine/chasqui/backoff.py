@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, TypeVar
 from chasqui.wire.retry_override import Backoff
 
 if TYPE_CHECKING:
-    from chasqui.options import Retry
+    from chasqui.options import RetryDefaults
 
 N = TypeVar("N", int, float)
 Jitter = Callable[[int], int]  # from 0 up to, not including, the number given: random.randrange fits
 
 _LATEST_MS = 2**63 - 1
-_LONGEST_MS = 2**64 - 1
+_MAX_DELAY_MS = 2**64 - 1
 
 
-def delay_ms(attempt: int, backoff: Backoff | None, default: Retry, jitter: Jitter) -> int:
+def retry_delay_ms(attempt: int, backoff: Backoff | None, default: RetryDefaults, jitter: Jitter) -> int:
     """The wait after a failed run. `attempt` is that run's, counted from 0: the first retry has not grown yet.
 
     Jitter comes on top of the cap, as in the reference, so a wait may exceed `max_delay_ms`.
     """
     policy = backoff or Backoff("exponential", default.delay_ms)
-    spread = _first(policy.jitter_ms, default.jitter_ms)
-    return _capped_ms(attempt, policy, default) + (jitter(spread) if spread else 0)
+    spread = _or_default(policy.jitter_ms, default.jitter_ms)
+    return _grown_delay_ms(attempt, policy, default) + (jitter(spread) if spread else 0)
 
 
 def run_at_ms(now_ms: int, wait_ms: int) -> int:
@@ -36,14 +36,14 @@ def run_at_ms(now_ms: int, wait_ms: int) -> int:
     return min(now_ms + wait_ms, _LATEST_MS)
 
 
-def _capped_ms(attempt: int, policy: Backoff, default: Retry) -> int:
-    longest = float(_first(policy.max_delay_ms, default.max_delay_ms))
+def _grown_delay_ms(attempt: int, policy: Backoff, default: RetryDefaults) -> int:
+    longest = float(_or_default(policy.max_delay_ms, default.max_delay_ms))
     wait = float(policy.delay_ms)
     if policy.kind != "fixed":
-        wait *= _power(_first(policy.multiplier, default.multiplier), attempt)
+        wait *= _power(_or_default(policy.multiplier, default.multiplier), attempt)
     # A wait that is no number is as long as waits may get: the reference's minimum ignores a NaN.
     shorter = longest if math.isnan(wait) else min(wait, longest)
-    return min(int(max(0.0, shorter)), _LONGEST_MS)
+    return min(int(max(0.0, shorter)), _MAX_DELAY_MS)
 
 
 def _power(multiplier: float, attempt: int) -> float:
@@ -57,5 +57,5 @@ def _power(multiplier: float, attempt: int) -> float:
     return power
 
 
-def _first(given: N | None, default: N) -> N:
+def _or_default(given: N | None, default: N) -> N:
     return default if given is None else given

@@ -13,7 +13,7 @@ class Clock(Protocol):
         """Wall-clock milliseconds since 1970, to be stored."""
         ...
 
-    def mono(self) -> float:
+    def monotonic(self) -> float:
         """Seconds that never run backwards, to be subtracted."""
         ...
 
@@ -21,7 +21,7 @@ class Clock(Protocol):
         """Let others run for a while."""
         ...
 
-    def pause(self, seconds: float) -> None:
+    def sleep_sync(self, seconds: float) -> None:
         """Block this thread for a while."""
         ...
 
@@ -34,7 +34,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000  # noqa: TID251 - this is the clock
 
     # Asked several times for every job that passes, so there is no call around it.
-    mono = staticmethod(time.monotonic)  # noqa: TID251 - this is the clock
+    monotonic = staticmethod(time.monotonic)  # noqa: TID251 - this is the clock
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for a while."""
@@ -42,6 +42,6 @@ class SystemClock:
 
         await asyncio.sleep(seconds)  # noqa: TID251 - this is the clock
 
-    def pause(self, seconds: float) -> None:
+    def sleep_sync(self, seconds: float) -> None:
         """Block this thread for a while."""
         time.sleep(seconds)  # noqa: TID251 - this is the clock

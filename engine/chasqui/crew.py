@@ -9,8 +9,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from chasqui.errors import NoGroup, ServerError
-from chasqui.options import Worker
-from chasqui.server.commands import RELEASED, Consumer, Group, PendingEntry, time_ms
+from chasqui.options import WorkerOptions
+from chasqui.server.commands import (
+    RELEASED_CONSUMER,
+    ConsumerInfo,
+    GroupInfo,
+    PendingEntry,
+    parse_server_time,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,20 +25,20 @@ if TYPE_CHECKING:
     from chasqui.server.commands import Commands
     from chasqui.wire.keys import Keys
 
-__all__ = ["GONE_MS", "Crew", "Ghosts", "Member", "PendingEntry", "Verdict"]
+__all__ = ["GONE_AFTER_MS", "ConsumerList", "ConsumerState", "ConsumerStatus", "GhostEntries", "PendingEntry"]
 
-Verdict = Literal["working", "waiting", "not polling", "gone"]
+ConsumerState = Literal["working", "waiting", "not polling", "gone"]
 
-POLLS_MS = 2 * Worker().read_block_ms + Worker().claim_min_idle_ms // 3
+POLLING_WITHIN_MS = 2 * WorkerOptions().read_block_ms + WorkerOptions().claim_min_idle_ms // 3
 """A living worker asks for jobs, or renews its leases, well within this time."""
-GONE_MS = Worker().dead_consumer_ms
+GONE_AFTER_MS = WorkerOptions().dead_consumer_ms
 """After so long without a word what a consumer holds is taken by others anyway."""
-PAGE = 1000
-AT_ONCE = 500
+PAGE_SIZE = 1000
+BATCH_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ConsumerStatus:
     """A consumer of one group.
 
     inactive_ms: how long ago it was last given something; None where the server does not tell, or it never was.
@@ -46,44 +52,44 @@ class Member:
     in_flight: int
     idle_ms: int
     inactive_ms: int | None
-    oldest_ms: int
-    again: int
-    verdict: Verdict
+    longest_idle_ms: int
+    redelivered: int
+    state: ConsumerState
 
     @property
     def is_gone(self) -> bool:
         """Whether nobody answers to this name any more."""
-        return self.verdict == "gone"
+        return self.state == "gone"
 
 
-class Crew(NamedTuple):
+class ConsumerList(NamedTuple):
     """All consumers at one moment. looked: at how many pending entries; complete: whether those were all.
 
     groups: by name, as stored.
     """
 
     now_ms: int
-    members: list[Member]
-    looked: int
+    consumers: list[ConsumerStatus]
+    scanned: int
     complete: bool
     groups: tuple[bytes, ...] = ()
 
 
-def muster(
+def list_consumers(
     commands: Commands,
     keys: Keys,
     *,
-    gone_ms: int = GONE_MS,
-    scan: int = 10_000,
+    gone_after_ms: int = GONE_AFTER_MS,
+    max_entries: int = 10_000,
     groups: Sequence[bytes] | None = None,
-) -> Flow[Crew]:
+) -> Flow[ConsumerList]:
     """Everybody, in two round trips and one for each further thousand entries in flight.
 
     groups: whoever knows them already, and looks again and again, saves a trip; one that is gone has nobody.
     """
     if groups is None:
         [reply] = yield [commands.groups(keys)]
-        groups = [] if _is_missing(reply) else [group.name for group in Group.list_of(reply)]
+        groups = [] if _is_no_group(reply) else [group.name for group in GroupInfo.list_from_reply(reply)]
     clock, *replies = yield [
         commands.server_time(),
         *(
@@ -91,131 +97,141 @@ def muster(
             for group in groups
             for call in (
                 commands.consumers(keys, group),
-                replace(commands.pending_page(keys, group, PAGE), tolerant=True),
+                replace(commands.pending_page(keys, group, PAGE_SIZE), tolerant=True),
             )
         ),
     ]
-    members: list[Member] = []
+    members: list[ConsumerStatus] = []
     looked, complete = 0, True
     for group, rows, first in zip(groups, replies[::2], replies[1::2], strict=True):
-        pending = [] if _is_missing(first) else first
-        entries = PendingEntry.list_of(pending)
-        while len(pending) == PAGE and looked + len(entries) < scan:
-            [pending] = yield [commands.pending_page(keys, group, PAGE, after=entries[-1].entry_id)]
-            entries += PendingEntry.list_of(pending)
-        looked, complete = looked + len(entries), complete and len(pending) < PAGE
-        consumers = [] if _is_missing(rows) else Consumer.list_of(rows)
-        members += [_member(one, group, entries, gone_ms) for one in consumers]
-    return Crew(time_ms(clock), members, looked, complete, tuple(groups))
+        pending = [] if _is_no_group(first) else first
+        entries = PendingEntry.list_from_reply(pending)
+        while len(pending) == PAGE_SIZE and looked + len(entries) < max_entries:
+            [pending] = yield [commands.pending_page(keys, group, PAGE_SIZE, after=entries[-1].entry_id)]
+            entries += PendingEntry.list_from_reply(pending)
+        looked, complete = looked + len(entries), complete and len(pending) < PAGE_SIZE
+        consumers = [] if _is_no_group(rows) else ConsumerInfo.list_from_reply(rows)
+        members += [_consumer_status(one, group, entries, gone_after_ms) for one in consumers]
+    return ConsumerList(parse_server_time(clock), members, looked, complete, tuple(groups))
 
 
-def _member(one: Consumer, group: bytes, entries: Iterable[PendingEntry], gone_ms: int) -> Member:
+def _consumer_status(
+    one: ConsumerInfo, group: bytes, entries: Iterable[PendingEntry], gone_ms: int
+) -> ConsumerStatus:
     own = [entry for entry in entries if entry.consumer == one.name]
-    return Member(
-        name=_text(one.name),
+    return ConsumerStatus(
+        name=printable_name(one.name),
         raw_name=one.name,
-        group=_text(group),
+        group=printable_name(group),
         in_flight=one.pending,
         idle_ms=one.idle_ms,
         inactive_ms=one.inactive_ms if one.inactive_ms is not None and one.inactive_ms >= 0 else None,
-        oldest_ms=max((entry.idle_ms for entry in own), default=0),
-        again=sum(entry.deliveries > 1 for entry in own),
-        verdict=_verdict(one, gone_ms),
+        longest_idle_ms=max((entry.idle_ms for entry in own), default=0),
+        redelivered=sum(entry.deliveries > 1 for entry in own),
+        state=_consumer_state(one, gone_ms),
     )
 
 
-def _verdict(one: Consumer, gone_ms: int) -> Verdict:
+def _consumer_state(one: ConsumerInfo, gone_ms: int) -> ConsumerState:
     """By when it last asked. Nobody ever asks in the name under which entries are handed back: they wait there."""
-    if one.name == RELEASED.encode():
+    if one.name == RELEASED_CONSUMER.encode():
         return "waiting"
     if one.idle_ms > gone_ms:
         return "gone"
-    if one.idle_ms > POLLS_MS:
+    if one.idle_ms > POLLING_WITHIN_MS:
         return "not polling"
     return "working" if one.pending else "waiting"
 
 
-def holdings(commands: Commands, keys: Keys, member: Member, most: int) -> Flow[list[PendingEntry]]:
+def pending_entries(
+    commands: Commands, keys: Keys, member: ConsumerStatus, most: int
+) -> Flow[list[PendingEntry]]:
     """The entries a consumer holds, oldest first."""
     found: list[PendingEntry] = []
     while len(found) < most:
-        count = min(PAGE, most - len(found))
+        count = min(PAGE_SIZE, most - len(found))
         after = found[-1].entry_id if found else None
         [rows] = yield [
             commands.pending_page(keys, member.group, count, after=after, consumer=member.raw_name)
         ]
-        found += PendingEntry.list_of(rows)
+        found += PendingEntry.list_from_reply(rows)
         if len(rows) < count:
             break
     return found
 
 
-class Ghosts(NamedTuple):
+class GhostEntries(NamedTuple):
     """Entries in flight that were deleted from the stream, by their group. looked: at how many in flight; complete:
     whether those were all.
     """
 
-    held: list[tuple[str, PendingEntry]]
-    looked: int
+    entries: list[tuple[str, PendingEntry]]
+    scanned: int
     complete: bool
 
 
-def ghosts(commands: Commands, keys: Keys, groups: Sequence[str], most: int) -> Flow[Ghosts]:
+def find_ghosts(commands: Commands, keys: Keys, groups: Sequence[str], most: int) -> Flow[GhostEntries]:
     """What is in flight and can never end, a thousand looked at in each round trip."""
     found: list[tuple[str, PendingEntry]] = []
     looked = 0
     for group in groups:
         after: str | None = None
         while looked < most:
-            [reply] = yield [commands.find_ghosts(keys, group, after=after, count=min(PAGE, most - looked))]
-            if _is_missing(reply):
+            [reply] = yield [
+                commands.find_dangling_pending(keys, group, after=after, count=min(PAGE_SIZE, most - looked))
+            ]
+            if _is_no_group(reply):
                 break
             seen, last, rows = reply
             looked += seen
-            found += [(group, row) for row in PendingEntry.list_of(rows)]
+            found += [(group, row) for row in PendingEntry.list_from_reply(rows)]
             if not last:
                 break
             after = last.decode()
         else:
-            return Ghosts(found, looked, complete=False)
-    return Ghosts(found, looked, complete=True)
+            return GhostEntries(found, looked, complete=False)
+    return GhostEntries(found, looked, complete=True)
 
 
-def lay(commands: Commands, keys: Keys, found: Sequence[tuple[str, PendingEntry]]) -> Flow[list[bool]]:
+def remove_ghosts(
+    commands: Commands, keys: Keys, found: Sequence[tuple[str, PendingEntry]]
+) -> Flow[list[bool]]:
     """Let ghosts rest, exactly these; answers which were in flight until now."""
     laid: set[tuple[str, bytes]] = set()
     for group in dict.fromkeys(group for group, _ in found):
         entry_ids = [entry.entry_id for its_group, entry in found if its_group == group]
-        for start in range(0, len(entry_ids), AT_ONCE):
-            [removed] = yield [commands.drop_ghosts(keys, group, entry_ids[start : start + AT_ONCE])]
+        for start in range(0, len(entry_ids), BATCH_SIZE):
+            [removed] = yield [
+                commands.drop_dangling_pending(keys, group, entry_ids[start : start + BATCH_SIZE])
+            ]
             laid |= {(group, entry_id) for entry_id in removed}
     return [(group, entry.entry_id) in laid for group, entry in found]
 
 
-def prune(commands: Commands, keys: Keys, members: Sequence[Member]) -> Flow[list[bool]]:
+def remove_consumers(commands: Commands, keys: Keys, members: Sequence[ConsumerStatus]) -> Flow[list[bool]]:
     """Remove consumers, but none that holds an entry at that moment; answers which were removed."""
     kept: set[tuple[str, bytes]] = set()
     for group in dict.fromkeys(one.group for one in members):
         names = [one.raw_name for one in members if one.group == group]
-        for start in range(0, len(names), AT_ONCE):
-            [still] = yield [commands.drop_consumers(keys, group, names[start : start + AT_ONCE])]
+        for start in range(0, len(names), BATCH_SIZE):
+            [still] = yield [commands.drop_consumers(keys, group, names[start : start + BATCH_SIZE])]
             kept |= {(group, name) for name in still}
     return [(one.group, one.raw_name) not in kept for one in members]
 
 
-def release(
-    commands: Commands, keys: Keys, member: Member, entries: Sequence[PendingEntry]
+def release_entries(
+    commands: Commands, keys: Keys, member: ConsumerStatus, entries: Sequence[PendingEntry]
 ) -> Flow[list[bool]]:
     """Let others have a consumer's entries at once, their deliveries counted as they are; answers which were its own."""
     released: set[bytes] = set()
-    for start in range(0, len(entries), AT_ONCE):
-        some = {one.entry_id: one.deliveries for one in entries[start : start + AT_ONCE]}
-        [moved] = yield [commands.hand_back(keys, member.group, member.raw_name, some)]
+    for start in range(0, len(entries), BATCH_SIZE):
+        some = {one.entry_id: one.deliveries for one in entries[start : start + BATCH_SIZE]}
+        [moved] = yield [commands.release(keys, member.group, member.raw_name, some)]
         released.update(moved)
     return [one.entry_id in released for one in entries]
 
 
-def _is_missing(reply: Reply) -> bool:
+def _is_no_group(reply: Reply) -> bool:
     """No stream, or no such group: then there is nobody. Any other refusal is an error."""
     if not isinstance(reply, ServerError):
         return False
@@ -224,5 +240,5 @@ def _is_missing(reply: Reply) -> bool:
     raise reply
 
 
-def _text(name: bytes) -> str:
+def printable_name(name: bytes) -> str:
     return name.decode(errors="backslashreplace")

@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import WireError
-from chasqui.server.commands import Entry, Letter, Span
+from chasqui.server.commands import IdRange, RawEntry, ReplayItem
 from chasqui.wire import dead_entry, envelope, payload
 from chasqui.wire.packed import Undecodable
-from chasqui.wire.splice import spliced
-from chasqui.wire.stream_entry import readable
+from chasqui.wire.splice import splice
+from chasqui.wire.stream_entry import decode_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui.server.call import Flow
     from chasqui.server.commands import Commands
-    from chasqui.wire.dead_entry import DeadEntry
+    from chasqui.wire.dead_entry import DeadLetterEntry
     from chasqui.wire.envelope import Envelope
     from chasqui.wire.keys import Keys
     from chasqui.wire.packed import Value
 
-PAGE = 100
+PAGE_SIZE = 100
 """Letters are as large as jobs may be, so a page of them can be a hundred megabytes."""
 
 
@@ -36,7 +36,7 @@ class DeadJob:
     """A dead letter and its id among the dead."""
 
     dead_id: str
-    letter: DeadEntry
+    letter: DeadLetterEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class DeadLetter:
     dead_id: str
     fields: Sequence[bytes]
 
-    def raw(self, field: bytes) -> bytes:
+    def field(self, field: bytes) -> bytes:
         """The first value under this name, empty where there is none."""
         for at in range(0, len(self.fields), 2):
             if self.fields[at] == field:
@@ -56,20 +56,20 @@ class DeadLetter:
     @property
     def name(self) -> str:
         """The job's name."""
-        return readable(self.raw(b"n"))
+        return decode_name(self.field(b"n"))
 
     @property
-    def died_ms(self) -> int:
+    def died_at_ms(self) -> int:
         """When it was buried, by the server's clock."""
         return int(self.dead_id.partition("-")[0])
 
-    def opened(self) -> DeadEntry:
+    def decoded(self) -> DeadLetterEntry:
         """All it says."""
         return dead_entry.decode(self.fields)
 
     def job(self) -> Envelope | Undecodable:
         """The job in it, or why there is none."""
-        data = self.raw(b"d")
+        data = self.field(b"d")
         try:
             return envelope.decode(data, len(data))
         except WireError as fault:
@@ -85,7 +85,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """What replaying did.
 
     moved: how many letters are jobs again. unreadable: how many were passed over because they hold no job that could
@@ -94,17 +94,20 @@ class Replayed:
 
     moved: int = 0
     unreadable: int = 0
-    full: bool = False
+    is_stream_full: bool = False
 
 
-def peek(commands: Commands, keys: Keys, limit: int, *, after: str | None = None) -> Flow[list[DeadJob]]:
+def list_dead_letters(
+    commands: Commands, keys: Keys, limit: int, *, after: str | None = None
+) -> Flow[list[DeadJob]]:
     """The dead letters, oldest first, or those after an id."""
     found: list[DeadJob] = []
     while len(found) < limit:
-        count = min(PAGE, limit - len(found))
-        [rows] = yield [commands.oldest(keys.dlq, count, after=after)]
+        count = min(PAGE_SIZE, limit - len(found))
+        [rows] = yield [commands.oldest_entries(keys.dlq, count, after=after)]
         found += [
-            DeadJob(row.entry_id.decode(), dead_entry.decode(row.fields)) for row in Entry.list_of(rows)
+            DeadJob(row.entry_id.decode(), dead_entry.decode(row.fields))
+            for row in RawEntry.list_from_reply(rows)
         ]
         if len(rows) < count:
             break
@@ -112,90 +115,92 @@ def peek(commands: Commands, keys: Keys, limit: int, *, after: str | None = None
     return found
 
 
-def replay(
+def replay_oldest(
     commands: Commands,
     keys: Keys,
     limit: int,
     *,
     cap: int | None = None,
-    wanted: Callable[[DeadJob], bool] = lambda _: True,
-) -> Flow[Replayed]:
+    matches: Callable[[DeadJob], bool] = lambda _: True,
+) -> Flow[ReplayResult]:
     """Put up to `limit` letters back into the stream, oldest first, each with all its attempts before it again.
 
     What is not wanted or cannot be read is passed over and stays, without using up the limit. A letter is deleted in
     the same step that writes its job, so an end in the middle loses none and doubles none; letters somebody else took
     meanwhile are not counted. It never trims: with `cap` jobs in the stream it ends.
     """
-    so_far = Replayed()
+    so_far = ReplayResult()
     after: str | None = None
-    while so_far.moved < limit and not so_far.full:
-        dead = yield from peek(commands, keys, PAGE, after=after)
-        seen, letters = _choose(dead, wanted, limit - so_far.moved)
+    while so_far.moved < limit and not so_far.is_stream_full:
+        dead = yield from list_dead_letters(commands, keys, PAGE_SIZE, after=after)
+        seen, letters = _select_for_replay(dead, matches, limit - so_far.moved)
         told = (yield [commands.replay_dead(keys, letters, cap=cap)])[0] if letters else []
-        so_far = Replayed(
+        so_far = ReplayResult(
             so_far.moved + sum(answer not in (b"gone", b"full") for answer in told),
-            so_far.unreadable + sum(map(wanted, seen)) - len(letters),
-            full=b"full" in told,
+            so_far.unreadable + sum(map(matches, seen)) - len(letters),
+            is_stream_full=b"full" in told,
         )
-        if len(seen) < PAGE and len(seen) == len(dead):
+        if len(seen) < PAGE_SIZE and len(seen) == len(dead):
             break
         after = seen[-1].dead_id
     return so_far
 
 
-def _choose(
+def _select_for_replay(
     dead: Sequence[DeadJob], wanted: Callable[[DeadJob], bool], most: int
-) -> tuple[list[DeadJob], list[Letter]]:
+) -> tuple[list[DeadJob], list[ReplayItem]]:
     """The letters to replay, and all that were looked at to find them."""
     seen: list[DeadJob] = []
-    letters: list[Letter] = []
+    letters: list[ReplayItem] = []
     for job in dead:
         if len(letters) == most:
             break
         seen.append(job)
-        letter = _revived(job) if wanted(job) else None
+        letter = _replay_request(job) if wanted(job) else None
         if letter:
             letters.append(letter)
     return seen, letters
 
 
-def _revived(job: DeadJob) -> Letter | None:
+def _replay_request(job: DeadJob) -> ReplayItem | None:
     """The letter as a job that never ran; None if there is no job in it."""
     try:
         found = envelope.decode(job.letter.d, len(job.letter.d))
     except WireError:
         return None
-    return Letter(job.dead_id, _fresh(found), job.letter.name_bytes)
+    return ReplayItem(job.dead_id, _reset_attempts(found), job.letter.name_bytes)
 
 
-def _fresh(job: Envelope) -> bytes:
+def _reset_attempts(job: Envelope) -> bytes:
     """The job with all its attempts before it, its payload in the form it had."""
-    return envelope.encode(job.at_attempt(0), exact_payload=True)
+    return envelope.encode(job.with_attempt(0), exact_payload=True)
 
 
-def page(
+def dead_letter_page(
     commands: Commands, keys: Keys, count: int, *, first: str = "-", last: str = "+", newest: bool = False
 ) -> Flow[list[DeadLetter]]:
     """Letters between two ids (an id after `(` is left out), from the oldest on, or from the newest."""
-    [rows] = yield [commands.part(keys.dlq, Span(first, last, newest), count)]
+    [rows] = yield [commands.entries_in_range(keys.dlq, IdRange(first, last, newest), count)]
     return [DeadLetter(row[0].decode(), row[1]) for row in rows]
 
 
-def fetch(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list[DeadLetter | None]]:
+def dead_letters_by_id(
+    commands: Commands, keys: Keys, dead_ids: Sequence[str]
+) -> Flow[list[DeadLetter | None]]:
     """The letters with these ids, in one round trip; None for each that is not there."""
     if not dead_ids:
         return []
-    replies = yield [commands.between(keys.dlq, dead_id, dead_id, 1) for dead_id in dead_ids]
+    replies = yield [commands.entries_between(keys.dlq, dead_id, dead_id, 1) for dead_id in dead_ids]
     return [DeadLetter(rows[0][0].decode(), rows[0][1]) if rows else None for rows in replies]
 
 
-def revived(letter: DeadLetter) -> bytes | None:
+def replay_envelope(letter: DeadLetter) -> bytes | None:
     """The envelope that a replay writes: attempt 0, everything else as it was; None if there is no job in it."""
     job = letter.job()
-    return None if isinstance(job, Undecodable) else _fresh(job)
+    return None if isinstance(job, Undecodable) else _reset_attempts(job)
 
 
-def replay_exactly(
+def replay_dead_letters(
     commands: Commands, keys: Keys, letters: Sequence[tuple[DeadLetter, bytes]], *, cap: int | None = None
 ) -> Flow[list[str]]:
     """Put these letters back into the stream, each with the envelope given; answers ids of entries, "gone" or "full".
@@ -204,12 +209,12 @@ def replay_exactly(
     """
     if not letters:
         return []
-    told = [Letter(letter.dead_id, fresh, letter.raw(b"n")) for letter, fresh in letters]
+    told = [ReplayItem(letter.dead_id, fresh, letter.field(b"n")) for letter, fresh in letters]
     [answers] = yield [commands.replay_dead(keys, told, cap=cap)]
     return [answer.decode() for answer in answers]
 
 
-def delete(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list[bool]]:
+def delete_dead_letters(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list[bool]]:
     """Delete letters for good, in one round trip; answers for each whether it was there."""
     if not dead_ids:
         return []
@@ -217,51 +222,51 @@ def delete(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list
     return [bool(count) for count in counts]
 
 
-def rewrite(commands: Commands, keys: Keys, letter: DeadLetter, data: bytes) -> Flow[str | None]:
+def replace_envelope(commands: Commands, keys: Keys, letter: DeadLetter, data: bytes) -> Flow[str | None]:
     """Give a letter another envelope, all else as it was; answers its new id, None if it is gone meanwhile."""
-    [new_id] = yield [commands.rewrite_dead(keys, letter.dead_id, _with_d(letter.fields, data))]
+    [new_id] = yield [commands.rewrite_dead(keys, letter.dead_id, _with_envelope(letter.fields, data))]
     return None if new_id is None else new_id.decode()
 
 
-def edited(letter: DeadLetter, after: Value) -> bytes:
+def envelope_with_data(letter: DeadLetter, after: Value) -> bytes:
     """The letter's envelope with other data; what is the same in both keeps its very bytes."""
-    data = letter.raw(b"d")
+    data = letter.field(b"d")
     job = envelope.decode(data, len(data))
     before = job.payload.data(len(job.payload.raw))
-    content = payload.Payload(job.payload.form, spliced(job.payload.raw, before, after))
+    content = payload.Payload(job.payload.form, splice(job.payload.raw, before, after))
     return envelope.encode(job._replace(payload=content), exact_payload=True)
 
 
-def fresh(data: bytes) -> bytes:
+def reset_attempts(data: bytes) -> bytes:
     """An envelope as a replay writes it."""
-    return _fresh(envelope.decode(data, len(data)))
+    return _reset_attempts(envelope.decode(data, len(data)))
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ImportCheck:
     """What a server already has of letters to be imported: still there under the old id, or imported before as."""
 
-    there: bool
-    before: str | None
+    is_present: bool
+    imported_as: str | None
 
 
-def known(commands: Commands, keys: Keys, letters: Sequence[DeadLetter]) -> Flow[list[Known]]:
+def check_imports(commands: Commands, keys: Keys, letters: Sequence[DeadLetter]) -> Flow[list[ImportCheck]]:
     """For each letter to be imported whether the server has it, in one round trip."""
     if not letters:
         return []
-    looks = [commands.between(keys.dlq, letter.dead_id, letter.dead_id, 1) for letter in letters]
-    *found, before = yield [*looks, commands.imported_as(keys, [letter.digest for letter in letters])]
+    looks = [commands.entries_between(keys.dlq, letter.dead_id, letter.dead_id, 1) for letter in letters]
+    *found, before = yield [*looks, commands.imported_ids(keys, [letter.digest for letter in letters])]
     there = [
         bool(rows) and list(rows[0][1]) == list(letter.fields)
         for rows, letter in zip(found, letters, strict=True)
     ]
     return [
-        Known(is_there, as_id.decode() if as_id else None)
+        ImportCheck(is_there, as_id.decode() if as_id else None)
         for is_there, as_id in zip(there, before, strict=True)
     ]
 
 
-def import_letters(
+def import_dead_letters(
     commands: Commands, keys: Keys, letters: Sequence[DeadLetter], *, again: bool = False
 ) -> Flow[list[str]]:
     """Add exported letters, in one round trip; answers their new ids, "there" or "before". Twice is once.
@@ -275,7 +280,7 @@ def import_letters(
     return [answer.decode() for answer in answers]
 
 
-def _with_d(fields: Sequence[bytes], data: bytes) -> list[bytes]:
+def _with_envelope(fields: Sequence[bytes], data: bytes) -> list[bytes]:
     changed = list(fields)
     for at in range(0, len(changed), 2):
         if changed[at] == b"d":

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from chasqui import arguments, dlq, producer, repeatable, results
 from chasqui.clock import Clock, SystemClock
 from chasqui.errors import ArgumentError, QueueFull, Unconfirmed
-from chasqui.options import Producer
+from chasqui.options import ProducerOptions
 from chasqui.producer import Batch
-from chasqui.records import Job, Roll, SyncJob
-from chasqui.shipment import Ledger, Shipment, send
+from chasqui.records import Job, LazyJobs, SyncJob
+from chasqui.shipment import Delivery, ProducerMemory, send_delivery
 from chasqui.wire import ids
 from chasqui.wire.keys import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from chasqui.arguments import Wanted
+    from chasqui.arguments import JobRequest
     from chasqui.dlq import DeadJob
     from chasqui.records import RepeatableMeta
-    from chasqui.repeatable import Stored
+    from chasqui.repeatable import UpsertedSpec
     from chasqui.server.call import Flow
     from chasqui.server.commands import Commands
     from chasqui.wire.repeat_spec import RepeatSpec
@@ -36,27 +36,27 @@ Durability = Literal["written", "replicated"]
 Prefix = Literal["u32le", "u8"]
 
 DEFAULT_URL = "redis://127.0.0.1:6379"
-_DEFAULTS = Producer()
+_DEFAULTS = ProducerOptions()
 
 
 @dataclass(slots=True)
-class Order(Generic[J]):
+class PendingAdd(Generic[J]):
     """Jobs to be added, and the specs that came among them; a part of the jobs may have been shipped already."""
 
     jobs: Sequence[J]
     batch: Batch
-    requests: list[tuple[int, Request]] = field(default_factory=list)
-    shipment: Shipment | None = None
+    requests: list[tuple[int, ScheduleRequest]] = field(default_factory=list)
+    delivery: Delivery | None = None
 
 
-class Request(NamedTuple):
+class ScheduleRequest(NamedTuple):
     """One spec to be stored, and the data it came with."""
 
     spec: RepeatSpec
     data: Any
 
 
-class Doors(ABC):
+class QueueBase(ABC):
     """The half of a queue that neither blocks nor awaits."""
 
     def __init__(
@@ -73,10 +73,10 @@ class Doors(ABC):
     ) -> None:
         self._name = name
         self._keys = Keys(name)
-        self._options = _options(max_stream_len, max_delay_secs, on_full, delayed_prefix, durability)
+        self._options = _producer_options(max_stream_len, max_delay_secs, on_full, delayed_prefix, durability)
         self._strict_unique = strict_unique
         self._clock = clock or SystemClock()
-        self._ledger = Ledger()
+        self._ledger = ProducerMemory()
         self._closed = False
 
     @property
@@ -101,111 +101,111 @@ class Doors(ABC):
     def get_job_result(self, job_id: str) -> Any:
         """What the job returned."""
 
-    def _order(self, kind: type[J], wanted: Sequence[Wanted]) -> Order[J]:
+    def _prepare(self, kind: type[J], wanted: Sequence[JobRequest]) -> PendingAdd[J]:
         now_ms = self._clock.now_ms()
-        minted = ids.mint_many(len(wanted), now_ms)
+        minted = ids.new_job_ids(len(wanted), now_ms)
         jobs = [
             kind(one.job_id or new_id, one.name, one.data, 0, now_ms, self)
             for one, new_id in zip(wanted, minted, strict=True)
         ]
-        return Order(
-            jobs, Batch.of(jobs, {place: one.terms for place, one in enumerate(wanted) if one.terms})
+        return PendingAdd(
+            jobs, Batch.of(jobs, {place: one.options for place, one in enumerate(wanted) if one.options})
         )
 
-    def _bulk_order(self, kind: type[J], entries: Iterable[Mapping[str, Any]]) -> Order[J]:
+    def _prepare_bulk(self, kind: type[J], entries: Iterable[Mapping[str, Any]]) -> PendingAdd[J]:
         """As a rule all have a name, data and nothing else: then quickly made, because there are many."""
         entries = list(entries)
         if {*map(len, entries)} - {2}:
-            return self._mixed_order(kind, entries)
+            return self._prepare_mixed(kind, entries)
         try:
             names, data = [entry["name"] for entry in entries], [entry["data"] for entry in entries]
         except KeyError:
-            return self._mixed_order(kind, entries)
+            return self._prepare_mixed(kind, entries)
         now_ms = self._clock.now_ms()
 
         def made(places: range) -> list[J]:
             some = slice(places.start, places.stop)
-            minted = ids.mint_many(len(places), now_ms)
+            minted = ids.new_job_ids(len(places), now_ms)
             return [
                 kind(new_id, name, value, 0, now_ms, self)
                 for new_id, name, value in zip(minted, names[some], data[some], strict=True)
             ]
 
-        jobs = Roll(made, len(entries))
-        return Order(jobs, Batch(jobs, names, data))
+        jobs = LazyJobs(made, len(entries))
+        return PendingAdd(jobs, Batch(jobs, names, data))
 
-    def _mixed_order(self, kind: type[J], entries: Sequence[Mapping[str, Any]]) -> Order[J]:
-        requests: list[tuple[int, Request]] = []
-        wanted: list[Wanted] = []
+    def _prepare_mixed(self, kind: type[J], entries: Sequence[Mapping[str, Any]]) -> PendingAdd[J]:
+        requests: list[tuple[int, ScheduleRequest]] = []
+        wanted: list[JobRequest] = []
         for place, entry in enumerate(entries):
             if "data" not in entry:
                 raise ArgumentError(f"job {place} has no 'data'")
             if entry.get("repeat") is None:
-                wanted.append(arguments.wanted_of(entry))
+                wanted.append(arguments.job_request_from_mapping(entry))
             else:
-                spec = arguments.spec_of(entry.get("name"), entry["data"], entry["repeat"])
-                requests.append((place, Request(repeatable.check(spec), entry["data"])))
-        order = self._order(kind, wanted)
+                spec = arguments.parse_repeat_spec(entry.get("name"), entry["data"], entry["repeat"])
+                requests.append((place, ScheduleRequest(repeatable.check_spec(spec), entry["data"])))
+        order = self._prepare(kind, wanted)
         order.requests = requests
         return order
 
-    def _ship(self, commands: Commands, order: Order[J]) -> Flow[Shipment]:
+    def _deliver(self, commands: Commands, order: PendingAdd[J]) -> Flow[Delivery]:
         """Send the order, or what is left of it."""
-        if order.shipment is None:
-            order.shipment = yield from producer.add(
+        if order.delivery is None:
+            order.delivery = yield from producer.add_jobs(
                 commands, self._keys, order.batch, ledger=self._ledger, options=self._options
             )
         else:
-            yield from send(order.shipment)
-        return order.shipment
+            yield from send_delivery(order.delivery)
+        return order.delivery
 
-    def _receipt(self, order: Order[J], shipment: Shipment, retry: Callable[[], Any]) -> None:
+    def _raise_unless_added(self, order: PendingAdd[J], shipment: Delivery, retry: Callable[[], Any]) -> None:
         """See whether an order went through; otherwise raise the error, with all that is known."""
-        for place in shipment.repeated:
+        for place in shipment.duplicates:
             order.jobs[place].created = False
-        if shipment.problem is None:
+        if shipment.error is None:
             return
         written = shipment.written
         if all(known is False for known in written):
-            raise shipment.problem
-        raise Unconfirmed(shipment.problem, order.jobs[:], written, retry) from shipment.problem
+            raise shipment.error
+        raise Unconfirmed(shipment.error, order.jobs[:], written, retry) from shipment.error
 
-    def _stored(self, kind: type[J], request: Request, stored: Stored) -> J:
+    def _schedule_as_job(self, kind: type[J], request: ScheduleRequest, stored: UpsertedSpec) -> J:
         now_ms, created = self._clock.now_ms(), stored.created
         return kind(stored.key, request.spec.job_name, request.data, 0, now_ms, self, created)
 
-    def _store(self, commands: Commands, request: Request) -> Flow[Stored]:
-        return repeatable.upsert(commands, self._keys, request.spec)
+    def _store_schedule(self, commands: Commands, request: ScheduleRequest) -> Flow[UpsertedSpec]:
+        return repeatable.upsert_spec(commands, self._keys, request.spec)
 
-    def _listing(self, commands: Commands, limit: int) -> Flow[list[RepeatableMeta]]:
-        found = yield from repeatable.listing(commands, self._keys, _count(limit))
-        return [meta for meta in map(arguments.meta_of, found) if meta]
+    def _list_schedules(self, commands: Commands, limit: int) -> Flow[list[RepeatableMeta]]:
+        found = yield from repeatable.list_specs(commands, self._keys, _check_limit(limit))
+        return [meta for meta in map(arguments.to_repeatable_meta, found) if meta]
 
-    def _removal(self, commands: Commands, key: str) -> Flow[bool]:
-        return repeatable.remove(commands, self._keys, key)
+    def _remove_schedule(self, commands: Commands, key: str) -> Flow[bool]:
+        return repeatable.remove_spec(commands, self._keys, key)
 
-    def _results(self, commands: Commands, job_ids: Sequence[str]) -> Flow[list[Any]]:
-        return results.results(commands, self._keys, job_ids)
+    def _read_results(self, commands: Commands, job_ids: Sequence[str]) -> Flow[list[Any]]:
+        return results.read_results(commands, self._keys, job_ids)
 
-    def _cancel(self, commands: Commands, job_id: str) -> Flow[bool]:
+    def _cancel_delayed(self, commands: Commands, job_id: str) -> Flow[bool]:
         [cancelled] = yield [commands.cancel_delayed(self._keys, job_id)]
         return bool(cancelled)
 
-    def _peek(self, commands: Commands, limit: int) -> Flow[list[dict[str, Any]]]:
-        dead = yield from dlq.peek(commands, self._keys, _count(limit))
-        return [_as_dict(job) for job in dead]
+    def _peek_dead_letters(self, commands: Commands, limit: int) -> Flow[list[dict[str, Any]]]:
+        dead = yield from dlq.list_dead_letters(commands, self._keys, _check_limit(limit))
+        return [_dead_letter_dict(job) for job in dead]
 
-    def _replay(self, commands: Commands, limit: int) -> Flow[int]:
+    def _replay_dead_letters(self, commands: Commands, limit: int) -> Flow[int]:
         cap = self._options.cap
-        done = yield from dlq.replay(commands, self._keys, _count(limit), cap=cap)
-        if done.full and not done.moved and cap is not None:
+        done = yield from dlq.replay_oldest(commands, self._keys, _check_limit(limit), cap=cap)
+        if done.is_stream_full and not done.moved and cap is not None:
             raise QueueFull(self._name, depth=cap, cap=cap, asked=1)
         return done.moved
 
 
-def _options(
+def _producer_options(
     cap: int | None, max_delay_s: int | None, on_full: OnFull, prefix: Prefix, durability: Durability
-) -> Producer:
+) -> ProducerOptions:
     for name, value in (("max_stream_len", cap), ("max_delay_secs", max_delay_s)):
         if value is not None and value < 0:
             raise ArgumentError(f"{name} must be non-negative; got {value}")
@@ -215,7 +215,7 @@ def _options(
         raise ArgumentError(f"delayed_prefix is 'u32le' or 'u8', not {prefix!r}")
     if durability not in ("written", "replicated"):
         raise ArgumentError(f"durability is 'written' or 'replicated', not {durability!r}")
-    return Producer(
+    return ProducerOptions(
         replicas=int(durability == "replicated"),
         max_delay_s=_DEFAULTS.max_delay_s if max_delay_s is None else max_delay_s,
         delayed_prefix=prefix,
@@ -223,13 +223,13 @@ def _options(
     )
 
 
-def _count(limit: int) -> int:
+def _check_limit(limit: int) -> int:
     if limit < 0:
         raise ArgumentError(f"limit must be non-negative; got {limit}")
     return limit
 
 
-def _as_dict(dead: DeadJob) -> dict[str, Any]:
+def _dead_letter_dict(dead: DeadJob) -> dict[str, Any]:
     letter = dead.letter
     return {
         "dlq_id": dead.dead_id,

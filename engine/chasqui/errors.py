@@ -92,7 +92,7 @@ class QueueFull(ServerError):
         )
         self.depth = depth
         self.cap = cap
-        self.asked = asked
+        self.adding = asked
 
 
 class Unconfirmed(ServerError):
@@ -138,7 +138,7 @@ class Conflict(ChasquiError):
     """Somebody else got there first."""
 
 
-class Refused(ChasquiError):
+class ChangeRefused(ChasquiError):
     """A change that may not happen here: the link is read-only, or the operator said no."""
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from chasqui.errors import ArgumentError, ServerError
-from chasqui.server.commands.looks import Reach, reach_and_rows, with_news
-from chasqui.server.commands.values import Entry
+from chasqui.server.commands.looks import StreamExtent, extent_and_rows, streams_with_entries
+from chasqui.server.commands.values import RawEntry
 from chasqui.wire import event_entry
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from chasqui.wire.event_entry import Event
     from chasqui.wire.keys import Keys
 
-ORIGIN = "0-0"
+ZERO = "0-0"
 NEWEST = "$"
-_ENTRY_ID = re.compile(r"\d{1,20}(-\d{1,20})?", re.ASCII)
+_USER_FORM = re.compile(r"\d{1,20}(-\d{1,20})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoredEvent:
     """An event, where it was told and under which id."""
 
     queue: str
@@ -54,7 +54,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class EventPosition:
     """How far a queue's events were read: after `entry_id`, which was the `seen`-th ever (None: not known yet).
 
     start, start_added: where reading began, and how many there had ever been then. They serve to recognise the stream,
@@ -63,54 +63,61 @@ class Position:
 
     keys: Keys
     entry_id: str
-    seen: int | None
-    start: str = ORIGIN
-    start_added: int = 0
+    ordinal: int | None
+    start: str = ZERO
+    added_at_start: int = 0
 
     @property
     def is_new(self) -> bool:
         """Whether everything in the stream, even the first event ever, is still to come."""
-        return self.entry_id == ORIGIN and not self.seen
+        return self.entry_id == ZERO and not self.ordinal
 
 
 @dataclass(frozen=True, slots=True)
-class Haul:
+class EventBatch:
     """What one read of one queue brought: events and gaps in order, where to go on, or why nothing could be read.
 
     more: there is more to read right now.
     """
 
-    position: Position
-    items: tuple[Told | Gap, ...] = ()
+    position: EventPosition
+    items: tuple[StoredEvent | Gap, ...] = ()
     more: bool = False
     error: ServerError | None = None
 
 
-def reach(commands: Commands, queues: Sequence[Keys]) -> Flow[list[Reach | ServerError]]:
+def read_extents(commands: Commands, queues: Sequence[Keys]) -> Flow[list[StreamExtent | ServerError]]:
     """How far back each queue's events go, and how many there ever were, in one round trip."""
-    replies = yield [commands.read_on(keys.events, ORIGIN, 0) for keys in queues]
-    return [reply if isinstance(reply, ServerError) else reach_and_rows(reply)[0] for reply in replies]
+    replies = yield [commands.read_with_extent(keys.events, ZERO, 0) for keys in queues]
+    return [reply if isinstance(reply, ServerError) else extent_and_rows(reply)[0] for reply in replies]
 
 
-def latest(commands: Commands, keys: Keys, count: int, *, before: str | None = None) -> Flow[list[Told]]:
+def latest_events(
+    commands: Commands, keys: Keys, count: int, *, before: str | None = None
+) -> Flow[list[StoredEvent]]:
     """The last events, oldest first, or those before an id."""
-    [rows] = yield [commands.newest(keys.events, count, before=before)]
-    return [_told(keys, entry.entry_id, entry.fields) for entry in reversed(Entry.list_of(rows))]
+    [rows] = yield [commands.newest_entries(keys.events, count, before=before)]
+    return [
+        _stored_event(keys, entry.entry_id, entry.fields)
+        for entry in reversed(RawEntry.list_from_reply(rows))
+    ]
 
 
-def begin(commands: Commands, queues: Sequence[Keys], last_event_id: str = NEWEST) -> Flow[list[Position]]:
+def start_positions(
+    commands: Commands, queues: Sequence[Keys], last_event_id: str = NEWEST
+) -> Flow[list[EventPosition]]:
     """Where to start: after this id, or with whatever comes from now on (`$`, made an id here and only once).
 
     A queue whose events cannot be looked at starts from its first one: what stands in the way may go.
     """
-    after = last_event_id if last_event_id == NEWEST else _checked(last_event_id)
-    reaches = yield from reach(commands, queues)
-    return [_start(keys, after, found) for keys, found in zip(queues, reaches, strict=True)]
+    after = last_event_id if last_event_id == NEWEST else parse_user_id(last_event_id)
+    reaches = yield from read_extents(commands, queues)
+    return [_start_position(keys, after, found) for keys, found in zip(queues, reaches, strict=True)]
 
 
 def read_after(
-    commands: Commands, positions: Sequence[Position], *, count: int, block_ms: int | None = None
-) -> Flow[list[Haul]]:
+    commands: Commands, positions: Sequence[EventPosition], *, count: int, block_ms: int | None = None
+) -> Flow[list[EventBatch]]:
     """Read on, up to `count` events of each queue; wait for the first up to `block_ms`, where given.
 
     Waiting is one call over all queues, which must share a cluster slot. When it brings nothing all queues are looked
@@ -118,107 +125,111 @@ def read_after(
     """
     ready = positions
     if block_ms:
-        ready = (yield from _with_news(commands, positions, block_ms)) or positions
-    replies = yield [commands.read_on(at.keys.events, at.entry_id, count) for at in ready]
-    return [_haul(at, reply, count) for at, reply in zip(ready, replies, strict=True)]
+        ready = (yield from _positions_with_events(commands, positions, block_ms)) or positions
+    replies = yield [commands.read_with_extent(at.keys.events, at.entry_id, count) for at in ready]
+    return [_event_batch(at, reply, count) for at, reply in zip(ready, replies, strict=True)]
 
 
-def _with_news(commands: Commands, positions: Sequence[Position], block_ms: int) -> Flow[list[Position]]:
+def _positions_with_events(
+    commands: Commands, positions: Sequence[EventPosition], block_ms: int
+) -> Flow[list[EventPosition]]:
     """Who has something to read. One key of a wrong type spoils the wait for all: then nobody is told to."""
     streams = [at.keys.events for at in positions]
-    [reply] = yield [commands.await_entries(streams, [at.entry_id for at in positions], block_ms=block_ms)]
+    [reply] = yield [commands.wait_for_entries(streams, [at.entry_id for at in positions], block_ms=block_ms)]
     if isinstance(reply, ServerError):
         if reply.transient:
             raise reply
         return []
-    told = set(with_news(reply))
+    told = set(streams_with_entries(reply))
     return [at for at in positions if at.keys.events.encode("utf-8", "surrogateescape") in told]
 
 
-def _start(keys: Keys, after: str, found: Reach | ServerError) -> Position:
+def _start_position(keys: Keys, after: str, found: StreamExtent | ServerError) -> EventPosition:
     if isinstance(found, ServerError):
-        return Position(keys, ORIGIN, None)
+        return EventPosition(keys, ZERO, None)
     if after == NEWEST:
-        newest = found.last_id or ORIGIN
-        return Position(keys, newest, found.added, newest, found.added)
+        newest = found.last_id or ZERO
+        return EventPosition(keys, newest, found.added, newest, found.added)
     # From the very start nothing is missed that went before; after any other id only a read can tell.
-    seen = found.added - found.length if after == ORIGIN else None
-    return Position(keys, after, seen, after, found.added)
+    seen = found.added - found.length if after == ZERO else None
+    return EventPosition(keys, after, seen, after, found.added)
 
 
-def _haul(at: Position, reply: Reply, count: int) -> Haul:
+def _event_batch(at: EventPosition, reply: Reply, count: int) -> EventBatch:
     if isinstance(reply, ServerError):
-        return Haul(at, error=reply)
-    found, rows = reach_and_rows(reply)
-    told = [_told(at.keys, entry_id, fields) for entry_id, fields in rows]
+        return EventBatch(at, error=reply)
+    found, rows = extent_and_rows(reply)
+    told = [_stored_event(at.keys, entry_id, fields) for entry_id, fields in rows]
     more = len(told) == count
     if not found.exists:
-        return _gone(at)
-    if _order(found.last_id) < _order(at.entry_id):
-        return _rewound(at, found)
-    gap = _gap(at, found, told, more)
-    return Haul(_moved(at, found, told, more), (gap, *told) if gap else tuple(told), more)
+        return _stream_deleted(at)
+    if sort_key(found.last_id) < sort_key(at.entry_id):
+        return _stream_rewound(at, found)
+    gap = _find_gap(at, found, told, more)
+    return EventBatch(_advanced(at, found, told, more), (gap, *told) if gap else tuple(told), more)
 
 
-def _gone(at: Position) -> Haul:
+def _stream_deleted(at: EventPosition) -> EventBatch:
     """Whatever comes will be new, also under an id that was used before."""
-    gap = Gap(at.keys.queue, at.entry_id, ORIGIN, None, "deleted")
-    return Haul(Position(at.keys, ORIGIN, 0), () if at.is_new else (gap,))
+    gap = Gap(at.keys.queue, at.entry_id, ZERO, None, "deleted")
+    return EventBatch(EventPosition(at.keys, ZERO, 0), () if at.is_new else (gap,))
 
 
-def _rewound(at: Position, found: Reach) -> Haul:
+def _stream_rewound(at: EventPosition, found: StreamExtent) -> EventBatch:
     """The stream ends before what was read: it was restored from an older copy, or made anew under a slow clock.
 
     If it still has what was there when reading began it is a copy, and all of it was told already. Otherwise nobody
     can tell; then it is told from its beginning, twice rather than not at all.
     """
-    begins_before_us = found.first_id is not None and _order(found.first_id) <= _order(at.start)
-    is_copy = begins_before_us and found.added >= at.start_added
-    back_to = found.last_id or ORIGIN if is_copy else ORIGIN
+    begins_before_us = found.first_id is not None and sort_key(found.first_id) <= sort_key(at.start)
+    is_copy = begins_before_us and found.added >= at.added_at_start
+    back_to = found.last_id or ZERO if is_copy else ZERO
     gap = Gap(at.keys.queue, at.entry_id, back_to, None, "rewound")
     seen = found.added if is_copy else found.added - found.length
-    return Haul(Position(at.keys, back_to, seen, back_to, found.added), (gap,), more=True)
+    return EventBatch(EventPosition(at.keys, back_to, seen, back_to, found.added), (gap,), more=True)
 
 
-def _gap(at: Position, found: Reach, told: Sequence[Told], more: bool) -> Gap | None:
+def _find_gap(at: EventPosition, found: StreamExtent, told: Sequence[StoredEvent], more: bool) -> Gap | None:
     """What is missing between the position and the events just read, by the stream's own count."""
-    is_past = found.first_id is None or _order(found.first_id) > _order(at.entry_id)
-    to_id = told[0].entry_id if told and is_past else told[-1].entry_id if told else found.last_id or ORIGIN
-    if at.seen is None:
-        uncertain = is_past and found.added > found.length and at.entry_id != ORIGIN
+    is_past = found.first_id is None or sort_key(found.first_id) > sort_key(at.entry_id)
+    to_id = told[0].entry_id if told and is_past else told[-1].entry_id if told else found.last_id or ZERO
+    if at.ordinal is None:
+        uncertain = is_past and found.added > found.length and at.entry_id != ZERO
         return Gap(at.keys.queue, at.entry_id, to_id, None, "trimmed") if uncertain else None
     if not is_past and more:
         return None  # how many are still there is not known before the end is reached; then it is counted
-    lost = found.added - at.seen - (found.length if is_past else len(told))
+    lost = found.added - at.ordinal - (found.length if is_past else len(told))
     if lost > 0:
         return Gap(at.keys.queue, at.entry_id, to_id, lost, "trimmed")
     # More is there than was ever added since: another stream. (A restored copy is shorter, but begins before us.)
     return Gap(at.keys.queue, at.entry_id, to_id, None, "recreated") if lost < 0 and is_past else None
 
 
-def _moved(at: Position, found: Reach, told: Sequence[Told], more: bool) -> Position:
+def _advanced(
+    at: EventPosition, found: StreamExtent, told: Sequence[StoredEvent], more: bool
+) -> EventPosition:
     newest = told[-1].entry_id if told else at.entry_id
     if not more:
-        return replace(at, entry_id=newest, seen=found.added)
-    if found.first_id is not None and _order(found.first_id) > _order(at.entry_id):
-        return replace(at, entry_id=newest, seen=found.added - found.length + len(told))
-    return replace(at, entry_id=newest, seen=None if at.seen is None else at.seen + len(told))
+        return replace(at, entry_id=newest, ordinal=found.added)
+    if found.first_id is not None and sort_key(found.first_id) > sort_key(at.entry_id):
+        return replace(at, entry_id=newest, ordinal=found.added - found.length + len(told))
+    return replace(at, entry_id=newest, ordinal=None if at.ordinal is None else at.ordinal + len(told))
 
 
-def _told(keys: Keys, entry_id: bytes, fields: Sequence[bytes]) -> Told:
-    return Told(keys.queue, entry_id.decode(), event_entry.decode(fields))
+def _stored_event(keys: Keys, entry_id: bytes, fields: Sequence[bytes]) -> StoredEvent:
+    return StoredEvent(keys.queue, entry_id.decode(), event_entry.decode(fields))
 
 
-def _checked(entry_id: str) -> str:
+def parse_user_id(entry_id: str) -> str:
     """An id as people write them: the part after the dash may be left out."""
-    if not _ENTRY_ID.fullmatch(entry_id):
+    if not _USER_FORM.fullmatch(entry_id):
         raise ArgumentError(
             f"{entry_id!r} is no event id", hint="give `$`, `0`, or an id such as 1794797012371-0"
         )
     return entry_id if "-" in entry_id else f"{entry_id}-0"
 
 
-def _order(entry_id: str | None) -> tuple[int, int]:
+def sort_key(entry_id: str | None) -> tuple[int, int]:
     """Ids in the order the server gave them: numbers, not text."""
-    ms, _, nth = (entry_id or ORIGIN).partition("-")
+    ms, _, nth = (entry_id or ZERO).partition("-")
     return int(ms), int(nth or 0)

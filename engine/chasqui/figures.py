@@ -15,11 +15,11 @@ from chasqui.wire import event_entry, ids
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.events import Told
+    from chasqui.events import StoredEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Percentiles:
     """Half, 95 and 99 of a hundred were no longer than this, in ms; of `count`."""
 
     count: int
@@ -28,7 +28,7 @@ class Spread:
     p99: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread | None:
+    def of(cls, values: Sequence[float]) -> Percentiles | None:
         """None of nothing."""
         if not values:
             return None
@@ -41,30 +41,30 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class NameRow:
+class JobNameStats:
     """One kind of job: how many ended per second, how many of them failed, and how long they ran."""
 
     name: str
     ended: int
     failed: int
     per_second: float
-    run: Spread | None
+    run: Percentiles | None
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class EventStats:
     """`events` of them reach over `window_ms`; every number here is from them and from no others."""
 
     events: int
     window_ms: int
-    wait: Spread | None
-    run: Spread | None
+    wait: Percentiles | None
+    run: Percentiles | None
     completed: int
     failed: int
-    names: tuple[NameRow, ...]
+    names: tuple[JobNameStats, ...]
 
 
-def figures(told: Sequence[Told]) -> Figures:
+def event_stats(told: Sequence[StoredEvent]) -> EventStats:
     """From events, oldest first."""
     waits: list[float] = []
     runs: dict[str, list[float]] = defaultdict(list)
@@ -77,30 +77,32 @@ def figures(told: Sequence[Told]) -> Figures:
         elif event.kind == event_entry.ACTIVE and event.job_id and event.ts:
             since = promoted.get(event.job_id)
             if since is None and event.attempt == 1:
-                since = ids.time_ms(event.job_id)
+                since = ids.created_ms(event.job_id)
             if since is not None and event.ts >= since:
                 waits.append(event.ts - since)
         elif event.kind in (event_entry.COMPLETED, event_entry.FAILED):
             ended[event.name][event.kind == event_entry.FAILED] += 1
             if event.duration_us is not None:
                 runs[event.name].append(event.duration_us / 1000)
-    window_ms = _window(told)
+    window_ms = _window_ms(told)
     names = [
-        NameRow(name, good + bad, bad, (good + bad) * 1000 / max(1, window_ms), Spread.of(runs[name]))
+        JobNameStats(
+            name, good + bad, bad, (good + bad) * 1000 / max(1, window_ms), Percentiles.of(runs[name])
+        )
         for name, (good, bad) in ended.items()
     ]
     names.sort(key=lambda row: (-row.failed, -row.ended, row.name))
-    return Figures(
+    return EventStats(
         events=len(told),
         window_ms=window_ms,
-        wait=Spread.of(waits),
-        run=Spread.of([value for values in runs.values() for value in values]),
+        wait=Percentiles.of(waits),
+        run=Percentiles.of([value for values in runs.values() for value in values]),
         completed=sum(good for good, _ in ended.values()),
         failed=sum(bad for _, bad in ended.values()),
         names=tuple(names),
     )
 
 
-def _window(told: Iterable[Told]) -> int:
+def _window_ms(told: Iterable[StoredEvent]) -> int:
     times = [int(one.entry_id.partition("-")[0]) for one in told]
     return max(times) - min(times) if times else 0

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-MOST_CHARS = 200
-_READ_CHARS = 600
+MAX_CHARS = 200
+_MAX_READ_CHARS = 600
 """Of a long text only its beginning is read: stack traces differ in their depths, not in their first line."""
 
 # Each with a character that must be there, because most lines have few of them. A placeholder is taken for no other
@@ -37,36 +37,36 @@ _COMPOUND = re.compile(r"(?<![a-z0-9])[a-z0-9]+(?:[-_][a-z0-9]+)+", re.IGNORECAS
 @lru_cache(maxsize=10_000)
 def fingerprint(text: str) -> str:
     """The text's first line with everything that varies replaced; at most 200 characters, and stable under itself."""
-    lines = text[:_READ_CHARS].strip().splitlines()
+    lines = text[:_MAX_READ_CHARS].strip().splitlines()
     line, previous = (" ".join(lines[0].split()) if lines else ""), None
     # It ends: every replacement leaves fewer digits, quotes and signs to be replaced.
     while line != previous:
         previous = line
-        line = _cut(_replaced(line))
+        line = _shorten(_replace_variable_parts(line))
     return line
 
 
-def _replaced(line: str) -> str:
+def _replace_variable_parts(line: str) -> str:
     for sign, pattern, name in _RULES:
         if sign in line:
             line = pattern.sub(name, line)
-    line = _COMPOUND.sub(_id, line)
+    line = _COMPOUND.sub(_id_placeholder, line)
     for pattern in _NUMBERS:
         line = pattern.sub("<n>", line)
     return line
 
 
-def _id(found: re.Match[str]) -> str:
+def _id_placeholder(found: re.Match[str]) -> str:
     """Words in one, some of them with digits (order_12ab9), are somebody's name for something."""
     word = found.group()
     return "<id>" if len(word) > 5 and any(map(str.isdigit, word)) else word
 
 
-def _cut(line: str) -> str:
+def _shorten(line: str) -> str:
     """Never through a placeholder, half of which would be text of its own."""
-    if len(line) <= MOST_CHARS:
+    if len(line) <= MAX_CHARS:
         return line
-    cut = line[: MOST_CHARS - 1]
+    cut = line[: MAX_CHARS - 1]
     if "<" in cut[-8:] and ">" not in cut[cut.rindex("<") :]:
         cut = cut[: cut.rindex("<")]
     return cut.rstrip() + "…"

@@ -16,9 +16,9 @@ from chasqui.wire.repeat_spec import Every, FireAll, FireOnce, MissedFires, Patt
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-MOST_FIRES = 10_000
-MOST_STEPS = 100_000
-PAUSE_MS = 60_000
+MAX_FIRES = 10_000
+MAX_STEPS = 100_000
+RESUME_AFTER_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class FirePlan:
 
 def next_fire(pattern: Pattern, from_ms: int, start_after_ms: int | None = None) -> int:
     """The next time after both moments, as the reference computes it; see `Schedule.next` for its one oddity."""
-    start = _start(from_ms, start_after_ms)
+    start = _search_start(from_ms, start_after_ms)
     if isinstance(pattern, Every):
-        return start + _interval(pattern)
-    return cron.parse(pattern.expression, pattern.tz).next(start)
+        return start + _checked_interval_ms(pattern)
+    return cron.parse_cron(pattern.expression, pattern.tz).next(start)
 
 
 def first_fire(
     pattern: Pattern, now_ms: int, start_after_ms: int | None = None, end_before_ms: int | None = None
 ) -> int:
     """When a spec stored now is due for the first time; ConfigError if it would never fire."""
-    first = _strictly_after(pattern, _start(now_ms, start_after_ms))
+    first = _next_strictly_after(pattern, _search_start(now_ms, start_after_ms))
     if end_before_ms is not None and first > end_before_ms:
         raise ConfigError(
             "repeat spec end_before_ms is before the first fire",
@@ -55,7 +55,7 @@ def first_fire(
     return first
 
 
-def plan(
+def plan_fires(
     pattern: Pattern,
     policy: MissedFires,
     due_ms: int,
@@ -70,15 +70,15 @@ def plan(
     decides. Skip is meant for outages, so a scheduler that keeps its ticks does not skip: an interval shorter than
     a tick still fires once per tick. Two ticks are the mark, because a tick can be late itself.
     """
-    following = _following(pattern, due_ms, start_after_ms)
+    following = _next_or_none(pattern, due_ms, start_after_ms)
     if following is None or following >= now_ms:
         return FirePlan((due_ms,), following)
-    wanted = _allowed(policy, late=now_ms - due_ms > 2 * tick_ms)
-    fires, count, next_ms = _passed(pattern, due_ms, now_ms, start_after_ms, wanted)
+    wanted = _max_fires(policy, late=now_ms - due_ms > 2 * tick_ms)
+    fires, count, next_ms = _missed_times(pattern, due_ms, now_ms, start_after_ms, wanted)
     return FirePlan(tuple(fires), next_ms, count - len(fires))
 
 
-def upcoming(
+def upcoming_fires(
     pattern: Pattern,
     due_ms: int,
     most: int,
@@ -92,55 +92,55 @@ def upcoming(
         if at_ms is None or (end_before_ms and at_ms > end_before_ms):
             return
         yield at_ms
-        at_ms = _following(pattern, at_ms, start_after_ms)
+        at_ms = _next_or_none(pattern, at_ms, start_after_ms)
 
 
-def _allowed(policy: MissedFires, *, late: bool) -> int:
+def _max_fires(policy: MissedFires, *, late: bool) -> int:
     if isinstance(policy, FireAll):
-        return min(policy.max_catchup, MOST_FIRES)
+        return min(policy.max_catchup, MAX_FIRES)
     return 1 if isinstance(policy, FireOnce) or not late else 0
 
 
-def _passed(
+def _missed_times(
     pattern: Pattern, due_ms: int, now_ms: int, start_after_ms: int | None, wanted: int
 ) -> tuple[Sequence[int], int, int | None]:
     """The first due times up to now, as many as are wanted; how many there were; and the first one to come."""
     if isinstance(pattern, Every):
-        times = range(due_ms, now_ms + 1, _interval(pattern))
+        times = range(due_ms, now_ms + 1, _checked_interval_ms(pattern))
         return times[:wanted], len(times), times[-1] + times.step
-    schedule = cron.parse(pattern.expression, pattern.tz)
+    schedule = cron.parse_cron(pattern.expression, pattern.tz)
     first, count, last = [due_ms], 1, due_ms
-    while count <= MOST_STEPS:
-        following = _following(pattern, last, start_after_ms)
+    while count <= MAX_STEPS:
+        following = _next_or_none(pattern, last, start_after_ms)
         if following is None or following > now_ms:
             return first[:wanted], count, following
         last, count = following, count + 1
         if count <= wanted:
             first.append(last)
         else:
-            leapt, last = schedule.leap(last, now_ms)
+            leapt, last = schedule.skip_within_day(last, now_ms)
             count += leapt
-    return first[:wanted], MOST_STEPS + 1, now_ms + PAUSE_MS
+    return first[:wanted], MAX_STEPS + 1, now_ms + RESUME_AFTER_MS
 
 
-def _following(pattern: Pattern, after_ms: int, start_after_ms: int | None) -> int | None:
+def _next_or_none(pattern: Pattern, after_ms: int, start_after_ms: int | None) -> int | None:
     try:
-        return _strictly_after(pattern, _start(after_ms, start_after_ms))
+        return _next_strictly_after(pattern, _search_start(after_ms, start_after_ms))
     except cron.NoSuchTimeError:
         return None
 
 
-def _strictly_after(pattern: Pattern, start: int) -> int:
+def _next_strictly_after(pattern: Pattern, start: int) -> int:
     if isinstance(pattern, Every):
-        return start + _interval(pattern)
-    return cron.parse(pattern.expression, pattern.tz).next_after(start)
+        return start + _checked_interval_ms(pattern)
+    return cron.parse_cron(pattern.expression, pattern.tz).next_after(start)
 
 
-def _start(from_ms: int, start_after_ms: int | None) -> int:
+def _search_start(from_ms: int, start_after_ms: int | None) -> int:
     return max(from_ms, start_after_ms or from_ms)
 
 
-def _interval(pattern: Every) -> int:
+def _checked_interval_ms(pattern: Every) -> int:
     if pattern.interval_ms <= 0:
         raise ArgumentError("pattern.interval_ms must be > 0")
     return pattern.interval_ms

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chasqui import fires
 from chasqui.errors import ChasquiError, ServerError, WireError
-from chasqui.server.commands import Commands, Fire, Fired, Spec
+from chasqui.server.commands import Commands, FireResult, PlannedFire, StoredSpec
 from chasqui.wire import envelope, ids, repeat_spec
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from chasqui.wire.keys import Keys
     from chasqui.wire.repeat_spec import RepeatSpec
 
-VOLLEY = 1000
+MAX_CHUNK_JOBS = 1000
 """How many jobs one script adds, and one round trip carries: the server serves nobody else meanwhile."""
 
-VOLLEY_BYTES = 4 * 1024 * 1024
+MAX_CHUNK_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SpecFirePlan:
     """A spec to be fired: the times its jobs are dated, and when it is due next.
 
     missed: due times that get no job, by the spec's own policy or because the search for them was cut short.
@@ -49,40 +49,40 @@ class BadSpec:
     reason: str
 
 
-def plan(found: Spec, now_ms: int, tick_ms: int) -> Order | BadSpec:
+def plan_spec(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan | BadSpec:
     """What to do with one due spec. Whatever is wrong with it is an answer, so that it stops no other."""
     try:
-        return _order(found, now_ms, tick_ms)
+        return _spec_fire_plan(found, now_ms, tick_ms)
     except (ChasquiError, ArithmeticError, ValueError) as error:
         return BadSpec(found.key.decode("utf-8", "backslashreplace"), str(error))
 
 
-def fire(
-    commands: Commands, keys: Keys, orders: Sequence[Order], now_ms: int, *, cap: int | None = None
-) -> Flow[list[Fired | ServerError]]:
+def fire_specs(
+    commands: Commands, keys: Keys, orders: Sequence[SpecFirePlan], now_ms: int, *, cap: int | None = None
+) -> Flow[list[FireResult | ServerError]]:
     """Carry orders out; answers, for each, what came of it. An error there leaves the spec as it was.
 
     Run twice, nothing fires twice: a first run has moved the due time that the second one insists on. An order of
     many jobs goes in volleys, each of which leaves the spec due at the first time of the next.
     """
-    outcomes: list[Fired | ServerError] = [Fired(0, removed=False) for _ in orders]
-    for trip in _trips(commands, keys, orders, now_ms, cap):
+    outcomes: list[FireResult | ServerError] = [FireResult(0, removed=False) for _ in orders]
+    for trip in _round_trips(commands, keys, orders, now_ms, cap):
         replies = yield [volley.call for volley in trip]
         for volley, reply in zip(trip, replies, strict=True):
-            outcomes[volley.place] = _added(outcomes[volley.place], reply)
+            outcomes[volley.place] = _merge_result(outcomes[volley.place], reply)
     return outcomes
 
 
 @dataclass(frozen=True, slots=True)
-class _Volley:
+class _FireChunk:
     place: int
     fires: int
     call: Call
 
 
-def _order(found: Spec, now_ms: int, tick_ms: int) -> Order:
-    spec = _read(found)
-    planned = fires.plan(
+def _spec_fire_plan(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan:
+    spec = _decode_spec(found)
+    planned = fires.plan_fires(
         spec.pattern,
         spec.missed_fires,
         found.next_ms,
@@ -92,12 +92,12 @@ def _order(found: Spec, now_ms: int, tick_ms: int) -> Order:
     )
     # Missed times are made up for, but none that lies after the spec's own end.
     times = (at_ms for at_ms in planned.fire_at_ms if not spec.end_before_ms or at_ms <= spec.end_before_ms)
-    return Order(found.key.decode(), spec, found.next_ms, tuple(times), planned.next_ms, planned.lost)
+    return SpecFirePlan(found.key.decode(), spec, found.next_ms, tuple(times), planned.next_ms, planned.lost)
 
 
-def _read(found: Spec) -> RepeatSpec:
-    if found.fault:
-        raise WireError(found.fault, b"")
+def _decode_spec(found: StoredSpec) -> RepeatSpec:
+    if found.read_error:
+        raise WireError(found.read_error, b"")
     if found.data is None:
         raise WireError("its hash is gone or holds no spec", b"")
     if found.next_ms < 0:
@@ -105,15 +105,15 @@ def _read(found: Spec) -> RepeatSpec:
     return repeat_spec.decode(found.data, len(found.data))
 
 
-def _trips(
-    commands: Commands, keys: Keys, orders: Sequence[Order], now_ms: int, cap: int | None
-) -> Iterator[list[_Volley]]:
+def _round_trips(
+    commands: Commands, keys: Keys, orders: Sequence[SpecFirePlan], now_ms: int, cap: int | None
+) -> Iterator[list[_FireChunk]]:
     """Volleys by round trip, made as they are needed: all at once could be gigabytes."""
-    trip: list[_Volley] = []
+    trip: list[_FireChunk] = []
     room = 1.0
     for place, order in enumerate(orders):
-        share = 1 / _jobs_per_volley(order.spec)
-        for volley in _volleys(commands, keys, place, order, now_ms, cap):
+        share = 1 / _jobs_per_chunk(order.spec)
+        for volley in _fire_chunks(commands, keys, place, order, now_ms, cap):
             trip.append(volley)
             room -= (1 + volley.fires) * share
             if room <= 0:
@@ -123,49 +123,49 @@ def _trips(
         yield trip
 
 
-def _volleys(
-    commands: Commands, keys: Keys, place: int, order: Order, now_ms: int, cap: int | None
-) -> Iterator[_Volley]:
-    size, times = _jobs_per_volley(order.spec), order.times
+def _fire_chunks(
+    commands: Commands, keys: Keys, place: int, order: SpecFirePlan, now_ms: int, cap: int | None
+) -> Iterator[_FireChunk]:
+    size, times = _jobs_per_chunk(order.spec), order.times
     for start in range(0, max(1, len(times)), size):
         now, later = times[start : start + size], times[start + size : start + size + 1]
         call = commands.fire_repeat(
             keys,
             order.key,
-            _jobs(order.spec, now, now_ms),
+            _build_jobs(order.spec, now, now_ms),
             due_ms=now[0] if start else order.due_ms,
             next_ms=later[0] if later else order.next_ms,
             limit=order.spec.limit,
             end_before_ms=order.spec.end_before_ms,
             cap=cap,
         )
-        yield _Volley(place, len(now), replace(call, tolerant=True))
+        yield _FireChunk(place, len(now), replace(call, tolerant=True))
 
 
-def _jobs_per_volley(spec: RepeatSpec) -> int:
-    return max(1, min(VOLLEY, VOLLEY_BYTES // (1 + len(spec.payload.raw))))
+def _jobs_per_chunk(spec: RepeatSpec) -> int:
+    return max(1, min(MAX_CHUNK_JOBS, MAX_CHUNK_BYTES // (1 + len(spec.payload.raw))))
 
 
-def _jobs(spec: RepeatSpec, times: Iterable[int], now_ms: int) -> list[Fire]:
+def _build_jobs(spec: RepeatSpec, times: Iterable[int], now_ms: int) -> list[PlannedFire]:
     """A job per time, each with an id of its own and the spec's payload, byte for byte."""
     dated = list(times)
     made = (
         envelope.Envelope(job_id, spec.payload, now_ms, retry=spec.retry)
-        for job_id in ids.mint_many(len(dated), now_ms)
+        for job_id in ids.new_job_ids(len(dated), now_ms)
     )
     return [
-        Fire(at_ms, envelope.encode(job, exact_payload=True), spec.job_name)
+        PlannedFire(at_ms, envelope.encode(job, exact_payload=True), spec.job_name)
         for at_ms, job in zip(dated, made, strict=True)
     ]
 
 
-def _added(before: Fired | ServerError, reply: Reply) -> Fired | ServerError:
+def _merge_result(before: FireResult | ServerError, reply: Reply) -> FireResult | ServerError:
     """What an order has come to with one more volley. After an error, an end or a rival the next ones find nothing."""
     if isinstance(before, ServerError) or before.stale:
         return before
     if isinstance(reply, ServerError):
         return reply
-    fired = Fired.of(reply)
+    fired = FireResult.from_reply(reply)
     if fired.stale:
         return before if before.count or before.removed else fired
-    return Fired(before.count + fired.count, fired.removed)
+    return FireResult(before.count + fired.count, fired.removed)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui.clock import SystemClock
 from chasqui.errors import ArgumentError
-from chasqui.loops import Patience
+from chasqui.loops import ErrorBackoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("chasqui.fleet")
 
-AGAIN = Patience(0.1, 30.0)
-STEADY_S = 60.0
+RESTART_BACKOFF = ErrorBackoff(0.1, 30.0)
+STABLE_AFTER_S = 60.0
 """A process that lived so long did not crash on its way up."""
-LAST_S = 60.0
+ORPHAN_TIMEOUT_S = 60.0
 """How long a process may outlive the one that started it, to finish its jobs."""
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -50,14 +50,14 @@ def run_fleet(
     """
     if processes < 1:
         raise ArgumentError(f"a fleet has at least one process, not {processes}")
-    with _Fleet(
-        [_Berth(at, target, args) for at in range(processes)], clock or SystemClock()
-    ).signalled() as fleet:
+    with _ProcessFleet(
+        [_WorkerProcess(at, target, args) for at in range(processes)], clock or SystemClock()
+    ).handling_signals() as fleet:
         return fleet.run()
 
 
 @dataclass(slots=True)
-class _Berth:
+class _WorkerProcess:
     """The place of one process: who has it now, and when the next one may."""
 
     number: int
@@ -65,44 +65,46 @@ class _Berth:
     args: Sequence[Any]
     process: SpawnProcess | None = None
     started: float = 0.0
-    due: float | None = 0.0
+    start_at: float | None = 0.0
     crashes: int = 0
     code: int = 0
 
     def start(self, now: float) -> None:
-        self.due, self.started = None, now
+        self.start_at, self.started = None, now
         name = f"chasqui worker {self.number + 1}"
-        self.process = _SPAWN.Process(target=_crew, args=(self.target, self.args), name=name)
+        self.process = _SPAWN.Process(target=_process_main, args=(self.target, self.args), name=name)
         self.process.start()
 
-    def ended(self, now: float, *, final: bool) -> None:
+    def on_exit(self, now: float, *, final: bool) -> None:
         """Note how it ended, and when it shall be started again, if it shall."""
         if self.process:
             self.process.join()
             self.code, self.process = self.process.exitcode or 0, None
         if self.code == 0 or final:
             return
-        self.crashes = 1 if now - self.started > STEADY_S else self.crashes + 1
-        pause_s = AGAIN.after(self.crashes)
-        self.due = now + pause_s
-        log.warning("worker %d ended with %s; again in %.1f s", self.number + 1, _told(self.code), pause_s)
+        self.crashes = 1 if now - self.started > STABLE_AFTER_S else self.crashes + 1
+        pause_s = RESTART_BACKOFF.delay_s(self.crashes)
+        self.start_at = now + pause_s
+        log.warning(
+            "worker %d ended with %s; again in %.1f s", self.number + 1, _exit_text(self.code), pause_s
+        )
 
 
 @dataclass(slots=True)
-class _Fleet:
-    berths: list[_Berth]
+class _ProcessFleet:
+    processes: list[_WorkerProcess]
     clock: Clock
-    asked: int = 0
+    stop_signals: int = 0
     _bell: tuple[int, int] = field(default_factory=os.pipe)
 
     @contextmanager
-    def signalled(self) -> Iterator[_Fleet]:
+    def handling_signals(self) -> Iterator[_ProcessFleet]:
         """Hear signals while it runs, and leave the handlers, and no process, behind."""
-        before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         try:
             yield self
         finally:
-            for berth in self.berths:
+            for berth in self.processes:
                 if berth.process:
                     berth.process.kill()
                     berth.process.join()
@@ -113,59 +115,61 @@ class _Fleet:
 
     def run(self) -> int:
         while True:
-            now = self.clock.mono()
-            for berth in self.berths:
-                if berth.due is not None and berth.due <= now and not self.asked:
+            now = self.clock.monotonic()
+            for berth in self.processes:
+                if berth.start_at is not None and berth.start_at <= now and not self.stop_signals:
                     berth.start(now)
-            if not self._is_manned():
-                return 0 if all(berth.code == 0 for berth in self.berths) else 1
-            self._watch()
+            if not self._has_work():
+                return 0 if all(berth.code == 0 for berth in self.processes) else 1
+            self._wait()
 
-    def _is_manned(self) -> bool:
+    def _has_work(self) -> bool:
         """Whether somebody is at work, or will be."""
-        waiting = not self.asked and any(berth.due is not None for berth in self.berths)
-        return waiting or any(berth.process for berth in self.berths)
+        waiting = not self.stop_signals and any(berth.start_at is not None for berth in self.processes)
+        return waiting or any(berth.process for berth in self.processes)
 
-    def _watch(self) -> None:
+    def _wait(self) -> None:
         """Wait until one ends, one is due, or somebody asks."""
-        running = {berth.process.sentinel: berth for berth in self.berths if berth.process}
-        due = [berth.due for berth in self.berths if berth.due is not None and not self.asked]
-        left = max(0.0, min(due) - self.clock.mono()) if due else None
+        running = {berth.process.sentinel: berth for berth in self.processes if berth.process}
+        due = [
+            berth.start_at for berth in self.processes if berth.start_at is not None and not self.stop_signals
+        ]
+        left = max(0.0, min(due) - self.clock.monotonic()) if due else None
         for ready in wait([*running, self._bell[0]], left):
             if ready == self._bell[0]:
                 os.read(self._bell[0], 1)
-                self._pass_on()
+                self._forward_signal()
             elif isinstance(ready, int):
-                running[ready].ended(self.clock.mono(), final=bool(self.asked))
+                running[ready].on_exit(self.clock.monotonic(), final=bool(self.stop_signals))
 
-    def _hear(self, number: int, _: object) -> None:
-        self.asked += 1
+    def _on_signal(self, number: int, _: object) -> None:
+        self.stop_signals += 1
         os.write(self._bell[1], b"!")
 
-    def _pass_on(self) -> None:
-        log.info("asked to go for the %s time", ("first", "second", "last")[min(self.asked, 3) - 1])
-        for berth in self.berths:
-            if berth.process and self.asked < 3:
+    def _forward_signal(self) -> None:
+        log.info("asked to go for the %s time", ("first", "second", "last")[min(self.stop_signals, 3) - 1])
+        for berth in self.processes:
+            if berth.process and self.stop_signals < 3:
                 berth.process.terminate()
             elif berth.process:
                 berth.process.kill()
 
 
-def _crew(target: Callable[..., object], args: Sequence[Any]) -> None:
+def _process_main(target: Callable[..., object], args: Sequence[Any]) -> None:
     """What runs in each process. It is a group of its own: Ctrl-C is for the parent, which passes it on once."""
     os.setpgid(0, 0)
-    threading.Thread(target=_leave_with_parent, name="chasqui parent watch", daemon=True).start()
+    threading.Thread(target=_exit_with_parent, name="chasqui parent watch", daemon=True).start()
     target(*args)
 
 
-def _leave_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent:
         wait([parent.sentinel])
         os.kill(os.getpid(), signal.SIGTERM)
-        SystemClock().pause(LAST_S)
+        SystemClock().sleep_sync(ORPHAN_TIMEOUT_S)
         os._exit(1)
 
 
-def _told(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"code {code}" if code > 0 else signal.Signals(-code).name

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import WireError
-from chasqui.server.commands.values import Entry, PendingEntry, scored
+from chasqui.server.commands.values import PendingEntry, RawEntry, members_with_scores
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui.wire.packed import Undecodable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ListedJob:
     """A job as found: in the stream at `entry_id`, or in the delayed set, due at `run_at_ms`.
 
     prefix: how its name was written in front of it, for a delayed one.
@@ -33,14 +33,16 @@ class Sighting:
     prefix: str | None = None
 
 
-def waiting(commands: Commands, keys: Keys, count: int, *, after: str | None = None) -> Flow[list[Sighting]]:
+def list_waiting(
+    commands: Commands, keys: Keys, count: int, *, after: str | None = None
+) -> Flow[list[ListedJob]]:
     """Jobs in the stream, oldest first."""
-    [rows] = yield [commands.oldest(keys.stream, count, after=after)]
-    return [_in_stream(entry) for entry in Entry.list_of(rows)]
+    [rows] = yield [commands.oldest_entries(keys.stream, count, after=after)]
+    return [_from_stream(entry) for entry in RawEntry.list_from_reply(rows)]
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class InFlightJob:
     """A job that a consumer holds: since when it was last delivered or renewed, and how often it was delivered."""
 
     entry_id: str
@@ -50,11 +52,13 @@ class Flight:
     deliveries: int
 
 
-def in_flight(commands: Commands, keys: Keys, groups: Sequence[str], count: int) -> Flow[list[Flight]]:
+def list_in_flight(
+    commands: Commands, keys: Keys, groups: Sequence[str], count: int
+) -> Flow[list[InFlightJob]]:
     """Jobs that were delivered and not settled, up to `count` of each group, oldest first; no job is read for it."""
     replies = (yield [commands.pending_page(keys, group, count) for group in groups]) if groups else []
     return [
-        Flight(
+        InFlightJob(
             entry.entry_id.decode(),
             group,
             entry.consumer.decode("utf-8", "surrogateescape"),
@@ -62,30 +66,30 @@ def in_flight(commands: Commands, keys: Keys, groups: Sequence[str], count: int)
             entry.deliveries,
         )
         for group, reply in zip(groups, replies, strict=True)
-        for entry in PendingEntry.list_of(reply)
+        for entry in PendingEntry.list_from_reply(reply)
     ]
 
 
-def delayed(commands: Commands, keys: Keys, count: int, *, offset: int = 0) -> Flow[list[Sighting]]:
+def list_delayed(commands: Commands, keys: Keys, count: int, *, offset: int = 0) -> Flow[list[ListedJob]]:
     """Jobs in the delayed set, soonest first."""
     [rows] = yield [commands.delayed_page(keys, offset, count)]
-    return [_in_delayed_set(member, run_at_ms) for member, run_at_ms in scored(rows)]
+    return [_from_delayed_set(member, run_at_ms) for member, run_at_ms in members_with_scores(rows)]
 
 
-def _in_stream(entry: Entry) -> Sighting:
+def _from_stream(entry: RawEntry) -> ListedJob:
     entry_id = entry.entry_id.decode()
     found = stream_entry.decode(entry.fields)
     if found.d is None:
-        return Sighting(Undecodable(b"", "the entry has no field d"), found.name, entry_id)
+        return ListedJob(Undecodable(b"", "the entry has no field d"), found.name, entry_id)
     try:
-        return Sighting(envelope.decode(found.d, len(found.d)), found.name, entry_id)
+        return ListedJob(envelope.decode(found.d, len(found.d)), found.name, entry_id)
     except WireError as error:
-        return Sighting(Undecodable(found.d, str(error)), found.name, entry_id)
+        return ListedJob(Undecodable(found.d, str(error)), found.name, entry_id)
 
 
-def _in_delayed_set(member: bytes, run_at_ms: int) -> Sighting:
+def _from_delayed_set(member: bytes, run_at_ms: int) -> ListedJob:
     try:
         found = delayed_member.decode(member, len(member))
     except WireError as error:
-        return Sighting(Undecodable(member, str(error)), "", run_at_ms=run_at_ms)
-    return Sighting(found.envelope, found.name, run_at_ms=run_at_ms, prefix=found.prefix)
+        return ListedJob(Undecodable(member, str(error)), "", run_at_ms=run_at_ms)
+    return ListedJob(found.envelope, found.name, run_at_ms=run_at_ms, prefix=found.prefix)

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ChasquiError, Conflict
-from chasqui.loops import Loop, Turn
-from chasqui.server.commands import Commands, Lease
+from chasqui.loops import SupervisedLoop, TurnResult
+from chasqui.server.commands import Commands, LockState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("chasqui.lease")
 
-FAREWELL_S = 2.0
+RELEASE_TIMEOUT_S = 2.0
 """A server that does not answer our goodbye in this time will see the lease end by itself."""
 
-A_MOMENT_S = 0.02
-LEAST_POLL_S = 0.005
+EXPIRY_MARGIN_S = 0.02
+MIN_POLL_S = 0.005
 
 
 def new_holder(prefix: str) -> str:
@@ -38,39 +38,41 @@ def new_holder(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4()}"
 
 
-def take(commands: Commands, lock: str, holder: str, ttl_s: int) -> Flow[Lease]:
+def acquire_lock(commands: Commands, lock: str, holder: str, ttl_s: int) -> Flow[LockState]:
     """Take the lock if it is free, extend it if it is ours already; the answer says whose it is now."""
-    [reply] = yield [commands.take_lease(lock, holder, ttl_s=ttl_s)]
-    return Lease.of(reply)
+    [reply] = yield [commands.acquire_lock(lock, holder, ttl_s=ttl_s)]
+    return LockState.from_reply(reply)
 
 
-def drop(commands: Commands, lock: str, holder: str | bytes) -> Flow[bool]:
+def release_lock(commands: Commands, lock: str, holder: str | bytes) -> Flow[bool]:
     """Give the lock up; false when it was not this holder's any more."""
-    [dropped] = yield [commands.drop_lease(lock, holder)]
+    [dropped] = yield [commands.release_lock(lock, holder)]
     return bool(dropped)
 
 
-def look(commands: Commands, lock: str) -> Flow[Lease | None]:
+def read_lock(commands: Commands, lock: str) -> Flow[LockState | None]:
     """Who leads, and for how long; None when nobody does."""
-    holder, ttl_ms = yield [commands.holder(lock), commands.time_left(lock)]
-    return None if holder is None else Lease(False, holder, ttl_ms if ttl_ms >= 0 else None)
+    holder, ttl_ms = yield [commands.lock_holder(lock), commands.expires_in(lock)]
+    return None if holder is None else LockState(False, holder, ttl_ms if ttl_ms >= 0 else None)
 
 
-def force_unlock(commands: Commands, lock: str, *, seen: bytes | None = None) -> Flow[Lease | None]:
+def force_unlock(commands: Commands, lock: str, *, seen: bytes | None = None) -> Flow[LockState | None]:
     """Take the lock from whoever holds it, or only from the holder that was `seen`; answers what was taken.
 
     A live leader takes it again within a tick, so this helps against a holder that never lets go and harms no other.
     """
-    found = yield from look(commands, lock)
+    found = yield from read_lock(commands, lock)
     if found is None:
         return None
     if seen is not None and found.holder != seen:
-        raise Conflict(f"{lock} is not held by {_shown(seen)} any more, but by {_shown(found.holder)}")
-    dropped = yield from drop(commands, lock, found.holder)
+        raise Conflict(
+            f"{lock} is not held by {printable_name(seen)} any more, but by {printable_name(found.holder)}"
+        )
+    dropped = yield from release_lock(commands, lock, found.holder)
     return found if dropped else None
 
 
-class LedLoop:
+class LeaderLoop:
     """A loop in which only the leader takes turns; the others ask, at each poll, whether the lease has ended.
 
     A leader whose turns fail for the server's sake keeps the lease: another would fare no better, and an engine that
@@ -84,8 +86,8 @@ class LedLoop:
         self._link = link
         self._lock = lock
         self._ttl_s = ttl_s
-        self.poll_s = max(poll_s, LEAST_POLL_S)
-        self._loop = Loop(name, clock)
+        self.poll_s = max(poll_s, MIN_POLL_S)
+        self._loop = SupervisedLoop(name, clock)
 
     @property
     def state(self) -> LoopState:
@@ -96,41 +98,41 @@ class LedLoop:
         """Add to one of the counts in `state`."""
         self._loop.count(what, more)
 
-    async def run(self, lead: Callable[[], Awaitable[Turn]], stop: asyncio.Event) -> None:
+    async def run(self, lead: Callable[[], Awaitable[TurnResult]], stop: asyncio.Event) -> None:
         """Take turns, as leader or waiting to be one, until told to stop; then give the lease up at once."""
-        await self._loop.run(partial(self._turn, lead), stop)
-        await self._drop()
+        await self._loop.run(partial(self._run_turn, lead), stop)
+        await self._release()
 
-    async def _turn(self, lead: Callable[[], Awaitable[Turn]]) -> Turn:
-        lease = await self._take()
+    async def _run_turn(self, lead: Callable[[], Awaitable[TurnResult]]) -> TurnResult:
+        lease = await self._acquire()
         if not lease.mine:
-            return self._standby(lease)
+            return self._standby_result(lease)
         try:
             return await lead()
         except ChasquiError:
             raise
         except Exception:
-            await self._drop()
+            await self._release()
             raise
 
-    async def _take(self) -> Lease:
+    async def _acquire(self) -> LockState:
         commands = Commands(await self._link.features())
-        return await self._link.run(take(commands, self._lock, self.holder, self._ttl_s))
+        return await self._link.run(acquire_lock(commands, self._lock, self.holder, self._ttl_s))
 
-    async def _drop(self) -> None:
+    async def _release(self) -> None:
         try:
-            async with asyncio.timeout(FAREWELL_S):
+            async with asyncio.timeout(RELEASE_TIMEOUT_S):
                 commands = Commands(await self._link.features())
-                await self._link.run(drop(commands, self._lock, self.holder))
+                await self._link.run(release_lock(commands, self._lock, self.holder))
         except (ChasquiError, TimeoutError) as error:
             log.warning("%s: the lease was not given up, it ends by itself: %s", self._loop.name, error)
 
-    def _standby(self, lease: Lease) -> Turn:
+    def _standby_result(self, lease: LockState) -> TurnResult:
         if lease.ttl_ms is None:
-            stuck = f"{self._lock} is held by {_shown(lease.holder)} and never expires: nobody else can lead"
-            return Turn(self.poll_s, "standby", (stuck,))
-        return Turn(min(self.poll_s, lease.ttl_ms / 1000 + A_MOMENT_S), "standby")
+            stuck = f"{self._lock} is held by {printable_name(lease.holder)} and never expires: nobody else can lead"
+            return TurnResult(self.poll_s, "standby", (stuck,))
+        return TurnResult(min(self.poll_s, lease.ttl_ms / 1000 + EXPIRY_MARGIN_S), "standby")
 
 
-def _shown(holder: bytes) -> str:
+def printable_name(holder: bytes) -> str:
     return repr(holder.decode("utf-8", "backslashreplace"))

@@ -13,8 +13,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Literal
 
 from chasqui.errors import ArgumentError, ServerError
-from chasqui.options import Producer
-from chasqui.server.commands import time_ms
+from chasqui.options import ProducerOptions
+from chasqui.server.commands import parse_server_time
 from chasqui.wire import delayed_member, ids, packed, stream_entry
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ IDMP_PRODUCERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class BulkLoad:
     """One bulk load, whatever number of tasks work on it.
 
     run_id: whose ledger it is; with the same one nothing is added twice. since_ms: when it was begun. most: how many
@@ -38,15 +38,15 @@ class Load:
     """
 
     run_id: str
-    since_ms: int
+    started_ms: int
     idempotence: Idempotence = "rows"
     ttl_s: int = 7 * 86_400
-    most: int | None = None
+    max_stream_len: int | None = None
     rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class LoadStart:
     """When a load was begun for the first time, and when this try of it was, by the server's clock."""
 
     since_ms: int
@@ -54,17 +54,17 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LoadChunk:
     """Jobs that are written together. `chunk` is its name in the ledger where that is kept by chunk."""
 
     job_ids: Sequence[str]
     dues: Sequence[int | None]
     envelopes: Sequence[bytes]
     names: Sequence[bytes]
-    chunk: str = ""
+    ledger_name: str = ""
 
     @property
-    def is_plain(self) -> bool:
+    def is_uniform(self) -> bool:
         """Whether its jobs differ in nothing but their ids and envelopes, as most do: half the words to send."""
         dues, names = self.dues, self.names
         return dues.count(None) == len(dues) and names.count(names[0]) == len(names)
@@ -73,7 +73,7 @@ class Run:
         """What the server must be told of the jobs, one column after the other."""
         told: list[bytes | str | int] = [*self.job_ids] if with_ids else []
         told += self.envelopes
-        if not self.is_plain:
+        if not self.is_uniform:
             told += self.names
             told += ["" if due is None else due for due in self.dues]
         return told
@@ -85,7 +85,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LoadChunkResult:
     """What became of a run: how many jobs were added, or, if it was not its turn, how long to wait."""
 
     added: int
@@ -93,28 +93,30 @@ class Told:
     wait_ms: int = 0
 
 
-def begin(commands: Commands, keys: Keys, run_id: str, how: str, *, ttl_s: int) -> Flow[Begun]:
+def start_load(
+    commands: Commands, keys: Keys, run_id: str, idempotence: str, *, ttl_s: int
+) -> Flow[LoadStart]:
     """Note when and how a load is begun, the first time; any later try is told the same moment again.
 
     how: what its ledger knows jobs by. A try that goes about it otherwise is refused, for that ledger would know nothing
     of what is written already. Without a ledger ("none") every try is a load of its own.
     """
     [clock] = yield [commands.server_time()]
-    now_ms = time_ms(clock)
-    if how == "none":
-        return Begun(now_ms, now_ms)
-    [before] = yield [commands.load_since(keys, run_id, f"{now_ms} {how}", ttl_s=ttl_s)]
+    now_ms = parse_server_time(clock)
+    if idempotence == "none":
+        return LoadStart(now_ms, now_ms)
+    [before] = yield [commands.begin_load(keys, run_id, f"{now_ms} {idempotence}", ttl_s=ttl_s)]
     since, _, how_then = (before or b"%d" % now_ms).decode().partition(" ")
-    if how_then not in ("", how):
+    if how_then not in ("", idempotence):
         raise ArgumentError(
-            f"load {run_id!r} was begun with idempotence={how_then}, and is now to be {how}: it would add jobs twice",
+            f"load {run_id!r} was begun with idempotence={how_then}, and is now to be {idempotence}: it would add jobs twice",
             hint="go on as it was begun (chunks: with the same pipelineSize, maxBacklog and maxRate), "
             "or give another runId",
         )
-    return Begun(int(since), now_ms)
+    return LoadStart(int(since), now_ms)
 
 
-def known(commands: Commands, keys: Keys, run_id: str) -> Flow[int]:
+def count_written(commands: Commands, keys: Keys, run_id: str) -> Flow[int]:
     """How many jobs of a load are written, by its ledger of rows."""
     [count] = yield [commands.load_count(keys, run_id)]
     return int(count)
@@ -128,11 +130,11 @@ def make_envelopes(
     return packed.pack_each(zip(job_ids, payloads, moments, repeat(0)))
 
 
-def check(run: Run, load: Load, now_ms: int) -> Run:
+def check_chunk(run: LoadChunk, load: BulkLoad, now_ms: int) -> LoadChunk:
     """The run, if a producer would have accepted each of its jobs."""
     if not all(map(str.strip, run.job_ids)):
         for job_id in run.job_ids:
-            ids.check(job_id)
+            ids.check_job_id(job_id)
     dues = [due for due in run.dues if due is not None]
     if dues:
         check_due(max(dues), now_ms)
@@ -146,7 +148,7 @@ def check(run: Run, load: Load, now_ms: int) -> Run:
 
 def check_due(due_ms: int, now_ms: int) -> int:
     """When a job is to run. What was near enough once is so in every later try, too."""
-    most_s = Producer().max_delay_s
+    most_s = ProducerOptions().max_delay_s
     try:
         delayed_member.check_delay(max(0, due_ms - now_ms), most_s)
     except ArgumentError as fault:
@@ -158,42 +160,44 @@ def check_due(due_ms: int, now_ms: int) -> int:
 def check_name(name: str | None) -> bytes:
     """A job's name as bytes."""
     try:
-        return stream_entry.check_name(name or "", Producer().max_name_bytes)
+        return stream_entry.encode_name(name or "", ProducerOptions().max_name_bytes)
     except ArgumentError as fault:
         raise ArgumentError(str(fault), hint="give shorter names, and put the rest into the data") from None
 
 
-def send(commands: Commands, keys: Keys, load: Load, runs: Sequence[Run]) -> Flow[list[Told]]:
+def send_chunks(
+    commands: Commands, keys: Keys, load: BulkLoad, runs: Sequence[LoadChunk]
+) -> Flow[list[LoadChunkResult]]:
     """Write runs, in one round trip; those whose turn it is not yet are told so. Sending them again adds nothing twice,
     unless the load keeps no ledger.
     """
     if load.idempotence == "idmp":
-        return (yield from _send_natively(commands, keys, load, runs))
+        return (yield from _send_with_idmp(commands, keys, load, runs))
     if load.idempotence == "rows":
-        runs = [_unrepeated(run) for run in runs]
-    replies = yield [_call(commands, keys, load, run) for run in runs]
-    return [_told(run, reply) for run, reply in zip(runs, replies, strict=True)]
+        runs = [_without_duplicates(run) for run in runs]
+    replies = yield [_load_call(commands, keys, load, run) for run in runs]
+    return [_chunk_result(run, reply) for run, reply in zip(runs, replies, strict=True)]
 
 
-def _call(commands: Commands, keys: Keys, load: Load, run: Run) -> Call:
+def _load_call(commands: Commands, keys: Keys, load: BulkLoad, run: LoadChunk) -> Call:
     kind = "none" if load.idempotence == "idmp" else load.idempotence
     by_chunk = kind == "chunks"
-    return commands.load(
+    return commands.load_jobs(
         keys,
         load.run_id,
         run.columns(with_ids=kind == "rows"),
         count=len(run.job_ids),
-        shared=run.names[0] if run.is_plain else b"",
+        shared=run.names[0] if run.is_uniform else b"",
         kind=kind,
         ttl_s=load.ttl_s,
-        most=load.most,
+        most=load.max_stream_len,
         rate=load.rate,
-        chunk=run.chunk if by_chunk else "",
+        chunk=run.ledger_name if by_chunk else "",
         digest=run.digest if by_chunk else "",
     )
 
 
-def _unrepeated(run: Run) -> Run:
+def _without_duplicates(run: LoadChunk) -> LoadChunk:
     """The run with the first job of each id only; nearly always that is the run itself."""
     if len(set(run.job_ids)) == len(run.job_ids):
         return run
@@ -201,38 +205,43 @@ def _unrepeated(run: Run) -> Run:
     for at, job_id in enumerate(run.job_ids):
         first.setdefault(job_id, at)
     places = first.values()
-    return Run(
+    return LoadChunk(
         [*first],
         [run.dues[at] for at in places],
         [run.envelopes[at] for at in places],
         [run.names[at] for at in places],
-        run.chunk,
+        run.ledger_name,
     )
 
 
-def _told(run: Run, reply: Reply) -> Told:
+def _chunk_result(run: LoadChunk, reply: Reply) -> LoadChunkResult:
     word, added, wait_ms = reply
     if word == b"other":
         raise ArgumentError(
-            f"chunk {run.chunk} holds other rows than when it was first written",
+            f"chunk {run.ledger_name} holds other rows than when it was first written",
             hint="rows must come in the same partitions and order on every try: sort them, or use idempotence=rows",
         )
-    return Told(added, word == b"added", wait_ms)
+    return LoadChunkResult(added, word == b"added", wait_ms)
 
 
-def _send_natively(commands: Commands, keys: Keys, load: Load, runs: Sequence[Run]) -> Flow[list[Told]]:
+def _send_with_idmp(
+    commands: Commands, keys: Keys, load: BulkLoad, runs: Sequence[LoadChunk]
+) -> Flow[list[LoadChunkResult]]:
     """One XADD IDMP a job. The server does not tell a repetition from an addition, so all count as added."""
-    told = [Told(len(run.job_ids)) for run in runs]
-    if load.most is not None:
-        [depth] = yield [commands.length(keys.stream)]
+    told = [LoadChunkResult(len(run.job_ids)) for run in runs]
+    if load.max_stream_len is not None:
+        [depth] = yield [commands.stream_length(keys.stream)]
         for at, run in enumerate(runs):
-            if depth + len(run.job_ids) > load.most:
-                told[at] = Told(0, done=False, wait_ms=50)
+            if depth + len(run.job_ids) > load.max_stream_len:
+                told[at] = LoadChunkResult(0, done=False, wait_ms=50)
             else:
                 depth += len(run.job_ids)
     yield [
         commands.add_entry(
-            keys, _producer_of(load, job_id), job_id, stream_entry.encode(run.envelopes[at], run.names[at])
+            keys,
+            _idmp_producer_id(load, job_id),
+            job_id,
+            stream_entry.encode(run.envelopes[at], run.names[at]),
         )
         for run, one in zip(runs, told, strict=True)
         if one.done
@@ -241,7 +250,7 @@ def _send_natively(commands: Commands, keys: Keys, load: Load, runs: Sequence[Ru
     return told
 
 
-def _producer_of(load: Load, job_id: str) -> str:
+def _idmp_producer_id(load: BulkLoad, job_id: str) -> str:
     return f"{load.run_id}:{zlib.crc32(job_id.encode()) % IDMP_PRODUCERS}"
 
 

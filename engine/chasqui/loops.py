@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("chasqui.loops")
 
-Role = Literal["running", "leader", "standby", "failing", "stopped"]
+LoopRole = Literal["running", "leader", "standby", "failing", "stopped"]
 """What a loop is doing. "running" is for loops that need no lease; "failing": its last turn did not succeed."""
 
 
-class Turn(NamedTuple):
+class TurnResult(NamedTuple):
     """A turn that went well: how long to rest before the next, as what it was taken, and what is amiss all the same."""
 
     pause_s: float = 0.0
-    role: Role = "running"
+    role: LoopRole = "running"
     notes: tuple[str, ...] = ()
 
 
@@ -42,7 +42,7 @@ class LoopState:
     """
 
     name: str
-    role: Role
+    role: LoopRole
     since_ms: int
     last_error: str | None = None
     last_error_ms: int | None = None
@@ -50,32 +50,32 @@ class LoopState:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-class Patience(NamedTuple):
+class ErrorBackoff(NamedTuple):
     """How long to wait after failures in a row: the first time, and at most."""
 
     first_s: float
-    longest_s: float
+    max_s: float
 
-    def after(self, failures: int) -> float:
+    def delay_s(self, failures: int) -> float:
         """The pause after the n-th failure in a row: doubled each time."""
-        return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 16))
+        return min(self.max_s, self.first_s * 2.0 ** min(failures - 1, 16))
 
 
-SOON = Patience(0.1, 3.0)
-SLOWLY = Patience(1.0, 3.0)
-RARELY = Patience(1.0, 30.0)
+TRANSIENT_BACKOFF = ErrorBackoff(0.1, 3.0)
+CONFIG_BACKOFF = ErrorBackoff(1.0, 3.0)
+BUG_BACKOFF = ErrorBackoff(1.0, 30.0)
 
 
-def patience_with(error: Exception) -> Patience:
+def backoff_for(error: Exception) -> ErrorBackoff:
     """Trouble that passes is tried again soon; a key of the wrong type or a missing right must be put right by
     somebody, so slowly; what is no trouble of the server's is a bug, and seldom mends itself.
     """
     if isinstance(error, NoGroup) or (isinstance(error, ServerError) and error.transient):
-        return SOON
-    return SLOWLY if isinstance(error, ServerError) else RARELY
+        return TRANSIENT_BACKOFF
+    return CONFIG_BACKOFF if isinstance(error, ServerError) else BUG_BACKOFF
 
 
-class Loop:
+class SupervisedLoop:
     """One loop's life. `heal` is called when the consumer group is gone, before the next turn."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Loop:
         self.name = name
         self._clock = clock
         self._heal = heal
-        self._role: Role = "stopped"
+        self._role: LoopRole = "stopped"
         self._since_ms = clock.now_ms()
         self._last_error: str | None = None
         self._last_error_ms: int | None = None
@@ -109,47 +109,47 @@ class Loop:
         """Add to one of the counts in `state`."""
         self._counts[what] += more
 
-    async def run(self, take_turn: Callable[[], Awaitable[Turn]], stop: asyncio.Event) -> None:
+    async def run(self, take_turn: Callable[[], Awaitable[TurnResult]], stop: asyncio.Event) -> None:
         """Take turns until told to stop. The turn that is under way then is finished, the rest after it is not."""
         try:
             while not stop.is_set():
-                pause_s = await self._guarded(take_turn)
+                pause_s = await self._run_turn(take_turn)
                 if pause_s > 0:
-                    await rest(self._clock, pause_s, stop)
+                    await sleep_or_stop(self._clock, pause_s, stop)
         finally:
-            self._become("stopped")
+            self._set_role("stopped")
 
-    async def _guarded(self, take_turn: Callable[[], Awaitable[Turn]]) -> float:
+    async def _run_turn(self, take_turn: Callable[[], Awaitable[TurnResult]]) -> float:
         """One turn; answers how long to rest after it, however it went."""
         try:
             turn = await take_turn()
         except Exception as error:  # noqa: BLE001 - the top of a loop: nothing but a stop may end it
-            return await self._failed(error)
+            return await self._on_failure(error)
         if self._failures:
             log.info("%s: works again after %d failures", self.name, self._failures)
             self._failures = 0
-        self._note(turn.notes)
-        self._become(turn.role)
+        self._log_notes(turn.notes)
+        self._set_role(turn.role)
         return turn.pause_s
 
-    async def _failed(self, error: Exception) -> float:
+    async def _on_failure(self, error: Exception) -> float:
         self._failures += 1
         self.count("failures")
-        self._tell(error)
-        self._become("failing")
+        self._log_error(error)
+        self._set_role("failing")
         if isinstance(error, NoGroup) and self._heal:
-            await self._healed(self._heal)
-        return patience_with(error).after(self._failures)
+            await self._try_recovery(self._heal)
+        return backoff_for(error).delay_s(self._failures)
 
-    async def _healed(self, heal: Callable[[], Awaitable[object]]) -> None:
+    async def _try_recovery(self, heal: Callable[[], Awaitable[object]]) -> None:
         """The next turn will tell whether it helped."""
         try:
             await heal()
             self.count("healed")
         except Exception as error:  # noqa: BLE001 - the same loop's top
-            self._tell(error)
+            self._log_error(error)
 
-    def _tell(self, error: Exception) -> None:
+    def _log_error(self, error: Exception) -> None:
         """Log what is new, and every bug with its trace; the hundredth of the same in a row is no news."""
         told = str(error) or type(error).__name__
         if not isinstance(error, ChasquiError):
@@ -159,18 +159,18 @@ class Loop:
             log.warning("%s: %s%s", self.name, told, f" ({error.hint})" if error.hint else "")
         self._last_error, self._last_error_ms = told, self._clock.now_ms()
 
-    def _note(self, notes: tuple[str, ...]) -> None:
+    def _log_notes(self, notes: tuple[str, ...]) -> None:
         for note in notes:
             if note not in self._notes:
                 log.warning("%s: %s", self.name, note)
         self._notes = notes
 
-    def _become(self, role: Role) -> None:
+    def _set_role(self, role: LoopRole) -> None:
         if role != self._role:
             self._role, self._since_ms = role, self._clock.now_ms()
 
 
-async def rest(clock: Clock, seconds: float, stop: asyncio.Event) -> None:
+async def sleep_or_stop(clock: Clock, seconds: float, stop: asyncio.Event) -> None:
     """Sleep, but wake up when told to stop."""
     naps = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(stop.wait())]
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 
-class Retry(NamedTuple):
+class RetryDefaults(NamedTuple):
     """What happens after a failure when the job does not say otherwise.
 
     `crash_limit` is ours: starts that ended without a verdict are counted apart from failures.
@@ -24,7 +24,7 @@ class Retry(NamedTuple):
     crash_limit: int = 3
 
 
-class Producer(NamedTuple):
+class ProducerOptions(NamedTuple):
     """What a producer accepts and writes. A `max_delay_s` of 0 means: any delay.
 
     `cap` is the reference's number for another rule: it trims the oldest entries beyond it, also those nobody has
@@ -43,7 +43,7 @@ class Producer(NamedTuple):
     replica_wait_ms: int = 2_000
 
 
-class Worker(NamedTuple):
+class WorkerOptions(NamedTuple):
     """What a worker takes in and leaves behind.
 
     Ours: `heartbeat_ms` (None: a third of `claim_min_idle_ms`, which is how long a job is leased), `read_count` (None:
@@ -66,16 +66,16 @@ class Worker(NamedTuple):
     dlq_cap: int = 100_000
     events_cap: int = 100_000
     detail_bytes: int = 4096
-    silence_s: float = 5.0
+    reply_timeout_s: float = 5.0
     shutdown_timeout_s: float = 30.0
-    housekeeping_ms: int = 10_000
+    cleanup_interval_ms: int = 10_000
     dead_consumer_ms: int = 30_000
     events: bool = True
     store_results: bool = False
     burst: bool = False
 
 
-class Promoter(NamedTuple):
+class PromoterOptions(NamedTuple):
     """How due jobs are moved to the stream.
 
     The caps are ours: the reference trims the stream at 1,000,000 entries, also those that nobody has read yet, and
@@ -90,7 +90,7 @@ class Promoter(NamedTuple):
     events_cap: int = 100_000
 
 
-class Scheduler(NamedTuple):
+class SchedulerOptions(NamedTuple):
     """How repeatable jobs are fired. `stream_cap`: as for the promoter."""
 
     tick_ms: int = 1000
@@ -99,7 +99,7 @@ class Scheduler(NamedTuple):
     stream_cap: int | None = None
 
 
-class Caps(NamedTuple):
+class StreamCaps(NamedTuple):
     """How long streams may grow before the reference's producers and workers trim them."""
 
     stream: int = 1_000_000
@@ -108,7 +108,7 @@ class Caps(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class FollowOptions:
     """How events are followed. `poll_ms` is ours: how often many queues of a cluster are asked, where no single
     call can wait for all of them.
     """
@@ -118,25 +118,25 @@ class Tail:
     poll_ms: int = 250
 
 
-class Search(NamedTuple):
+class SearchLimits(NamedTuple):
     """How far a search for a job goes: entries per place when it must look everywhere, and around a time it has a
     hint of; and the window around such a time.
     """
 
-    most: int = 100_000
-    most_nearby: int = 10_000
+    max_entries: int = 100_000
+    max_entries_nearby: int = 10_000
     before_ms: int = 50
     after_ms: int = 2000
 
 
-class Limit(NamedTuple):
+class Threshold(NamedTuple):
     """From where on a number is worth a warning, and from where on it is critical; None for never."""
 
     warn: int | None
     crit: int | None
 
 
-class Health(NamedTuple):
+class HealthThresholds(NamedTuple):
     """When a queue is not well. All ours: the reference judges nothing.
 
     idle_ms: how long a job in flight may be untouched; workers renew every ten seconds, and take over after thirty.
@@ -144,19 +144,19 @@ class Health(NamedTuple):
     before the lack of a leader counts. A queue without workers is critical as soon as a job waits.
     """
 
-    waiting: Limit = Limit(10_000, 100_000)
-    age_ms: Limit = Limit(300_000, 1_800_000)
-    dlq: Limit = Limit(1, 1000)
-    delayed_lag_ms: Limit = Limit(30_000, 300_000)
-    repeat_lag_ms: Limit = Limit(60_000, 600_000)
-    idle_ms: Limit = Limit(90_000, 600_000)
-    full_percent: Limit = Limit(80, 95)
+    waiting: Threshold = Threshold(10_000, 100_000)
+    age_ms: Threshold = Threshold(300_000, 1_800_000)
+    dlq: Threshold = Threshold(1, 1000)
+    delayed_lag_ms: Threshold = Threshold(30_000, 300_000)
+    repeat_lag_ms: Threshold = Threshold(60_000, 600_000)
+    idle_ms: Threshold = Threshold(90_000, 600_000)
+    full_percent: Threshold = Threshold(80, 95)
     needs_workers: bool = True
     needs_leaders: bool = True
     grace_ms: int = 10_000
 
 
-class Checkup(NamedTuple):
+class SampleLimits(NamedTuple):
     """How much of a queue is looked at to find what is wrong with it.
 
     sample: jobs, members, letters and specs of each place that are read. events, pending: the newest of them, and the

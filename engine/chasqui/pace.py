@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class BacklogForecast:
     """What becomes of the backlog: it clears in `clears_ms`, it stalls, or it grows by `per_s`."""
 
     word: Literal["clears", "stalled", "grows"]
@@ -22,30 +22,30 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Throughput:
     """What happened within `over_ms`: jobs added to the stream, read by workers, and buried.
 
     forecast: None while nothing waits.
     """
 
-    over_ms: int
+    window_ms: int
     added: int
     read: int
     died: int
-    forecast: Forecast | None
+    forecast: BacklogForecast | None
 
     @property
     def in_per_s(self) -> float:
         """Jobs added per second."""
-        return 1000 * self.added / self.over_ms
+        return 1000 * self.added / self.window_ms
 
     @property
     def out_per_s(self) -> float:
         """Jobs read per second."""
-        return 1000 * self.read / self.over_ms
+        return 1000 * self.read / self.window_ms
 
 
-def between(before: Snapshot, after: Snapshot) -> Pace | None:
+def throughput_between(before: Snapshot, after: Snapshot) -> Throughput | None:
     """How it went from one snapshot to the next; None where nobody can tell: no time passed, or it is another stream."""
     over_ms = after.server_time_ms - before.server_time_ms
     added = after.stream.added - before.stream.added
@@ -53,13 +53,17 @@ def between(before: Snapshot, after: Snapshot) -> Pace | None:
         return None
     read = max(0, added - (after.waiting - before.waiting))
     died = max(0, after.dlq.added - before.dlq.added)
-    return Pace(over_ms, added, read, died, foretold(after.waiting, added, read, over_ms))
+    return Throughput(over_ms, added, read, died, forecast_backlog(after.waiting, added, read, over_ms))
 
 
-def foretold(waiting: int, added: int, read: int, over_ms: int) -> Forecast | None:
+def forecast_backlog(waiting: int, added: int, read: int, over_ms: int) -> BacklogForecast | None:
     """What becomes of a backlog that moves like this."""
     if not waiting:
         return None
     if read > added:
-        return Forecast("clears", clears_ms=waiting * over_ms // (read - added))
-    return Forecast("grows", per_s=1000 * (added - read) / over_ms) if added else Forecast("stalled")
+        return BacklogForecast("clears", clears_ms=waiting * over_ms // (read - added))
+    return (
+        BacklogForecast("grows", per_s=1000 * (added - read) / over_ms)
+        if added
+        else BacklogForecast("stalled")
+    )

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from chasqui.clock import SystemClock
 from chasqui.errors import WireError
-from chasqui.lease import LedLoop, new_holder
-from chasqui.loops import Turn
-from chasqui.options import Promoter as PromoterOptions
-from chasqui.server.commands import Commands, Promoted
+from chasqui.lease import LeaderLoop, new_holder
+from chasqui.loops import TurnResult
+from chasqui.options import PromoterOptions as PromoterOptions
+from chasqui.server.commands import Commands, PromoteResult
 from chasqui.wire import envelope, event_entry
 
 if TYPE_CHECKING:
@@ -26,26 +26,35 @@ if TYPE_CHECKING:
     from chasqui.server.link import AsyncLink
     from chasqui.wire.keys import Keys
 
-WIDEST = 32
+MAX_BATCH_FACTOR = 32
 """How many batches one look may span, to see past members that cannot be moved."""
 
 
 def promote(
-    commands: Commands, keys: Keys, options: PromoterOptions, *, wide: int = 1, told_ms: int | None = None
-) -> Flow[Promoted]:
+    commands: Commands,
+    keys: Keys,
+    options: PromoterOptions,
+    *,
+    batch_factor: int = 1,
+    event_ts_ms: int | None = None,
+) -> Flow[PromoteResult]:
     """Move a batch of due jobs; then, in one round trip, drop their side indexes and say that they wait.
 
     Losing the second half loses an event and leaves an index that finds nothing and expires; no job depends on it.
     told_ms: the time of the events; None for no events.
     """
     call = commands.promote(
-        keys, batch=options.batch * wide, cap=options.stream_cap, dead_cap=options.dead_cap
+        keys, batch=options.batch * batch_factor, cap=options.stream_cap, dead_cap=options.dead_cap
     )
     [reply] = yield [call]
-    promoted = Promoted.of(reply)
-    if ids := _ids(promoted.envelopes):
-        events = [] if told_ms is None else _waiting(commands, keys, ids, told_ms, options.events_cap)
-        yield [commands.forget_indexes(keys, ids), *events]
+    promoted = PromoteResult.from_reply(reply)
+    if ids := _job_ids(promoted.envelopes):
+        events = (
+            []
+            if event_ts_ms is None
+            else _waiting_events(commands, keys, ids, event_ts_ms, options.events_cap)
+        )
+        yield [commands.delete_indexes(keys, ids), *events]
     return promoted
 
 
@@ -71,7 +80,7 @@ class Promoter:
         self._clock = clock or SystemClock()
         self._events = events
         self._wide = 1
-        self._led = LedLoop(
+        self._led = LeaderLoop(
             "promoter",
             link,
             keys.promoter_lock,
@@ -86,11 +95,11 @@ class Promoter:
         """How the loop is, and what it promoted and quarantined so far."""
         return self._led.state
 
-    async def tick(self) -> Promoted:
+    async def tick(self) -> PromoteResult:
         """One batch, whoever leads: the script is atomic, so two promoters at once do no harm."""
         commands = Commands(await self._link.features())
         told_ms = self._clock.now_ms() if self._events else None
-        flow = promote(commands, self._keys, self._options, wide=self._wide, told_ms=told_ms)
+        flow = promote(commands, self._keys, self._options, batch_factor=self._wide, event_ts_ms=told_ms)
         promoted = await self._link.run(flow)
         self._led.count("promoted", promoted.count)
         self._led.count("quarantined", promoted.quarantined)
@@ -98,23 +107,23 @@ class Promoter:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Lead or stand by until told to stop; no error of the server ends it."""
-        await self._led.run(self._lead, stop)
+        await self._led.run(self._leader_turn, stop)
 
-    async def _lead(self) -> Turn:
+    async def _leader_turn(self) -> TurnResult:
         asked = self._options.batch * self._wide
         promoted = await self.tick()
         moved = promoted.count + promoted.quarantined
         # What is due and was neither moved nor left for the next batch cannot be moved: garbage, and no dead letters.
         stuck = promoted.lag_ms > 0 and moved < asked
-        self._wide = 1 if not stuck else self._wide if moved else min(WIDEST, self._wide * 2)
+        self._wide = 1 if not stuck else self._wide if moved else min(MAX_BATCH_FACTOR, self._wide * 2)
         pause_s = 0.0 if moved >= self._options.batch else self._led.poll_s
-        return Turn(pause_s, "leader", (self._unmovable(),) if stuck else ())
+        return TurnResult(pause_s, "leader", (self._stuck_note(),) if stuck else ())
 
-    def _unmovable(self) -> str:
+    def _stuck_note(self) -> str:
         return f"{self._keys.delayed} holds members that are no jobs, and {self._keys.dlq} does not take them"
 
 
-def _ids(envelopes: Sequence[bytes]) -> list[str]:
+def _job_ids(envelopes: Sequence[bytes]) -> list[str]:
     """Whose they are; what nobody can read goes without an event, as with the reference."""
     found = []
     for data in envelopes:
@@ -125,7 +134,7 @@ def _ids(envelopes: Sequence[bytes]) -> list[str]:
     return found
 
 
-def _waiting(commands: Commands, keys: Keys, ids: Sequence[str], told_ms: int, cap: int) -> list[Call]:
+def _waiting_events(commands: Commands, keys: Keys, ids: Sequence[str], told_ms: int, cap: int) -> list[Call]:
     """One event each, without a name. An events key of the wrong type costs the events and nothing else."""
     told = (event_entry.Event(event_entry.WAITING, job_id, told_ms) for job_id in ids)
     calls = (commands.emit_event(keys, event_entry.encode(event), cap=cap) for event in told)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from chasqui import arguments
-from chasqui.doors import DEFAULT_URL, Doors, Request
+from chasqui.doors import DEFAULT_URL, QueueBase, ScheduleRequest
 from chasqui.records import Job
-from chasqui.server.address import secured
+from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from chasqui.arguments import BackoffLike, DelayMs, MissedFiresLike, RepeatLike, Wanted
+    from chasqui.arguments import BackoffLike, DelayMs, JobRequest, MissedFiresLike, RepeatLike
     from chasqui.clock import Clock
-    from chasqui.doors import Durability, OnFull, Order, Prefix
+    from chasqui.doors import Durability, OnFull, PendingAdd, Prefix
     from chasqui.records import RepeatableMeta
     from chasqui.server.call import Flow
     from chasqui.server.pools import Credentials
@@ -34,7 +34,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Queue(Doors):
+class Queue(QueueBase):
     """A queue to add jobs to, and to ask about them. Opening one connects to nothing yet.
 
     max_stream_len: how many jobs may wait (0: any number); at that many, `on_full` refuses more with `QueueFull` or
@@ -74,7 +74,7 @@ class Queue(Doors):
             delayed_prefix=delayed_prefix,
             clock=clock,
         )
-        url = secured(redis_url) if tls else redis_url
+        url = with_tls(redis_url) if tls else redis_url
         self._open = partial(AsyncLink.open, url, data_dir=data_dir, credentials=credential_provider)
         self._given = link
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncLink] = WeakKeyDictionary()
@@ -107,11 +107,11 @@ class Queue(Doors):
                 job_id=job_id,
                 missed_fires=missed_fires,
             )
-        arguments.check_no_policy(missed_fires)
-        job = arguments.wanted(
+        arguments.check_no_missed_fires(missed_fires)
+        job = arguments.job_request(
             name, data, delay_ms=delay_ms, delay=delay, attempts=attempts, backoff=backoff, job_id=job_id
         )
-        return (await self._added([job]))[0]
+        return (await self._add([job]))[0]
 
     async def add_unique(
         self,
@@ -126,13 +126,13 @@ class Queue(Doors):
         repeat: RepeatLike | None = None,
     ) -> Job:
         """Add a job unless its id was used by anyone within the last hour (and its delay); `created` tells."""
-        arguments.check_id(job_id, "add_unique")
+        arguments.check_job_id(job_id, "add_unique")
         if repeat is not None:
             return await self.upsert_repeatable_job(name, data, repeat=repeat)
-        job = arguments.wanted(
+        job = arguments.job_request(
             name, data, delay_ms=delay_ms, delay=delay, attempts=attempts, backoff=backoff, job_id=job_id
         )
-        return (await self._added([job.made_unique() if self._strict_unique else job]))[0]
+        return (await self._add([job.as_unique() if self._strict_unique else job]))[0]
 
     async def add_bulk(self, jobs: Iterable[Mapping[str, Any]]) -> list[Job]:
         """Add many jobs, in order: mappings with `name`, `data` and whatever else `add` takes.
@@ -140,22 +140,22 @@ class Queue(Doors):
         All of them are looked at before one is sent. If the connection breaks on the way, `Unconfirmed` tells which
         are added, and finishes the rest without adding any twice.
         """
-        return await self._finished(self._bulk_order(Job, jobs))
+        return await self._finish_add(self._prepare_bulk(Job, jobs))
 
     async def cancel_delayed(self, job_id: str) -> bool:
         """Remove a job that was delayed with an id; False when there is none, or it is due already."""
-        return await self._run(self._cancel, job_id)
+        return await self._run(self._cancel_delayed, job_id)
 
     async def peek_dlq(self, limit: int = 20) -> list[dict[str, Any]]:
         """The oldest dead letters: dlq_id, source_id, reason, detail, payload and name of each."""
-        return await self._run(self._peek, limit)
+        return await self._run(self._peek_dead_letters, limit)
 
     async def replay_dlq(self, limit: int = 100) -> int:
         """Put up to so many dead letters back to work, oldest first; answers how many.
 
         Letters that hold no readable job stay, and do not use up the limit. With no room at all: `QueueFull`.
         """
-        return await self._run(self._replay, limit)
+        return await self._run(self._replay_dead_letters, limit)
 
     async def upsert_repeatable_job(
         self,
@@ -177,7 +177,7 @@ class Queue(Doors):
         a schedule that holds them.
         """
         del attempts, backoff, job_id
-        spec = arguments.spec_of(
+        spec = arguments.parse_repeat_spec(
             name,
             data,
             repeat,
@@ -186,23 +186,23 @@ class Queue(Doors):
             start_after_ms=start_after_ms,
             end_before_ms=end_before_ms,
         )
-        return await self._kept(Request(spec, data))
+        return await self._add_schedule(ScheduleRequest(spec, data))
 
     async def get_repeatable_jobs(self, limit: int = 100) -> list[RepeatableMeta]:
         """The schedules, in the order they fire next."""
-        return await self._run(self._listing, limit)
+        return await self._run(self._list_schedules, limit)
 
     async def remove_repeatable_by_key(self, key: str) -> bool:
         """Remove a schedule; False when there was none."""
-        return await self._run(self._removal, key)
+        return await self._run(self._remove_schedule, key)
 
     async def get_job_result(self, job_id: str) -> Any:
         """What the job returned; None when it is not done, returned None, or its result has expired."""
-        return (await self._run(self._results, [job_id]))[0]
+        return (await self._run(self._read_results, [job_id]))[0]
 
     async def get_job_result_bulk(self, job_ids: Sequence[str]) -> list[Any]:
         """What each job returned, in one round trip."""
-        return await self._run(self._results, list(job_ids))
+        return await self._run(self._read_results, list(job_ids))
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
@@ -219,26 +219,26 @@ class Queue(Doors):
     ) -> None:
         await self.close()
 
-    async def _added(self, jobs: Sequence[Wanted]) -> list[Job]:
-        return await self._finished(self._order(Job, jobs))
+    async def _add(self, jobs: Sequence[JobRequest]) -> list[Job]:
+        return await self._finish_add(self._prepare(Job, jobs))
 
-    async def _finished(self, order: Order[Job]) -> list[Job]:
+    async def _finish_add(self, order: PendingAdd[Job]) -> list[Job]:
         if order.jobs:
-            shipment = await self._run(self._ship, order)
-            self._receipt(order, shipment, partial(self._finished, order))
+            shipment = await self._run(self._deliver, order)
+            self._raise_unless_added(order, shipment, partial(self._finish_add, order))
         added = list(order.jobs[:])
         for place, request in order.requests:
-            added.insert(place, await self._kept(request))
+            added.insert(place, await self._add_schedule(request))
         return added
 
-    async def _kept(self, request: Request) -> Job:
-        return self._stored(Job, request, await self._run(self._store, request))
+    async def _add_schedule(self, request: ScheduleRequest) -> Job:
+        return self._schedule_as_job(Job, request, await self._run(self._store_schedule, request))
 
     async def _run(
-        self, ask: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs
+        self, flow: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs
     ) -> T:
         link = self._link()
-        return await link.run(ask(Commands(await link.features()), *args, **named))
+        return await link.run(flow(Commands(await link.features()), *args, **named))
 
     def _link(self) -> AsyncLink:
         """The one that was given, or one for this event loop: connections cannot leave theirs."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 from chasqui import events
 from chasqui.clock import SystemClock
 from chasqui.errors import ServerError
-from chasqui.events import Gap, Told
-from chasqui.loops import patience_with, rest
-from chasqui.options import Tail as TailOptions
-from chasqui.server.address import secured
+from chasqui.events import Gap, StoredEvent
+from chasqui.loops import backoff_for, sleep_or_stop
+from chasqui.options import FollowOptions as TailOptions
+from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
 from chasqui.wire.keys import Keys
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from chasqui.clock import Clock
-    from chasqui.events import Haul, Position
+    from chasqui.events import EventBatch, EventPosition
     from chasqui.server.pools import Credentials
     from chasqui.wire.event_entry import Event
 
@@ -55,13 +55,13 @@ class QueueEvent:
     entry_id: str = ""
 
     @classmethod
-    def of(cls, told: Told) -> QueueEvent:
+    def from_stored(cls, told: StoredEvent) -> QueueEvent:
         """The event as users see it."""
         event = told.event
         return cls(event.kind, event.job_id, event.name, _fields(event), told.queue, told.entry_id)
 
 
-class Tail:
+class EventFollower:
     """The events of any number of queues, as they come, over one link; gaps among them.
 
     On a single server one call waits for all queues. In a cluster no call can; there several queues are asked in turn.
@@ -80,12 +80,12 @@ class Tail:
         self._options = options
         self._clock = clock or SystemClock()
         self._pending = [(queue, last_event_id) for queue in queues]
-        self._positions: dict[str, Position] = {}
-        self._items: deque[Told | Gap] = deque()
+        self._positions: dict[str, EventPosition] = {}
+        self._items: deque[StoredEvent | Gap] = deque()
         self._stop = asyncio.Event()
         self._failures = 0
 
-    def follow(self, queue: str, last_event_id: str = "0") -> None:
+    def add_queue(self, queue: str, last_event_id: str = "0") -> None:
         """One more queue, from the next read on; by default with everything it ever told."""
         self._pending.append((queue, last_event_id))
 
@@ -96,27 +96,27 @@ class Tail:
             names = [queue for queue, after in self._pending if after == last_event_id]
             commands = Commands(await self._link.features())
             begun = await self._link.run(
-                events.begin(commands, [Keys(name) for name in names], last_event_id)
+                events.start_positions(commands, [Keys(name) for name in names], last_event_id)
             )
             self._pending = [(queue, after) for queue, after in self._pending if after != last_event_id]
             self._positions |= {at.keys.queue: at for at in begun}
 
-    def __aiter__(self) -> AsyncIterator[Told | Gap]:
+    def __aiter__(self) -> AsyncIterator[StoredEvent | Gap]:
         return self._iterate()
 
     async def close(self) -> None:
         """End every iteration, also one that waits right now. The link is the caller's and stays open."""
         self._stop.set()
 
-    async def _iterate(self) -> AsyncIterator[Told | Gap]:
+    async def _iterate(self) -> AsyncIterator[StoredEvent | Gap]:
         """What was read and not taken stays here, so a second iteration goes on where the first was left."""
         while not self._stop.is_set():
             if not self._items:
-                await self._read_patiently()
+                await self._read_with_retry()
             while self._items and not self._stop.is_set():
                 yield self._items.popleft()
 
-    async def _read_patiently(self) -> None:
+    async def _read_with_retry(self) -> None:
         """One read. After trouble, a pause; trouble with one queue of several is no reason to stop the others."""
         try:
             error = await self._until_stopped(self._read())
@@ -128,12 +128,12 @@ class Tail:
             self._failures += 1
             if self._failures == 1:
                 log.warning("events: %s; going on", error)
-            await rest(self._clock, patience_with(error).after(self._failures), self._stop)
+            await sleep_or_stop(self._clock, backoff_for(error).delay_s(self._failures), self._stop)
 
     async def _read(self) -> ServerError | None:
         """Read on and keep what came; answers what stood in the way of a queue, if anything did."""
         await self.start()
-        commands, single = Commands(await self._link.features()), self._waits_in_one_call()
+        commands, single = Commands(await self._link.features()), self._can_block()
         flow = events.read_after(
             commands,
             list(self._positions.values()),
@@ -141,17 +141,17 @@ class Tail:
             block_ms=self._options.block_ms if single else None,
         )
         hauls = await self._link.run(flow)
-        self._take(hauls)
+        self._accept(hauls)
         if not self._items and not (single and self._options.block_ms):
-            await rest(self._clock, self._options.poll_ms / 1000, self._stop)
+            await sleep_or_stop(self._clock, self._options.poll_ms / 1000, self._stop)
         return next((haul.error for haul in hauls if haul.error), None)
 
-    def _take(self, hauls: Sequence[Haul]) -> None:
+    def _accept(self, hauls: Sequence[EventBatch]) -> None:
         self._positions |= {haul.position.keys.queue: haul.position for haul in hauls}
         for haul in hauls:
             self._items.extend(haul.items)
 
-    def _waits_in_one_call(self) -> bool:
+    def _can_block(self) -> bool:
         return self._link.address.kind != "cluster" or len(self._positions) == 1
 
     async def _until_stopped(self, work: Coroutine[Any, Any, ServerError | None]) -> ServerError | None:
@@ -195,14 +195,14 @@ class QueueEvents:
         self._name = queue_name
         self._is_ours = link is None
         self._link = link or AsyncLink.open(
-            secured(redis_url) if tls else redis_url,
+            with_tls(redis_url) if tls else redis_url,
             read_only=True,
             data_dir=data_dir,
             credentials=credential_provider,
         )
         options = TailOptions(block_ms=block_ms, count=count)
-        self._tail = Tail(self._link, [queue_name], last_event_id=last_event_id, options=options)
-        self._on_gap = on_gap or _warn
+        self._tail = EventFollower(self._link, [queue_name], last_event_id=last_event_id, options=options)
+        self._on_gap = on_gap or _log_gap
 
     @property
     def name(self) -> str:
@@ -215,7 +215,7 @@ class QueueEvents:
     async def with_gaps(self) -> AsyncIterator[QueueEvent | Gap]:
         """The events, and among them what was lost between them."""
         async for told in self._tail:
-            yield told if isinstance(told, Gap) else QueueEvent.of(told)
+            yield told if isinstance(told, Gap) else QueueEvent.from_stored(told)
 
     async def _iterate(self) -> AsyncIterator[QueueEvent]:
         async for event in self.with_gaps():
@@ -246,11 +246,11 @@ def _fields(event: Event) -> dict[str, Any]:
     fields = {name: value for name, value in known.items() if value is not None}
     for raw, value in event.extra:
         name = raw.decode("utf-8", "replace")
-        fields.setdefault(name, _value(name, value.decode("utf-8", "replace")))
+        fields.setdefault(name, _parse_value(name, value.decode("utf-8", "replace")))
     return fields
 
 
-def _value(name: str, text: str) -> int | str:
+def _parse_value(name: str, text: str) -> int | str:
     """A number as the reference reads one, so also where we would not write it that way."""
     if name in _NUMBERS:
         with suppress(ValueError):
@@ -258,7 +258,7 @@ def _value(name: str, text: str) -> int | str:
     return text
 
 
-def _warn(gap: Gap) -> None:
+def _log_gap(gap: Gap) -> None:
     lost = "some" if gap.lost_estimate is None else gap.lost_estimate
     log.warning(
         "%s: events between %s and %s were lost (%s; %s)", gap.queue, gap.from_id, gap.to_id, lost, gap.why

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from chasqui.clock import Clock
 
-SILENCE_BEFORE_WARNING_S = 1.0
+WARN_AFTER_S = 1.0
 
 
-class Waits(Protocol):
+class ResultSource(Protocol):
     """A queue as a job that waits for its result sees it."""
 
     @property
@@ -35,7 +35,7 @@ class Waits(Protocol):
 
 
 @dataclass(slots=True)
-class _Job:
+class _BaseJob:
     """One job. `attempt` counts the runs that ended before this one, so a first run sees 0.
 
     created: False when adding found that this id had been used before, and added nothing.
@@ -48,7 +48,7 @@ class _Job:
     data: Any
     attempt: int
     created_at_ms: int
-    _queue: Waits | None = field(default=None, repr=False, compare=False)
+    _queue: ResultSource | None = field(default=None, repr=False, compare=False)
     created: bool = field(default=True, repr=False, compare=False)
 
     @property
@@ -56,26 +56,26 @@ class _Job:
         """The same as `attempt`, under the name other queues give it."""
         return self.attempt
 
-    def _looks(self, timeout: float, poll_interval: float) -> Iterator[tuple[Waits, float]]:
+    def _result_polls(self, timeout: float, poll_interval: float) -> Iterator[tuple[ResultSource, float]]:
         """For each look at the result: where to look, and how long to wait after it. Ends when time is up."""
         if self._queue is None:
             raise RuntimeError("only a job that Queue.add or add_bulk answered can wait for its result")
         for name, seconds in (("timeout", timeout), ("poll_interval", poll_interval)):
             if not seconds > 0:
                 raise ArgumentError(f"{name} must be a positive number of seconds, got {seconds!r}")
-        mono = self._queue.clock.mono
+        mono = self._queue.clock.monotonic
         began, warned = mono(), False
         while (passed := mono() - began) < timeout:
-            if passed > SILENCE_BEFORE_WARNING_S and not warned:
-                warnings.warn(NO_RESULT_YET, RuntimeWarning, stacklevel=3)
+            if passed > WARN_AFTER_S and not warned:
+                warnings.warn(NO_RESULT_WARNING, RuntimeWarning, stacklevel=3)
                 warned = True
             yield self._queue, min(poll_interval, timeout - passed)
 
-    def _no_result(self, timeout: float) -> TimeoutError:
+    def _timeout_error(self, timeout: float) -> TimeoutError:
         return TimeoutError(f"no result of job {self.id} within {timeout} s")
 
 
-class Job(_Job):
+class Job(_BaseJob):
     """A job as `Queue.add` answers it and as handlers get it."""
 
     __slots__ = ()
@@ -87,14 +87,14 @@ class Job(_Job):
         this waits in vain, and warns after a second. A result that expires while nobody looks is missed as well.
         """
         async with asyncio.timeout(timeout if timeout > 0 else None):
-            for queue, pause in self._looks(timeout, poll_interval):
+            for queue, pause in self._result_polls(timeout, poll_interval):
                 if (value := await queue.get_job_result(self.id)) is not None:
                     return value
                 await queue.clock.sleep(pause)
-        raise self._no_result(timeout)
+        raise self._timeout_error(timeout)
 
 
-class SyncJob(_Job):
+class SyncJob(_BaseJob):
     """A job as `SyncQueue.add` answers it."""
 
     __slots__ = ()
@@ -105,18 +105,18 @@ class SyncJob(_Job):
         Nothing is ever stored by a worker without `store_results=True`, nor for a handler that returned None: then
         this waits in vain, and warns after a second. A result that expires while nobody looks is missed as well.
         """
-        for queue, pause in self._looks(timeout, poll_interval):
+        for queue, pause in self._result_polls(timeout, poll_interval):
             if (value := queue.get_job_result(self.id)) is not None:
                 return value
-            queue.clock.pause(pause)
-        raise self._no_result(timeout)
+            queue.clock.sleep_sync(pause)
+        raise self._timeout_error(timeout)
 
 
 AnyJob = Job | SyncJob
 J = TypeVar("J", Job, SyncJob)
 
 
-class Roll(Sequence[J]):
+class LazyJobs(Sequence[J]):
     """Many jobs, made when they are first looked at: the first hundreds can leave before the last exist."""
 
     __slots__ = ("_length", "_made", "_make")
@@ -140,7 +140,7 @@ class Roll(Sequence[J]):
         return self._made[place]
 
 
-NO_RESULT_YET = (
+NO_RESULT_WARNING = (
     "there is no result after one second of waiting; a worker stores results only with store_results=True,"
     " and never for a handler that returns None. QueueEvents tells of completed jobs without results."
 )
@@ -170,7 +170,7 @@ class BackoffSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """What is set, by name."""
-        return _set(self, "kind", "delay_ms", "max_delay_ms", "multiplier", "jitter_ms")
+        return _fields_that_are_set(self, "kind", "delay_ms", "max_delay_ms", "multiplier", "jitter_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class RepeatPattern:
 
     def to_dict(self) -> dict[str, Any]:
         """What is set, by name."""
-        return _set(self, "kind", "expression", "tz", "interval_ms")
+        return _fields_that_are_set(self, "kind", "expression", "tz", "interval_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class MissedFiresPolicy:
 
     def to_dict(self) -> dict[str, Any]:
         """What is set, by name."""
-        return _set(self, "kind", "max_catchup")
+        return _fields_that_are_set(self, "kind", "max_catchup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,5 +242,5 @@ class RepeatableMeta:
     missed_fires: MissedFiresPolicy | None = None
 
 
-def _set(value: object, *names: str) -> dict[str, Any]:
+def _fields_that_are_set(value: object, *names: str) -> dict[str, Any]:
     return {name: found for name in names if (found := getattr(value, name)) is not None}

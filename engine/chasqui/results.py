@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from chasqui.wire.keys import Keys
     from chasqui.wire.packed import Value
 
-PAGE = 500
+PAGE_SIZE = 500
 
 
-def results(commands: Commands, keys: Keys, job_ids: Sequence[str]) -> Flow[list[Value]]:
+def read_results(commands: Commands, keys: Keys, job_ids: Sequence[str]) -> Flow[list[Value]]:
     """What each of these jobs returned, in one round trip; None for one that is not done, unknown or expired.
 
     A job that returned None leaves nothing behind either. Bytes that are no value raise `WireError`, which has them.
     """
     if not job_ids:
         return []
-    pages = [job_ids[start : start + PAGE] for start in range(0, len(job_ids), PAGE)]
-    replies = yield [commands.results(keys, page) for page in pages]
+    pages = [job_ids[start : start + PAGE_SIZE] for start in range(0, len(job_ids), PAGE_SIZE)]
+    replies = yield [commands.stored_results(keys, page) for page in pages]
     stored = [data for reply in replies for data in reply]
     return [None if data is None else result_value.decode(data, len(data)) for data in stored]

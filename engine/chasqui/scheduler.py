@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from chasqui import firing
 from chasqui.clock import SystemClock
-from chasqui.firing import BadSpec, Order
-from chasqui.lease import LedLoop, new_holder
-from chasqui.loops import Turn
-from chasqui.options import Scheduler as SchedulerOptions
-from chasqui.server.commands import Commands, Fired, Spec, scored, time_ms
+from chasqui.firing import BadSpec, SpecFirePlan
+from chasqui.lease import LeaderLoop, new_holder
+from chasqui.loops import TurnResult
+from chasqui.options import SchedulerOptions as SchedulerOptions
+from chasqui.server.commands import Commands, FireResult, StoredSpec, members_with_scores, parse_server_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from chasqui.server.link import AsyncLink
     from chasqui.wire.keys import Keys
 
-LATE_MS = 60_000
+PLAN_IN_THREAD_AFTER_MS = 60_000
 """A spec overdue by more may have to be searched for missed times for seconds: that is done beside the event loop."""
 
-LONGEST_PLANNING_S = 1.0
+MAX_PLANNING_S = 1.0
 """After this long what is planned is fired, and the rest comes with the next tick: the lease wants renewing."""
 
-NOTED = 10
-WAKE_SPARE_MS = 2
+MAX_NOTED_SPECS = 10
+WAKE_MARGIN_MS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked:
+class TickResult:
     """What one tick did. `more`: due specs are left, so the next tick should come at once; else it may wait `idle_ms`.
 
     missed: due times that got no job, by the spec's own policy. stale: specs somebody else fired or changed first.
@@ -50,12 +50,12 @@ class Ticked:
     removed: int = 0
     stale: int = 0
     bad: tuple[BadSpec, ...] = ()
-    more: bool = False
+    has_more: bool = False
     idle_ms: int | None = None
 
 
 @dataclass(slots=True)
-class _Sweep:
+class _DuePass:
     """One way through all that is due at one moment, page by page. Specs that stay due are passed over by number."""
 
     now_ms: int
@@ -79,9 +79,9 @@ class Scheduler:
         self._keys = keys
         self._options = options or SchedulerOptions()
         self._clock = clock or SystemClock()
-        self._sweep: _Sweep | None = None
+        self._sweep: _DuePass | None = None
         self._bad: tuple[BadSpec, ...] = ()
-        self._led = LedLoop(
+        self._led = LeaderLoop(
             "scheduler",
             link,
             keys.scheduler_lock,
@@ -101,65 +101,71 @@ class Scheduler:
         """The specs that could not be fired when all that was due had been looked at last."""
         return self._bad
 
-    async def tick(self) -> Ticked:
+    async def tick(self) -> TickResult:
         """Fire one page of due specs, whoever leads: of two schedulers at once only one fires each spec."""
         commands = Commands(await self._link.features())
-        sweep = self._sweep or _Sweep(await self._link.run(_now(commands)))
+        sweep = self._sweep or _DuePass(await self._link.run(server_time_ms(commands)))
         self._sweep = None  # a tick that fails starts over
         batch = self._options.batch
         page = await self._link.run(
             commands.due_specs(self._keys, sweep.now_ms, batch, offset=sweep.passed_over)
         )
-        planned = await self._planned(page, sweep.now_ms)
-        orders = [one for one in planned if isinstance(one, Order)]
+        planned = await self._plan_page(page, sweep.now_ms)
+        orders = [one for one in planned if isinstance(one, SpecFirePlan)]
         cap = self._options.stream_cap
-        outcomes = await self._link.run(firing.fire(commands, self._keys, orders, sweep.now_ms, cap=cap))
-        ticked = _told(planned, orders, outcomes)
+        outcomes = await self._link.run(
+            firing.fire_specs(commands, self._keys, orders, sweep.now_ms, cap=cap)
+        )
+        ticked = _tick_result(planned, orders, outcomes)
         self._count(ticked)
-        if self._goes_on(sweep, ticked, unplanned=len(page) - len(planned), full=len(page) >= batch):
-            return replace(ticked, more=True)
-        return replace(ticked, idle_ms=await self._link.run(_idle_ms(commands, self._keys, sweep.now_ms)))
+        if self._has_more(sweep, ticked, unplanned=len(page) - len(planned), full=len(page) >= batch):
+            return replace(ticked, has_more=True)
+        return replace(
+            ticked, idle_ms=await self._link.run(_ms_until_next(commands, self._keys, sweep.now_ms))
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Lead or stand by until told to stop; no error of the server ends it."""
-        await self._led.run(self._lead, stop)
+        await self._led.run(self._leader_turn, stop)
 
-    async def _lead(self) -> Turn:
+    async def _leader_turn(self) -> TurnResult:
         ticked = await self.tick()
-        return Turn(self._pause_s(ticked), "leader", self._notes())
+        return TurnResult(self._pause_s(ticked), "leader", self._notes())
 
-    def _count(self, ticked: Ticked) -> None:
+    def _count(self, ticked: TickResult) -> None:
         self._led.count("fired", ticked.fired)
         self._led.count("missed", ticked.missed)
         self._led.count("removed", ticked.removed)
         self._led.count("stale", ticked.stale)
 
-    def _pause_s(self, ticked: Ticked) -> float:
+    def _pause_s(self, ticked: TickResult) -> float:
         """Until something is due, at most a tick; and never less than a tenth of one, however often it may be due."""
         tick_s = self._led.poll_s
-        if ticked.more:
+        if ticked.has_more:
             return 0.0
         if ticked.idle_ms is None:
             return tick_s
-        return min(tick_s, max(tick_s / 10, (ticked.idle_ms + WAKE_SPARE_MS) / 1000))
+        return min(tick_s, max(tick_s / 10, (ticked.idle_ms + WAKE_MARGIN_MS) / 1000))
 
     def _notes(self) -> tuple[str, ...]:
-        notes = [f"spec {bad.key!r} cannot be fired: {bad.reason}" for bad in self._bad[:NOTED]]
+        notes = [f"spec {bad.key!r} cannot be fired: {bad.reason}" for bad in self._bad[:MAX_NOTED_SPECS]]
         unnamed = len(self._bad) - len(notes)
         return (*notes, f"{unnamed} more specs cannot be fired") if unnamed else tuple(notes)
 
-    async def _planned(self, page: Sequence[Spec], now_ms: int) -> list[Order | BadSpec]:
+    async def _plan_page(self, page: Sequence[StoredSpec], now_ms: int) -> list[SpecFirePlan | BadSpec]:
         """Plans for as many specs as there is time for; those that may take long come last."""
-        begun, planned = self._clock.mono(), list[Order | BadSpec]()
-        for found in sorted(page, key=lambda spec: now_ms - spec.next_ms > LATE_MS):
+        begun, planned = self._clock.monotonic(), list[SpecFirePlan | BadSpec]()
+        for found in sorted(page, key=lambda spec: now_ms - spec.next_ms > PLAN_IN_THREAD_AFTER_MS):
             args = (found, now_ms, self._options.tick_ms)
-            is_late = now_ms - found.next_ms > LATE_MS
-            planned.append(await asyncio.to_thread(firing.plan, *args) if is_late else firing.plan(*args))
-            if self._clock.mono() - begun > LONGEST_PLANNING_S:
+            is_late = now_ms - found.next_ms > PLAN_IN_THREAD_AFTER_MS
+            planned.append(
+                await asyncio.to_thread(firing.plan_spec, *args) if is_late else firing.plan_spec(*args)
+            )
+            if self._clock.monotonic() - begun > MAX_PLANNING_S:
                 break
         return planned
 
-    def _goes_on(self, sweep: _Sweep, ticked: Ticked, *, unplanned: int, full: bool) -> bool:
+    def _has_more(self, sweep: _DuePass, ticked: TickResult, *, unplanned: int, full: bool) -> bool:
         """Whether there is more to look at. The rest of a page that was not finished is seen by reading it again."""
         if not unplanned:
             sweep.bad += ticked.bad
@@ -171,31 +177,33 @@ class Scheduler:
         return False
 
 
-def _now(commands: Commands) -> Flow[int]:
+def server_time_ms(commands: Commands) -> Flow[int]:
     [reply] = yield [commands.server_time()]
-    return time_ms(reply)
+    return parse_server_time(reply)
 
 
-def _idle_ms(commands: Commands, keys: Keys, now_ms: int) -> Flow[int | None]:
+def _ms_until_next(commands: Commands, keys: Keys, now_ms: int) -> Flow[int | None]:
     """How long nothing more will be due; None when nothing is scheduled."""
     following, clock = yield [commands.next_spec(keys, now_ms), commands.server_time()]
-    return next((due_ms - time_ms(clock) for _, due_ms in scored(following)), None)
+    return next((due_ms - parse_server_time(clock) for _, due_ms in members_with_scores(following)), None)
 
 
-def _told(
-    planned: Sequence[Order | BadSpec], orders: Sequence[Order], outcomes: Sequence[Fired | ServerError]
-) -> Ticked:
+def _tick_result(
+    planned: Sequence[SpecFirePlan | BadSpec],
+    orders: Sequence[SpecFirePlan],
+    outcomes: Sequence[FireResult | ServerError],
+) -> TickResult:
     """What a page came to. An error of the script's own concerns one spec; any other, whoever else would ask."""
     bad = [one for one in planned if isinstance(one, BadSpec)]
-    done: list[tuple[Order, Fired]] = []
+    done: list[tuple[SpecFirePlan, FireResult]] = []
     for order, outcome in zip(orders, outcomes, strict=True):
-        if isinstance(outcome, Fired):
+        if isinstance(outcome, FireResult):
             done.append((order, outcome))
         elif outcome.code == "ERR":
             bad.append(BadSpec(order.key, str(outcome)))
         else:
             raise outcome
-    return Ticked(
+    return TickResult(
         fired=sum(fired.count for _, fired in done),
         missed=sum(order.missed for order, fired in done if not fired.stale),
         removed=sum(fired.removed for _, fired in done),

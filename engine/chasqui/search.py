@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from chasqui.errors import WireError
-from chasqui.server.commands.looks import SLICE, Found, Slice, Span
-from chasqui.server.commands.values import Entry, whole_ms
+from chasqui.server.commands.looks import DEFAULT_BUDGET, EntrySearchResult, IdRange, SearchBudget
+from chasqui.server.commands.values import RawEntry, score_to_ms
 from chasqui.wire import delayed_member, envelope, packed
 from chasqui.wire.packed import Undecodable
 
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui.server.call import Flow
-    from chasqui.server.commands import Commands, Needle
+    from chasqui.server.commands import Commands, SearchTerm
     from chasqui.wire.envelope import Envelope
 
 T = TypeVar("T")
-Place = Literal["stream", "delayed", "dlq", "events"]
+SearchPlace = Literal["stream", "delayed", "dlq", "events"]
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class SearchCoverage:
     """How far a search went. complete: the whole span was looked at, or all members from the given time on."""
 
-    place: Place
-    entries: int
+    place: SearchPlace
+    scanned: int
     complete: bool
-    span: Span = field(default_factory=Span)
+    span: IdRange = field(default_factory=IdRange)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class DelayedJob:
     """A delayed job that was found: its member as it is, and when it is due."""
 
-    data: bytes
+    member: bytes
     run_at_ms: int
     job: Envelope | Undecodable
     name: str
 
 
-def entries(
+def find_entries(
     commands: Commands,
     stream: str,
-    needle: Needle,
-    span: Span,
-    wanted: Callable[[Entry], T | None],
+    needle: SearchTerm,
+    span: IdRange,
+    match: Callable[[RawEntry], T | None],
     *,
-    most: int,
-    enough: int = 1,
+    max_entries: int,
+    max_matches: int = 1,
 ) -> Flow[tuple[list[T], int, bool]]:
     """What is wanted among the entries with the needle, how many entries were looked at, and whether that was all.
 
@@ -62,50 +62,52 @@ def entries(
     """
     hits: list[T] = []
     looked, left = 0, span
-    while looked < most and len(hits) < enough:
-        bound = Slice(min(SLICE.entries, most - looked), SLICE.bytes)
-        [reply] = yield [commands.find_entry(stream, needle, left, bound=bound)]
-        found = Found.of(reply)
+    while looked < max_entries and len(hits) < max_matches:
+        bound = SearchBudget(min(DEFAULT_BUDGET.entries, max_entries - looked), DEFAULT_BUDGET.bytes)
+        [reply] = yield [commands.find_entries(stream, needle, left, bound=bound)]
+        found = EntrySearchResult.from_reply(reply)
         looked += found.looked
-        rows = yield from _fetched(commands, stream, found.entry_ids)
-        hits += [hit for row in rows if (hit := wanted(row)) is not None]
+        rows = yield from _fetch_entries(commands, stream, found.entry_ids)
+        hits += [hit for row in rows if (hit := match(row)) is not None]
         if found.last_id is None:
             return hits, looked, True
-        left = left.beyond(found.last_id)
+        left = left.after(found.last_id)
     return hits, looked, False
 
 
-def members(
+def find_delayed_job(
     commands: Commands, key: str, job_id: str, *, least: int | str = "-inf", most: int
-) -> Flow[tuple[Member | None, Looked]]:
+) -> Flow[tuple[DelayedJob | None, SearchCoverage]]:
     """The delayed job with this id, from a due time on."""
     looked, complete = 0, False
     while looked < most and not complete:
-        bound = Slice(min(SLICE.entries, most - looked), SLICE.bytes)
-        [reply] = yield [commands.find_member(key, packed_id(job_id), least=least, skip=looked, bound=bound)]
+        bound = SearchBudget(min(DEFAULT_BUDGET.entries, most - looked), DEFAULT_BUDGET.bytes)
+        [reply] = yield [
+            commands.find_members(key, packed_job_id(job_id), least=least, skip=looked, bound=bound)
+        ]
         looked, complete = looked + reply[0], bool(reply[1])
         for score, data in zip(reply[2::2], reply[3::2], strict=True):
-            member = member_of(data, whole_ms(score))
+            member = decode_delayed_job(data, score_to_ms(score))
             if isinstance(member.job, Undecodable) or member.job.id == job_id:
-                return member, Looked("delayed", looked, complete)
-    return None, Looked("delayed", looked, complete)
+                return member, SearchCoverage("delayed", looked, complete)
+    return None, SearchCoverage("delayed", looked, complete)
 
 
-def packed_id(job_id: str) -> bytes:
+def packed_job_id(job_id: str) -> bytes:
     """An id as it stands in an envelope: with the header of its length, so that few other texts are taken for it."""
     return packed.pack(job_id)
 
 
-def member_of(data: bytes, run_at_ms: int) -> Member:
+def decode_delayed_job(data: bytes, run_at_ms: int) -> DelayedJob:
     """A delayed member, read if it can be."""
     try:
         found = delayed_member.decode(data, len(data))
     except WireError as fault:
-        return Member(data, run_at_ms, Undecodable(data, str(fault)), "")
-    return Member(data, run_at_ms, found.envelope, found.name)
+        return DelayedJob(data, run_at_ms, Undecodable(data, str(fault)), "")
+    return DelayedJob(data, run_at_ms, found.envelope, found.name)
 
 
-def job_of(data: bytes) -> Envelope | Undecodable:
+def decode_or_undecodable(data: bytes) -> Envelope | Undecodable:
     """The job in an entry's field `d`, read if it can be."""
     try:
         return envelope.decode(data, len(data))
@@ -113,9 +115,9 @@ def job_of(data: bytes) -> Envelope | Undecodable:
         return Undecodable(data, str(fault))
 
 
-def _fetched(commands: Commands, stream: str, entry_ids: Sequence[str]) -> Flow[list[Entry]]:
+def _fetch_entries(commands: Commands, stream: str, entry_ids: Sequence[str]) -> Flow[list[RawEntry]]:
     """These entries, as far as they are still there, in one round trip."""
     if not entry_ids:
         return []
-    replies = yield [commands.between(stream, entry_id, entry_id, 1) for entry_id in entry_ids]
-    return [entry for rows in replies for entry in Entry.list_of(rows)]
+    replies = yield [commands.entries_between(stream, entry_id, entry_id, 1) for entry_id in entry_ids]
+    return [entry for rows in replies for entry in RawEntry.list_from_reply(rows)]

@@ -13,24 +13,24 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.errors import ServerError, Unreachable
-from chasqui.server.call import Call, Train
+from chasqui.server.call import Call, LazyBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chasqui.server.call import Flow, Reply
-    from chasqui.server.commands import Due
+    from chasqui.server.commands import DueTime
 
 log = logging.getLogger("chasqui.producer")
 
-RUNS_AT_ONCE = 20
-IDS_AT_ONCE = 100
+MAX_CHUNKS_PER_TRIP = 20
+MAX_SINGLE_JOBS_PER_TRIP = 100
 """A server remembers this many ids of one producer: of more at once it could not tell which it has seen."""
-REMEMBERED = 1000
+MAX_REMEMBERED_IDS = 1000
 
 
 @dataclass(slots=True)
-class Ledger:
+class ProducerMemory:
     """What one producer remembers between calls: how many jobs it saw waiting, and where its last named jobs went."""
 
     producer_id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -41,11 +41,11 @@ class Ledger:
         """Whether the server made this entry just now, or told of the one it made when it first met the id."""
         known = self.entries.pop(job_id, None)
         self.entries[job_id] = entry_id
-        if len(self.entries) > REMEMBERED:
+        if len(self.entries) > MAX_REMEMBERED_IDS:
             self.entries.pop(next(iter(self.entries)), None)
         return known != entry_id
 
-    def learn(self, depth: Reply) -> None:
+    def update_depth(self, depth: Reply) -> None:
         """Take note of the depth. A user who may only write cannot ask for it: then the queue grows."""
         if not isinstance(depth, ServerError):
             self.depth = depth
@@ -54,12 +54,12 @@ class Ledger:
         else:
             raise depth
 
-    def glimpse(self, depth: Reply) -> None:
+    def update_depth_if_known(self, depth: Reply) -> None:
         """Take note of the depth when the jobs are written already: trouble with it is no trouble of theirs."""
         self.depth = None if isinstance(depth, ServerError) else depth
 
 
-class Landing(NamedTuple):
+class JobLocation(NamedTuple):
     """Where a job went: into the stream, or among the delayed."""
 
     entry_id: str | None = None
@@ -67,22 +67,22 @@ class Landing(NamedTuple):
 
 
 @dataclass(slots=True)
-class Piece:
+class Chunk:
     """Part of a shipment: the jobs at these places, in one call. `dues`: when each is due, if they are for later.
 
     reply: the server's answer, from which it is told where each job went. written: True when the server said so, False when it said no or was not asked, None when its answer was lost.
     created: False when the answer was that this id had been used before.
     """
 
-    places: Sequence[int]
-    make: Callable[[], Call]
+    indexes: Sequence[int]
+    build_call: Callable[[], Call]
     is_new: Callable[[Reply], bool] | None = None
-    dues: Sequence[Due] | None = None
+    dues: Sequence[DueTime] | None = None
     reply: Reply = None
     written: bool | None = False
     created: bool = True
 
-    def take(self, reply: Reply) -> ServerError | None:
+    def record_reply(self, reply: Reply) -> ServerError | None:
         """Note down the server's answer. What it calls a repetition after a lost answer was most likely ours."""
         if isinstance(reply, ServerError):
             return reply
@@ -90,102 +90,102 @@ class Piece:
         self.written, self.reply = True, reply
         return None
 
-    def landings(self) -> Iterator[Landing]:
+    def locations(self) -> Iterator[JobLocation]:
         """Where each of its jobs went. A run of entries has one millisecond, and numbers that follow each other."""
         if not self.written or not self.reply:
-            yield from repeat(Landing(), len(self.places))
+            yield from repeat(JobLocation(), len(self.indexes))
         elif self.dues is not None:
-            yield from (Landing(run_at_ms=_moment(due, self.reply)) for due in self.dues)
+            yield from (JobLocation(run_at_ms=_due_ms(due, self.reply)) for due in self.dues)
         else:
             ms, _, first = self.reply.decode().partition("-")
-            yield from (Landing(f"{ms}-{int(first) + nth}") for nth in range(len(self.places)))
+            yield from (JobLocation(f"{ms}-{int(first) + nth}") for nth in range(len(self.indexes)))
 
 
 @dataclass(slots=True)
-class Shipment:
+class Delivery:
     """The jobs of one call, by their places in it.
 
     look: what asks for the depth along the way. copied: what waits for replicas, and how many of them there must be.
     problem: why not all of it was written.
     """
 
-    pieces: list[Piece]
-    ledger: Ledger
-    look: Call | None = None
-    copied: tuple[Call, int] | None = None
-    problem: ServerError | None = None
+    chunks: list[Chunk]
+    memory: ProducerMemory
+    depth_call: Call | None = None
+    replication: tuple[Call, int] | None = None
+    error: ServerError | None = None
 
     @property
     def written(self) -> list[bool | None]:
         """What is known about each job."""
-        known = {place: piece.written for piece in self.pieces for place in piece.places}
+        known = {place: piece.written for piece in self.chunks for place in piece.indexes}
         return [known[place] for place in range(len(known))]
 
     @property
-    def landings(self) -> list[Landing]:
+    def locations(self) -> list[JobLocation]:
         """Where each job went, as far as it is known."""
         known = {
             place: landing
-            for piece in self.pieces
-            for place, landing in zip(piece.places, piece.landings(), strict=True)
+            for piece in self.chunks
+            for place, landing in zip(piece.indexes, piece.locations(), strict=True)
         }
         return [known[place] for place in range(len(known))]
 
     @property
-    def repeated(self) -> set[int]:
+    def duplicates(self) -> set[int]:
         """The places of jobs whose ids had been used before, so that nothing was added for them."""
-        return {place for piece in self.pieces if not piece.created for place in piece.places}
+        return {place for piece in self.chunks if not piece.created for place in piece.indexes}
 
 
-def _moment(due: Due, server_ms: int) -> int:
+def _due_ms(due: DueTime, server_ms: int) -> int:
     return due if isinstance(due, int) else server_ms + due.delay_ms
 
 
-def send(shipment: Shipment) -> Flow[Shipment]:
+def send_delivery(shipment: Delivery) -> Flow[Delivery]:
     """Send what is not known to be written; at the first trouble the rest stays behind."""
-    shipment.problem = None
-    for load in _loads([piece for piece in shipment.pieces if not piece.written]):
-        shipment.problem = yield from _deliver(load, shipment)
-        if shipment.problem:
+    shipment.error = None
+    for load in _round_trips([piece for piece in shipment.chunks if not piece.written]):
+        shipment.error = yield from _send_round_trip(load, shipment)
+        if shipment.error:
             break
     return shipment
 
 
-def _loads(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+def _round_trips(pieces: Sequence[Chunk]) -> Iterator[list[Chunk]]:
     """What goes into one round trip each: not too long, and not more ids than the server remembers."""
-    load: list[Piece] = []
+    load: list[Chunk] = []
     named = 0
     for piece in pieces:
-        if len(load) - named >= RUNS_AT_ONCE or named >= IDS_AT_ONCE:
+        if len(load) - named >= MAX_CHUNKS_PER_TRIP or named >= MAX_SINGLE_JOBS_PER_TRIP:
             yield load
             load, named = [], 0
         load.append(piece)
-        named += len(piece.places) == 1
+        named += len(piece.indexes) == 1
     if load:
         yield load
 
 
-def _deliver(load: Sequence[Piece], shipment: Shipment) -> Flow[ServerError | None]:
-    look = () if shipment.look is None else (shipment.look,)
-    besides = look if shipment.copied is None else (*look, shipment.copied[0])
-    calls = (replace(call, tolerant=True) for call in chain((piece.make() for piece in load), besides))
+def _send_round_trip(load: Sequence[Chunk], shipment: Delivery) -> Flow[ServerError | None]:
+    look = () if shipment.depth_call is None else (shipment.depth_call,)
+    besides = look if shipment.replication is None else (*look, shipment.replication[0])
+    calls = (replace(call, tolerant=True) for call in chain((piece.build_call() for piece in load), besides))
     # One piece is made before anything can leave, so it may as well leave in one write with what goes along.
-    batch = list(calls) if len(load) == 1 else Train(calls, len(load) + len(besides), ordered=True)
-    answer = yield from _insist(batch, load)
+    batch = list(calls) if len(load) == 1 else LazyBatch(calls, len(load) + len(besides), ordered=True)
+    answer = yield from _send_twice(batch, load)
     if isinstance(answer, ServerError):
         return answer
-    refusals = [piece.take(reply) for piece, reply in zip(load, answer, strict=False)]
+    refusals = [piece.record_reply(reply) for piece, reply in zip(load, answer, strict=False)]
     problem = next((refusal for refusal in refusals if refusal), None)
     if look and problem is None:
-        shipment.ledger.glimpse(answer[len(load)])
-    if shipment.copied and problem is None:
-        problem = _not_copied(answer[-1], shipment.copied[1])
+        shipment.memory.update_depth_if_known(answer[len(load)])
+    if shipment.replication and problem is None:
+        problem = _replication_error(answer[-1], shipment.replication[1])
         for piece in load if problem else ():
             piece.written = None
     return problem
 
 
-def _not_copied(reply: Reply, wanted: int) -> ServerError | None:
+def _replication_error(reply: Reply, wanted: int) -> ServerError | None:
     """The jobs are on the master; until replicas have them too, nobody can tell whether they will stay."""
     if isinstance(reply, ServerError):
         return reply
@@ -198,7 +198,7 @@ def _not_copied(reply: Reply, wanted: int) -> ServerError | None:
     )
 
 
-def _insist(batch: Sequence[Call], load: Sequence[Piece]) -> Flow[list[Reply] | ServerError]:
+def _send_twice(batch: Sequence[Call], load: Sequence[Chunk]) -> Flow[list[Reply] | ServerError]:
     """The replies, or why there are none: a lost reply is asked for once more before that."""
     try:
         return (yield batch)

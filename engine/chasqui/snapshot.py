@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.errors import ServerError
-from chasqui.options import Caps
-from chasqui.server.commands.looks import Reach
-from chasqui.server.commands.values import time_ms, whole_ms
+from chasqui.options import StreamCaps
+from chasqui.server.commands.looks import StreamExtent
+from chasqui.server.commands.values import parse_server_time, score_to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chasqui.wire.keys import Keys
 
 KIND = "chasquimq"
-_EXPECTED = ("stream", "stream", "zset", "zset", "stream", "string", "string")
+_EXPECTED_TYPES = ("stream", "stream", "zset", "zset", "stream", "string", "string")
 
 
 class LockHolder(NamedTuple):
@@ -31,7 +31,7 @@ class LockHolder(NamedTuple):
     ttl_ms: int | None
 
 
-class GroupView(NamedTuple):
+class GroupSnapshot(NamedTuple):
     """A consumer group. `lag` is the server's own count of unread entries, None where it cannot tell.
 
     waiting: our best count of them. longest_idle_ms: among the oldest pending entries, where what is abandoned gathers.
@@ -48,7 +48,7 @@ class GroupView(NamedTuple):
     longest_idle_ms: int
 
 
-class WrongKey(NamedTuple):
+class WrongTypeKey(NamedTuple):
     """A key that holds another type than belongs there; what it should have told is missing from the snapshot."""
 
     key: str
@@ -81,15 +81,15 @@ class Snapshot:
     events_depth: int
     promoter_lock: LockHolder | None
     scheduler_lock: LockHolder | None
-    groups: tuple[GroupView, ...]
+    groups: tuple[GroupSnapshot, ...]
     next_delayed_ms: int | None
     next_repeat_ms: int | None
     longest_idle_ms: int
-    stream: Reach
-    dlq: Reach
-    events: Reach
-    wrong: tuple[WrongKey, ...] = ()
-    caps: Caps = field(default_factory=Caps)
+    stream: StreamExtent
+    dlq: StreamExtent
+    events: StreamExtent
+    wrong: tuple[WrongTypeKey, ...] = ()
+    caps: StreamCaps = field(default_factory=StreamCaps)
     kind: str = KIND
 
     @property
@@ -105,7 +105,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class SnapshotFailure:
     """A queue that could not be looked at, and why; the others of the same round trip are not concerned."""
 
     queue: str
@@ -116,37 +116,39 @@ class Unseen:
         raise self.error
 
 
-def now(commands: Commands) -> Flow[int]:
+def server_time_ms(commands: Commands) -> Flow[int]:
     """The server's time in ms."""
     [clock] = yield [commands.server_time()]
-    return time_ms(clock)
+    return parse_server_time(clock)
 
 
-def one(commands: Commands, keys: Keys, *, caps: Caps | None = None) -> Flow[Snapshot]:
+def take_snapshot(commands: Commands, keys: Keys, *, caps: StreamCaps | None = None) -> Flow[Snapshot]:
     """One queue, in one round trip."""
-    [found] = yield from many(commands, [keys], caps=caps)
+    [found] = yield from take_snapshots(commands, [keys], caps=caps)
     return found.or_raise()
 
 
-def many(
-    commands: Commands, queues: Sequence[Keys], *, caps: Caps | None = None
-) -> Flow[list[Snapshot | Unseen]]:
+def take_snapshots(
+    commands: Commands, queues: Sequence[Keys], *, caps: StreamCaps | None = None
+) -> Flow[list[Snapshot | SnapshotFailure]]:
     """Any number of queues, in one round trip per node, in the order asked."""
     if not queues:
         return []
-    replies = yield [commands.look(keys) for keys in queues]
-    return [seen(keys, reply, caps) for keys, reply in zip(queues, replies, strict=True)]
+    replies = yield [commands.read_snapshot(keys) for keys in queues]
+    return [snapshot_from_reply(keys, reply, caps) for keys, reply in zip(queues, replies, strict=True)]
 
 
-def seen(keys: Keys, reply: Reply, caps: Caps | None = None) -> Snapshot | Unseen:
+def snapshot_from_reply(
+    keys: Keys, reply: Reply, caps: StreamCaps | None = None
+) -> Snapshot | SnapshotFailure:
     """The queue in the answer to `Commands.look`."""
     if isinstance(reply, ServerError):
-        return Unseen(keys.queue, reply)
+        return SnapshotFailure(keys.queue, reply)
     now_ms, types, stream, groups, dlq, delayed, repeats, events, promoter, scheduler = reply
-    work = Reach.of(stream)
-    views = tuple(_group(work, row) for row in groups)
-    later, due, next_delayed_ms = _set(delayed)
-    specs, overdue, next_repeat_ms = _set(repeats)
+    work = StreamExtent.from_reply(stream)
+    views = tuple(_group_snapshot(work, row) for row in groups)
+    later, due, next_delayed_ms = _sorted_set_counts(delayed)
+    specs, overdue, next_repeat_ms = _sorted_set_counts(repeats)
     unread = [view.oldest_waiting_id for view in views] or [work.first_id]
     return Snapshot(
         queue=keys.queue,
@@ -155,40 +157,40 @@ def seen(keys: Keys, reply: Reply, caps: Caps | None = None) -> Snapshot | Unsee
         waiting=max((view.waiting for view in views), default=work.length),
         pending=sum(view.pending for view in views),
         consumers=sum(view.consumers for view in views),
-        dlq_depth=Reach.of(dlq).length,
+        dlq_depth=StreamExtent.from_reply(dlq).length,
         delayed_depth=later,
         delayed_due=due,
         oldest_delayed_lag_ms=0 if next_delayed_ms is None else max(0, now_ms - next_delayed_ms),
-        oldest_waiting_ms=max((now_ms - id_ms(entry_id) for entry_id in unread if entry_id), default=0),
+        oldest_waiting_ms=max((now_ms - time_ms(entry_id) for entry_id in unread if entry_id), default=0),
         repeatable_count=specs,
         repeatable_overdue=overdue,
-        events_depth=Reach.of(events).length,
-        promoter_lock=_lock(promoter),
-        scheduler_lock=_lock(scheduler),
+        events_depth=StreamExtent.from_reply(events).length,
+        promoter_lock=_lock_holder(promoter),
+        scheduler_lock=_lock_holder(scheduler),
         groups=views,
         next_delayed_ms=next_delayed_ms,
         next_repeat_ms=next_repeat_ms,
         longest_idle_ms=max((view.longest_idle_ms for view in views), default=0),
         stream=work,
-        dlq=Reach.of(dlq),
-        events=Reach.of(events),
-        wrong=_wrong(keys, types),
-        caps=caps or Caps(),
+        dlq=StreamExtent.from_reply(dlq),
+        events=StreamExtent.from_reply(events),
+        wrong=_wrong_type_keys(keys, types),
+        caps=caps or StreamCaps(),
     )
 
 
-def id_ms(entry_id: str) -> int:
+def time_ms(entry_id: str) -> int:
     """When an entry was added, by the server's clock: the first half of its id."""
     return int(entry_id.partition("-")[0])
 
 
-def _group(stream: Reach, row: Sequence[Reply]) -> GroupView:
+def _group_snapshot(stream: StreamExtent, row: Sequence[Reply]) -> GroupSnapshot:
     name, consumers, pending, last_id, lag, unread, oldest, longest_idle_ms = row
-    return GroupView(
-        name=text_of(name),
+    return GroupSnapshot(
+        name=decode_name_exact(name),
         consumers=consumers,
         pending=pending,
-        waiting=_waiting(stream, pending, lag, unread),
+        waiting=_waiting_count(stream, pending, lag, unread),
         lag=lag,
         last_id=last_id.decode(),
         oldest_waiting_id=unread.decode() if unread else None,
@@ -197,7 +199,7 @@ def _group(stream: Reach, row: Sequence[Reply]) -> GroupView:
     )
 
 
-def _waiting(stream: Reach, pending: int, lag: int | None, unread: bytes | None) -> int:
+def _waiting_count(stream: StreamExtent, pending: int, lag: int | None, unread: bytes | None) -> int:
     """How many entries nobody has read.
 
     The server's own count is wrong after a trim and missing after a deletion. Since settled entries are deleted,
@@ -210,18 +212,18 @@ def _waiting(stream: Reach, pending: int, lag: int | None, unread: bytes | None)
     return max(1, stream.length - pending if lag is None else min(lag, stream.length))
 
 
-def _set(row: Sequence[Reply]) -> tuple[int, int, int | None]:
+def _sorted_set_counts(row: Sequence[Reply]) -> tuple[int, int, int | None]:
     if not row:
         return 0, 0, None
     members, due, first = row
-    return members, due, whole_ms(first)
+    return members, due, score_to_ms(first)
 
 
-def _lock(row: Sequence[Reply]) -> LockHolder | None:
-    return LockHolder(text_of(row[0]), row[1] if row[1] >= 0 else None) if row else None
+def _lock_holder(row: Sequence[Reply]) -> LockHolder | None:
+    return LockHolder(decode_name_exact(row[0]), row[1] if row[1] >= 0 else None) if row else None
 
 
-def _wrong(keys: Keys, types: Sequence[bytes]) -> tuple[WrongKey, ...]:
+def _wrong_type_keys(keys: Keys, types: Sequence[bytes]) -> tuple[WrongTypeKey, ...]:
     names = (
         keys.stream,
         keys.dlq,
@@ -232,12 +234,12 @@ def _wrong(keys: Keys, types: Sequence[bytes]) -> tuple[WrongKey, ...]:
         keys.scheduler_lock,
     )
     return tuple(
-        WrongKey(name, found.decode(), expected)
-        for name, found, expected in zip(names, types, _EXPECTED, strict=True)
+        WrongTypeKey(name, found.decode(), expected)
+        for name, found, expected in zip(names, types, _EXPECTED_TYPES, strict=True)
         if found.decode() not in {expected, "none"}
     )
 
 
-def text_of(raw: bytes) -> str:
+def decode_name_exact(raw: bytes) -> str:
     """A name from the server as text; bytes that are none are kept as lone surrogates."""
     return raw.decode("utf-8", "surrogateescape")

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from chasqui import arguments
-from chasqui.doors import DEFAULT_URL, Doors, Request
+from chasqui.doors import DEFAULT_URL, QueueBase, ScheduleRequest
 from chasqui.records import SyncJob
-from chasqui.server.address import secured
+from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from chasqui.arguments import BackoffLike, DelayMs, MissedFiresLike, RepeatLike, Wanted
+    from chasqui.arguments import BackoffLike, DelayMs, JobRequest, MissedFiresLike, RepeatLike
     from chasqui.clock import Clock
-    from chasqui.doors import Durability, OnFull, Order, Prefix
+    from chasqui.doors import Durability, OnFull, PendingAdd, Prefix
     from chasqui.records import RepeatableMeta
     from chasqui.server.call import Flow
     from chasqui.server.pools import Credentials
@@ -32,7 +32,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class SyncQueue(Doors):
+class SyncQueue(QueueBase):
     """A queue to add jobs to, and to ask about them. Opening one connects to nothing yet.
 
     max_stream_len: how many jobs may wait (0: any number); at that many, `on_full` refuses more with `QueueFull` or
@@ -72,7 +72,7 @@ class SyncQueue(Doors):
             delayed_prefix=delayed_prefix,
             clock=clock,
         )
-        url = secured(redis_url) if tls else redis_url
+        url = with_tls(redis_url) if tls else redis_url
         self._open = partial(Link.open, url, data_dir=data_dir, credentials=credential_provider)
         self._given = link
         self._own: Link | None = None
@@ -105,11 +105,11 @@ class SyncQueue(Doors):
                 job_id=job_id,
                 missed_fires=missed_fires,
             )
-        arguments.check_no_policy(missed_fires)
-        job = arguments.wanted(
+        arguments.check_no_missed_fires(missed_fires)
+        job = arguments.job_request(
             name, data, delay_ms=delay_ms, delay=delay, attempts=attempts, backoff=backoff, job_id=job_id
         )
-        return self._added([job])[0]
+        return self._add([job])[0]
 
     def add_unique(
         self,
@@ -124,13 +124,13 @@ class SyncQueue(Doors):
         repeat: RepeatLike | None = None,
     ) -> SyncJob:
         """Add a job unless its id was used by anyone within the last hour (and its delay); `created` tells."""
-        arguments.check_id(job_id, "add_unique")
+        arguments.check_job_id(job_id, "add_unique")
         if repeat is not None:
             return self.upsert_repeatable_job(name, data, repeat=repeat)
-        job = arguments.wanted(
+        job = arguments.job_request(
             name, data, delay_ms=delay_ms, delay=delay, attempts=attempts, backoff=backoff, job_id=job_id
         )
-        return self._added([job.made_unique() if self._strict_unique else job])[0]
+        return self._add([job.as_unique() if self._strict_unique else job])[0]
 
     def add_bulk(self, jobs: Iterable[Mapping[str, Any]]) -> list[SyncJob]:
         """Add many jobs, in order: mappings with `name`, `data` and whatever else `add` takes.
@@ -138,22 +138,22 @@ class SyncQueue(Doors):
         All of them are looked at before one is sent. If the connection breaks on the way, `Unconfirmed` tells which
         are added, and finishes the rest without adding any twice.
         """
-        return self._finished(self._bulk_order(SyncJob, jobs))
+        return self._finish_add(self._prepare_bulk(SyncJob, jobs))
 
     def cancel_delayed(self, job_id: str) -> bool:
         """Remove a job that was delayed with an id; False when there is none, or it is due already."""
-        return self._run(self._cancel, job_id)
+        return self._run(self._cancel_delayed, job_id)
 
     def peek_dlq(self, limit: int = 20) -> list[dict[str, Any]]:
         """The oldest dead letters: dlq_id, source_id, reason, detail, payload and name of each."""
-        return self._run(self._peek, limit)
+        return self._run(self._peek_dead_letters, limit)
 
     def replay_dlq(self, limit: int = 100) -> int:
         """Put up to so many dead letters back to work, oldest first; answers how many.
 
         Letters that hold no readable job stay, and do not use up the limit. With no room at all: `QueueFull`.
         """
-        return self._run(self._replay, limit)
+        return self._run(self._replay_dead_letters, limit)
 
     def upsert_repeatable_job(
         self,
@@ -175,7 +175,7 @@ class SyncQueue(Doors):
         a schedule that holds them.
         """
         del attempts, backoff, job_id
-        spec = arguments.spec_of(
+        spec = arguments.parse_repeat_spec(
             name,
             data,
             repeat,
@@ -184,23 +184,23 @@ class SyncQueue(Doors):
             start_after_ms=start_after_ms,
             end_before_ms=end_before_ms,
         )
-        return self._kept(Request(spec, data))
+        return self._add_schedule(ScheduleRequest(spec, data))
 
     def get_repeatable_jobs(self, limit: int = 100) -> list[RepeatableMeta]:
         """The schedules, in the order they fire next."""
-        return self._run(self._listing, limit)
+        return self._run(self._list_schedules, limit)
 
     def remove_repeatable_by_key(self, key: str) -> bool:
         """Remove a schedule; False when there was none."""
-        return self._run(self._removal, key)
+        return self._run(self._remove_schedule, key)
 
     def get_job_result(self, job_id: str) -> Any:
         """What the job returned; None when it is not done, returned None, or its result has expired."""
-        return self._run(self._results, [job_id])[0]
+        return self._run(self._read_results, [job_id])[0]
 
     def get_job_result_bulk(self, job_ids: Sequence[str]) -> list[Any]:
         """What each job returned, in one round trip."""
-        return self._run(self._results, list(job_ids))
+        return self._run(self._read_results, list(job_ids))
 
     def close(self) -> None:
         """Close the connections."""
@@ -217,24 +217,24 @@ class SyncQueue(Doors):
     ) -> None:
         self.close()
 
-    def _added(self, jobs: Sequence[Wanted]) -> list[SyncJob]:
-        return self._finished(self._order(SyncJob, jobs))
+    def _add(self, jobs: Sequence[JobRequest]) -> list[SyncJob]:
+        return self._finish_add(self._prepare(SyncJob, jobs))
 
-    def _finished(self, order: Order[SyncJob]) -> list[SyncJob]:
+    def _finish_add(self, order: PendingAdd[SyncJob]) -> list[SyncJob]:
         if order.jobs:
-            shipment = self._run(self._ship, order)
-            self._receipt(order, shipment, partial(self._finished, order))
+            shipment = self._run(self._deliver, order)
+            self._raise_unless_added(order, shipment, partial(self._finish_add, order))
         added = list(order.jobs[:])
         for place, request in order.requests:
-            added.insert(place, self._kept(request))
+            added.insert(place, self._add_schedule(request))
         return added
 
-    def _kept(self, request: Request) -> SyncJob:
-        return self._stored(SyncJob, request, self._run(self._store, request))
+    def _add_schedule(self, request: ScheduleRequest) -> SyncJob:
+        return self._schedule_as_job(SyncJob, request, self._run(self._store_schedule, request))
 
-    def _run(self, ask: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
+    def _run(self, flow: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
         link = self._link()
-        return link.run(ask(Commands(link.features()), *args, **named))
+        return link.run(flow(Commands(link.features()), *args, **named))
 
     def _link(self) -> Link:
         if self._given:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chasqui.server.call import Call, Flow, Reply
 
 
-def together(*flows: Flow[Any]) -> Flow[tuple[Any, ...]]:
+def run_together(*flows: Flow[Any]) -> Flow[tuple[Any, ...]]:
     """Carry the flows through side by side and return what each returns: as many round trips as the longest takes.
 
     A flow that the server refuses returns the `ServerError` instead; the others are not concerned. A broken
@@ -26,20 +26,20 @@ def together(*flows: Flow[Any]) -> Flow[tuple[Any, ...]]:
     going: dict[int, Sequence[Call]] = {}
     try:
         for place, flow in enumerate(flows):
-            _step(flow, place, None, going, results)
+            _advance(flow, place, None, going, results)
         while going:
             asked = dict(going)
             replies = yield [replace(call, tolerant=True) for calls in asked.values() for call in calls]
             for place, calls in asked.items():
                 own, replies = replies[: len(calls)], replies[len(calls) :]
-                _step(flows[place], place, own, going, results)
+                _advance(flows[place], place, own, going, results)
         return tuple(results)
     finally:
         for flow in flows:
             flow.close()
 
 
-def _step(
+def _advance(
     flow: Flow[Any],
     place: int,
     replies: list[Reply] | None,
@@ -65,6 +65,6 @@ def _step(
         results[place] = error
 
 
-def ride(calls: Sequence[Call]) -> Flow[list[Reply]]:
+def as_flow(calls: Sequence[Call]) -> Flow[list[Reply]]:
     """A batch of another flow's, to be carried along; its replies are for whoever drives that flow."""
     return (yield calls)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from chasqui.events import Told
-    from chasqui.search import Looked
-    from chasqui.wire.dead_entry import DeadEntry
+    from chasqui.events import StoredEvent
+    from chasqui.search import SearchCoverage
+    from chasqui.wire.dead_entry import DeadLetterEntry
     from chasqui.wire.envelope import Envelope
     from chasqui.wire.packed import Undecodable
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingState:
     """In the stream, not read yet. `behind`: jobs to be read before it; None when there are more than were counted."""
 
     state: ClassVar[str] = "waiting"
@@ -30,7 +30,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class InFlight:
+class InFlightState:
     """Delivered to a consumer and not settled; idle since it was last delivered, or renewed by a worker that lives."""
 
     state: ClassVar[str] = "in-flight"
@@ -44,7 +44,7 @@ class InFlight:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedState:
     """Still in the stream, but read by every group and pending for none: nobody will run it."""
 
     state: ClassVar[str] = "passed"
@@ -54,7 +54,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Delayed:
+class DelayedState:
     """Waits for its time, for its first run or a retry; `lag_ms` is how much it is overdue."""
 
     state: ClassVar[str] = "delayed"
@@ -65,18 +65,18 @@ class Delayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class DeadState:
     """A dead letter. error: what the last failing run said, from the letter itself or from the event of that run."""
 
     state: ClassVar[str] = "dead"
     dead_id: str
-    letter: DeadEntry
+    letter: DeadLetterEntry
     job: Envelope | Undecodable
     error: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DoneState:
     """Completed: its result is kept, or the event of it, or both.
 
     result_bytes: None without a result. result_ttl_ms: None also for a result that is kept for ever.
@@ -85,11 +85,11 @@ class Done:
     state: ClassVar[str] = "done"
     result_bytes: int | None
     result_ttl_ms: int | None
-    completed: Told | None
+    completed: StoredEvent | None
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
+class ScheduleState:
     """Not a job but the key of a repeatable one, and when that fires next."""
 
     state: ClassVar[str] = "scheduled"
@@ -98,7 +98,7 @@ class Scheduled:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownState:
     """No trace of it where we looked. events_since_ms: how far back the events go, None without any.
 
     was_scheduled: its id was used for a delayed or unique job not long ago. last: what was told of it last; a job
@@ -108,14 +108,23 @@ class Unknown:
     state: ClassVar[str] = "unknown"
     events_since_ms: int | None
     was_scheduled: bool
-    last: Told | None
+    last: StoredEvent | None
 
 
-Finding = Waiting | InFlight | Passed | Delayed | Dead | Done | Scheduled | Unknown
+JobState = (
+    WaitingState
+    | InFlightState
+    | PassedState
+    | DelayedState
+    | DeadState
+    | DoneState
+    | ScheduleState
+    | UnknownState
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JobStateReport:
     """What became of a job. `also`: what else is true, such as the result of an earlier run of the same id.
 
     events: what was told of it, oldest first. looked: how far each search went.
@@ -124,12 +133,12 @@ class Verdict:
     queue: str
     job_id: str
     server_time_ms: int
-    finding: Finding
-    also: tuple[Finding, ...]
-    events: tuple[Told, ...]
-    looked: tuple[Looked, ...]
+    primary: JobState
+    also: tuple[JobState, ...]
+    events: tuple[StoredEvent, ...]
+    coverage: tuple[SearchCoverage, ...]
 
     @property
     def state(self) -> str:
         """The verdict in a word."""
-        return self.finding.state
+        return self.primary.state

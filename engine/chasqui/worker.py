@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Self
 from chasqui.clock import SystemClock
 from chasqui.consumer import Consumer
 from chasqui.errors import ConfigError
-from chasqui.options import Promoter as PromoterOptions
-from chasqui.options import Retry
-from chasqui.options import Scheduler as SchedulerOptions
-from chasqui.options import Worker as Options
+from chasqui.options import PromoterOptions as PromoterOptions
+from chasqui.options import RetryDefaults
+from chasqui.options import SchedulerOptions as SchedulerOptions
+from chasqui.options import WorkerOptions as Options
 from chasqui.promoter import Promoter
 from chasqui.records import Job
 from chasqui.scheduler import Scheduler
-from chasqui.server.address import secured
+from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
-from chasqui.server.report import eviction
+from chasqui.server.report import eviction_policy
 from chasqui.wire.keys import Keys
 
 if TYPE_CHECKING:
@@ -41,16 +41,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("chasqui.worker")
 
-SHORTEST_LEASE_MS = 50
+MIN_LEASE_MS = 50
 """A job that can be claimed sooner would be gone before it is started."""
 
-PASSING_BY = 10_000
+GC_THRESHOLD = 10_000
 """Every entry is four lists while it passes, and with prefetch there are a thousand entries."""
 
-EVICTS = "when memory is full this server deletes keys (%s), jobs among them: set maxmemory-policy noeviction"
+EVICTION_WARNING = (
+    "when memory is full this server deletes keys (%s), jobs among them: set maxmemory-policy noeviction"
+)
 
 _DEFAULTS = Options()
-_RETRY = Retry()
+_RETRY_DEFAULTS = RetryDefaults()
 _TICK_MS = SchedulerOptions().tick_ms
 
 
@@ -75,7 +77,7 @@ class Worker:
         redis_url: str | Secret = "redis://127.0.0.1:6379",
         tls: bool = False,
         concurrency: int = _DEFAULTS.concurrency,
-        max_attempts: int = _RETRY.max_attempts,
+        max_attempts: int = _RETRY_DEFAULTS.max_attempts,
         group: str = _DEFAULTS.group,
         consumer_id: str | None = None,
         read_block_ms: int | None = None,
@@ -90,7 +92,7 @@ class Worker:
         store_results: bool = False,
         result_ttl_ms: int | None = None,
         credential_provider: Credentials | None = None,
-        crash_limit: int = _RETRY.crash_limit,
+        crash_limit: int = _RETRY_DEFAULTS.crash_limit,
         heartbeat_ms: int | None = None,
         shutdown_timeout: float = _DEFAULTS.shutdown_timeout_s,
         burst: bool = False,
@@ -112,7 +114,7 @@ class Worker:
         _check_counts(counts)
         self._queue_name = queue_name
         self._handler = handler
-        self._url = secured(redis_url) if tls else redis_url
+        self._url = with_tls(redis_url) if tls else redis_url
         self._credentials = credential_provider
         self._data_dir = data_dir
         self._given_link = link
@@ -120,8 +122,8 @@ class Worker:
         self._id = consumer_id or f"c-{uuid.uuid4()}"
         self._delayed, self._schedules = delayed_enabled, run_scheduler
         self._tick_ms = scheduler_tick_ms or _TICK_MS
-        self._retry = Retry(max_attempts=max_attempts, crash_limit=max(1, crash_limit))
-        self._options = _with(
+        self._retry = RetryDefaults(max_attempts=max_attempts, crash_limit=max(1, crash_limit))
+        self._options = _with_given(
             _DEFAULTS._replace(
                 concurrency=max(1, concurrency),
                 group=group,
@@ -132,9 +134,7 @@ class Worker:
             ),
             read_block_ms=read_block_ms,
             read_count=None if read_count is None else max(1, read_count),
-            claim_min_idle_ms=None
-            if claim_min_idle_ms is None
-            else max(SHORTEST_LEASE_MS, claim_min_idle_ms),
+            claim_min_idle_ms=None if claim_min_idle_ms is None else max(MIN_LEASE_MS, claim_min_idle_ms),
             heartbeat_ms=heartbeat_ms,
             max_payload_bytes=max_payload_bytes,
             dlq_cap=dlq_max_stream_len,
@@ -188,7 +188,7 @@ class Worker:
             if self._closed:
                 return
             self._stop = asyncio.Event()
-            self._task = asyncio.ensure_future(self._work(self._stop))
+            self._task = asyncio.ensure_future(self._run_worker(self._stop))
             try:
                 await self._task
             finally:
@@ -213,28 +213,28 @@ class Worker:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._queue_name!r} {self._id}>"
 
-    async def _work(self, stop: asyncio.Event) -> None:
+    async def _run_worker(self, stop: asyncio.Event) -> None:
         link = self._given_link or AsyncLink.open(
             self._url,
-            timeout=self._options.silence_s,
+            timeout=self._options.reply_timeout_s,
             data_dir=self._data_dir,
             clock=self._clock,
             credentials=self._credentials,
         )
         try:
-            await self._work_over(link, stop)
+            await self._run_on_link(link, stop)
         finally:
             if link is not self._given_link:
                 await link.close()
 
-    async def _work_over(self, link: AsyncLink, stop: asyncio.Event) -> None:
+    async def _run_on_link(self, link: AsyncLink, stop: asyncio.Event) -> None:
         features = await link.features()
         if features.missing:
             words = ", ".join(features.missing)
             log.info("%s %s has no %s: scripts stand in", features.kind, features.version, words)
-        policy = await link.run(eviction())
+        policy = await link.run(eviction_policy())
         if policy not in (None, "noeviction"):
-            log.warning(EVICTS, policy)
+            log.warning(EVICTION_WARNING, policy)
         commands = Commands(features)
         keys = Keys(self._queue_name)
         self._consumer = Consumer(
@@ -244,13 +244,13 @@ class Worker:
             self._handler,
             consumer_id=self._id,
             make_job=Job,
-            open_link=link.blocking,
+            open_link=link.blocking_copy,
             options=self._options,
             retry=self._retry,
             clock=self._clock,
         )
-        self._leaders = self._leading(link, keys)
-        _calm_collector()
+        self._leaders = self._make_leaders(link, keys)
+        _tune_gc()
         leading = [asyncio.create_task(leader.run(stop)) for leader in self._leaders]
         try:
             await self._consumer.run(stop)
@@ -258,7 +258,7 @@ class Worker:
             stop.set()
             await asyncio.gather(*leading)
 
-    def _leading(self, link: AsyncLink, keys: Keys) -> list[Promoter | Scheduler]:
+    def _make_leaders(self, link: AsyncLink, keys: Keys) -> list[Promoter | Scheduler]:
         leaders: list[Promoter | Scheduler] = []
         if self._delayed:
             options = PromoterOptions(events_cap=self._options.events_cap)
@@ -280,7 +280,7 @@ async def serve(worker: Worker) -> None:
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
 
-    def asked(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         for one in signals:
             loop.remove_signal_handler(one)
             signal.signal(one, signal.SIG_DFL)
@@ -289,7 +289,7 @@ async def serve(worker: Worker) -> None:
 
     closing: list[asyncio.Future[None]] = []
     for number in signals:
-        loop.add_signal_handler(number, asked, number)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         await worker.run()
     finally:
@@ -298,14 +298,14 @@ async def serve(worker: Worker) -> None:
                 loop.remove_signal_handler(number)
 
 
-def _calm_collector() -> None:
+def _tune_gc() -> None:
     """What lives by now lives as long as the worker, and what comes is mostly gone before it could be garbage: the
     collector, left as it is, would look at both again and again.
     """
     gc.freeze()
     first, second, third = gc.get_threshold()
-    if 0 < first < PASSING_BY:
-        gc.set_threshold(PASSING_BY, second, third)
+    if 0 < first < GC_THRESHOLD:
+        gc.set_threshold(GC_THRESHOLD, second, third)
 
 
 def _check_counts(counts: dict[str, int | None]) -> None:
@@ -314,6 +314,6 @@ def _check_counts(counts: dict[str, int | None]) -> None:
             raise ConfigError(f"{name} must be non-negative; got {value}")
 
 
-def _with(options: Options, **given: Any) -> Options:
+def _with_given(options: Options, **given: Any) -> Options:
     """The options, with what was given; None leaves the default."""
     return options._replace(**{name: value for name, value in given.items() if value is not None})

@@ -32,17 +32,17 @@ class DefaultSource(DataSource):
         from pyspark_chasqui import plainly, tables
         from pyspark_chasqui.options import ReadOptions
 
-        with plainly.told():
-            return tables.ddl(ReadOptions.of(self.options).table)
+        with plainly.marked_errors():
+            return tables.ddl(ReadOptions.parse(self.options).table)
 
     def reader(self, schema: StructType) -> Any:
         """Reads what is there now."""
         from pyspark_chasqui import plainly, reading
         from pyspark_chasqui.options import ReadOptions
 
-        with plainly.told():
-            options = ReadOptions.of(self.options)
-            kind = reading.PushdownReader if options.pushdown else reading.Reader
+        with plainly.marked_errors():
+            options = ReadOptions.parse(self.options)
+            kind = reading.PushdownReader if options.pushdown else reading.BatchReader
             return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's word
@@ -50,22 +50,24 @@ class DefaultSource(DataSource):
         from pyspark_chasqui import following, plainly
         from pyspark_chasqui.options import ReadOptions
 
-        with plainly.told():
-            return following.StreamReader(ReadOptions.of(self.options), schema)
+        with plainly.marked_errors():
+            return following.StreamReader(ReadOptions.parse(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Adds a job for each row."""
         from pyspark_chasqui import plainly, sink
         from pyspark_chasqui.options import WriteOptions
 
-        with plainly.told():
-            return sink.Writer(sink.begun(WriteOptions.of(self.options), schema, overwrite=overwrite), schema)
+        with plainly.marked_errors():
+            return sink.BatchWriter(
+                sink.begin_load(WriteOptions.parse(self.options), schema, overwrite=overwrite), schema
+            )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's word
         """Adds a job for each row of each micro-batch."""
         from pyspark_chasqui import plainly, sink
         from pyspark_chasqui.options import WriteOptions
 
-        with plainly.told():
-            options = WriteOptions.of(self.options, streaming=True)
-            return sink.StreamWriter(sink.begun(options, schema, overwrite=overwrite), schema)
+        with plainly.marked_errors():
+            options = WriteOptions.parse(self.options, streaming=True)
+            return sink.StreamWriter(sink.begin_load(options, schema, overwrite=overwrite), schema)

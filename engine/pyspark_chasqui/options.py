@@ -28,23 +28,23 @@ DEFAULT_URL = "redis://127.0.0.1:6379"
 URL_VARIABLES = ("CHASQUI_REDIS_URL", "REDIS_URL")
 PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, not a password
 
-_REACH = (
+_SERVER_OPTIONS = (
     "redis.url", "redis.username", "redis.passwordFile", "redis.tls.ca", "redis.tls.cert", "redis.tls.key",
     "redis.tls.serverName", "redis.tls.insecure", "retryFor",
 )  # fmt: skip
-_READ = (
+_READ_OPTIONS = (
     "subscribe", "subscribePattern", "table", "startingOffsets", "endingOffsets", "startingTimestamp",
     "endingTimestamp", "failOnDataLoss", "allowRecreated", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
     "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "fetchCount", "pushdown",
 )  # fmt: skip
-_WRITE = (
+_WRITE_OPTIONS = (
     "queue", "runId", "idempotence", "ledgerTtl", "pipelineSize", "maxBacklog", "maxRate", "createdAtMs",
 )  # fmt: skip
-_SPARKS_OWN = {"path", "checkpointlocation", "queryname", "outputmode", "asyncprogresstrackingenabled"}
+_SPARK_OPTIONS = {"path", "checkpointlocation", "queryname", "outputmode", "asyncprogresstrackingenabled"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServerLocation:
     """Which server, without any password. retry_s: how long a server that is away is waited for."""
 
     url: str | None = None
@@ -58,7 +58,7 @@ class Place:
     retry_s: int = 60
 
     @classmethod
-    def of(cls, given: _Given) -> Place:
+    def from_options(cls, given: _OptionParser) -> ServerLocation:
         """From the options that begin with `redis.`."""
         from chasqui.server.secret import redact
 
@@ -83,17 +83,17 @@ class Place:
 
 
 @cache
-def open_link(place: Place) -> Link:
+def open_link(place: ServerLocation) -> Link:
     """The process's link to a place; a worker process that Spark forks makes connections of its own."""
-    from chasqui.server.address import Tls, parse
+    from chasqui.server.address import Tls, parse_address
     from chasqui.server.link import Link
     from chasqui.server.secret import Secret, read_password_file
 
     url = place.url or next((os.environ[name] for name in URL_VARIABLES if os.environ.get(name)), DEFAULT_URL)
-    own = parse(url).login.password if "@" in url or "password=" in url else None
+    own = parse_address(url).login.password if "@" in url or "password=" in url else None
     password = (
         read_password_file(Path(place.password_file)) if place.password_file
-        else own or Secret.of(os.environ.get(PASSWORD_VARIABLE))
+        else own or Secret.wrap(os.environ.get(PASSWORD_VARIABLE))
     )  # fmt: skip
     asked = Tls(
         ca=Path(place.ca) if place.ca else None,
@@ -103,23 +103,23 @@ def open_link(place: Place) -> Link:
         insecure=place.insecure,
     )
     tls = None if asked == Tls() else asked
-    address = parse(url, username=place.username, password=password, tls=tls)
+    address = parse_address(url, username=place.username, password=password, tls=tls)
     return Link.open(address, timeout=30.0)
 
 
-def insist(place: Place, ask: Callable[[], T]) -> T:
+def retry_while_away(place: ServerLocation, ask: Callable[[], T]) -> T:
     """Ask, and while the server is away ask again: a planner error would end a streaming query at once."""
     from chasqui.clock import SystemClock
 
     clock = SystemClock()
-    deadline, pause = clock.mono() + place.retry_s, 0.1
+    deadline, pause = clock.monotonic() + place.retry_s, 0.1
     while True:
         try:
             return ask()
         except ServerError as error:
-            if not plainly.may_pass(error) or clock.mono() + pause > deadline:
+            if not plainly.is_transient(error) or clock.monotonic() + pause > deadline:
                 raise
-        clock.pause(pause)
+        clock.sleep_sync(pause)
         pause = min(2.0, pause * 2)
 
 
@@ -130,7 +130,7 @@ class ReadOptions:
     min_per_trigger: a queue with fewer new entries is left for a later batch, but not longer than max_delay_s.
     """
 
-    place: Place
+    place: ServerLocation
     table: str = "events"
     queues: tuple[str, ...] = ()
     pattern: str | None = None
@@ -149,9 +149,9 @@ class ReadOptions:
     pushdown: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
         """Checked, with unknown names refused: a misspelt option must not be a silent default."""
-        given = _Given(options, _READ + _REACH)
+        given = _OptionParser(options, _READ_OPTIONS + _SERVER_OPTIONS)
         queues = given.names("subscribe")
         pattern = given.text("subscribePattern")
         if bool(queues) == bool(pattern):
@@ -163,7 +163,7 @@ class ReadOptions:
         if pattern:
             _check_pattern(pattern)
         return cls(
-            Place.of(given),
+            ServerLocation.from_options(given),
             given.choice("table", ("events", "dlq", "stream")),
             queues,
             pattern,
@@ -187,7 +187,7 @@ class ReadOptions:
 class WriteOptions:
     """Where jobs go, and how they come there once."""
 
-    place: Place
+    place: ServerLocation
     queue: str
     run_id: str
     idempotence: str = "rows"
@@ -200,9 +200,9 @@ class WriteOptions:
     now_ms: int = field(default=0)
 
     @classmethod
-    def of(cls, options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
+    def parse(cls, options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
         """Checked, with unknown names refused."""
-        given = _Given(options, _WRITE + _REACH)
+        given = _OptionParser(options, _WRITE_OPTIONS + _SERVER_OPTIONS)
         idempotence = given.choice("idempotence", ("rows", "chunks", "idmp", "none"))
         run_id = given.text("runId")
         if not given.text("queue"):
@@ -225,7 +225,7 @@ class WriteOptions:
                 hint="use idempotence=rows",
             )
         return cls(
-            Place.of(given),
+            ServerLocation.from_options(given),
             given.text("queue") or "",
             run_id or "none",
             idempotence,
@@ -237,12 +237,12 @@ class WriteOptions:
         )
 
 
-class _Given:
+class _OptionParser:
     """Options as they were given, read with care; names are told as people write them, whatever their case."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         self._options = {name.lower(): str(value) for name, value in options.items()}
-        unknown = sorted(self._options.keys() - {name.lower() for name in known} - _SPARKS_OWN)
+        unknown = sorted(self._options.keys() - {name.lower() for name in known} - _SPARK_OPTIONS)
         if unknown:
             raise ArgumentError(
                 f"the data source chasqui has no option {unknown[0]!r}", hint=f"known: {', '.join(known)}"

@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OPEN, PASSING, HINT, CLOSE = "[chasqui ", " may pass", " [hint] ", " [end]"
-UNSETTLED = frozenset({"EXECABORT", "MOVED", "ASK"})
+TRANSIENT_CODES = frozenset({"EXECABORT", "MOVED", "ASK"})
 """Replies of a server that loads its data or hands its keys to another: transient, although they do not look it."""
 
 
-class Trouble(RuntimeError):
+class MarkedError(RuntimeError):
     """An error of the engine as one marked line."""
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def marked_errors() -> Iterator[None]:
     """Let errors of the engine leave as marked lines."""
     from chasqui.errors import ChasquiError
 
     try:
         yield
     except ChasquiError as error:
-        passing = PASSING if may_pass(error) else ""
-        found = Trouble(f"{OPEN}{type(error).__name__}{passing}] {error}{HINT}{error.hint or ''}{CLOSE}")
+        passing = PASSING if is_transient(error) else ""
+        found = MarkedError(f"{OPEN}{type(error).__name__}{passing}] {error}{HINT}{error.hint or ''}{CLOSE}")
     else:
         return
     raise found
 
 
-def may_pass(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether waiting may help."""
-    return bool(getattr(error, "transient", False)) or getattr(error, "code", None) in UNSETTLED
+    return bool(getattr(error, "transient", False)) or getattr(error, "code", None) in TRANSIENT_CODES

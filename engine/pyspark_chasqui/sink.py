@@ -16,11 +16,11 @@ from pyspark.sql.types import BinaryType, DataType, IntegralType, LongType, Null
 from chasqui import loading
 from chasqui.clock import SystemClock
 from chasqui.errors import ArgumentError
-from chasqui.loading import Load, Run, Told
+from chasqui.loading import BulkLoad, LoadChunk, LoadChunkResult
 from chasqui.wire import ids, packed
 from chasqui.wire.keys import Keys
 from pyspark_chasqui import plainly, slices, tables
-from pyspark_chasqui.options import insist, open_link
+from pyspark_chasqui.options import open_link, retry_while_away
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
     from chasqui.server.link import Link
     from pyspark_chasqui.options import WriteOptions
 
-AT_ONCE = 10
+CHUNKS_PER_ROUND_TRIP = 10
 """Runs in one round trip."""
 
-COLUMNS: dict[str, type[DataType]] = {
+JOB_COLUMN_TYPES: dict[str, type[DataType]] = {
     "job_id": StringType, "payload": BinaryType, "data": DataType, "name": StringType, "run_at_ms": IntegralType,
     "created_at_ms": IntegralType, "body": BinaryType,
 }  # fmt: skip
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class TaskResult(WriterCommitMessage):
     """What one task did: rows it saw, and jobs that are new because of it."""
 
     rows: int
     added: int
 
 
-def begun(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteOptions:
+def begin_load(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteOptions:
     """Check the columns and note down when the load began, the first time it is tried."""
     names = schema.names
-    unknown = [name for name in names if name not in COLUMNS]
+    unknown = [name for name in names if name not in JOB_COLUMN_TYPES]
     if unknown:
         raise ArgumentError(
             f"the data source chasqui cannot write a column named {unknown[0]!r}",
-            hint=f"columns of a job are {', '.join(COLUMNS)}; put the rest into a struct named data",
+            hint=f"columns of a job are {', '.join(JOB_COLUMN_TYPES)}; put the rest into a struct named data",
         )
     for field in schema.fields:
-        wanted = COLUMNS[field.name]
+        wanted = JOB_COLUMN_TYPES[field.name]
         if not isinstance(field.dataType, (wanted, NullType)):
             word = (LongType if wanted is IntegralType else wanted)().simpleString()
             raise ArgumentError(
@@ -81,85 +81,85 @@ def begun(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteOption
             hint='use .mode("append"), or purge the queue first',
         )
     keys, link = Keys(options.queue), open_link(options.place)
-    commands = _commands(options, link)
+    commands = _server_commands(options, link)
     if options.idempotence == "idmp":
-        insist(options.place, lambda: link.run(loading.check_idmp(commands, keys)))
-    how = f"chunks of {_size(options)} rows" if options.idempotence == "chunks" else options.idempotence
-    noted = insist(
+        retry_while_away(options.place, lambda: link.run(loading.check_idmp(commands, keys)))
+    how = f"chunks of {_chunk_rows(options)} rows" if options.idempotence == "chunks" else options.idempotence
+    noted = retry_while_away(
         options.place,
-        lambda: link.run(loading.begin(commands, keys, options.run_id, how, ttl_s=options.ttl_s)),
+        lambda: link.run(loading.start_load(commands, keys, options.run_id, how, ttl_s=options.ttl_s)),
     )
     return replace(options, since_ms=noted.since_ms, now_ms=noted.now_ms)
 
 
-def _room(options: WriteOptions) -> int:
+def _usable_backlog(options: WriteOptions) -> int:
     return options.max_backlog - options.max_backlog // 20
 
 
-def _size(options: WriteOptions) -> int:
+def _chunk_rows(options: WriteOptions) -> int:
     """Rows that are written together: so few that ten times as many have room at once and are due within a second."""
-    limits = (limit for limit in (_room(options), options.max_rate) if limit)
-    return min([options.pipeline, *(max(1, limit // AT_ONCE) for limit in limits)])
+    limits = (limit for limit in (_usable_backlog(options), options.max_rate) if limit)
+    return min([options.pipeline, *(max(1, limit // CHUNKS_PER_ROUND_TRIP) for limit in limits)])
 
 
-class _Rows:
+class _JobWriter:
     """Turns batches of one task into runs, and sends them."""
 
     def __init__(self, options: WriteOptions, schema: Any) -> None:
         self.options = options
         self.schema = schema
 
-    def write_all(self, batches: Iterator[pa.RecordBatch]) -> Written:
+    def write_all(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
         """Every row of this task, once the queue has room for it."""
         from pyspark import TaskContext
 
         options = self.options
-        load = Load(
+        load = BulkLoad(
             options.run_id,
             options.since_ms,
             options.idempotence,  # type: ignore[arg-type]  # checked when the option was read
             options.ttl_s,
-            _room(options) or None,
+            _usable_backlog(options) or None,
             options.max_rate,
         )
         link = open_link(options.place)
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        desk = _Desk(link, _commands(options, link), Keys(options.queue), load, options)
+        desk = _ChunkSender(link, _server_commands(options, link), Keys(options.queue), load, options)
         rows = 0
-        with slices.uncollected(), desk:
-            for number, piece in enumerate(_pieces(batches, _size(options))):
-                desk.take(replace(self._run(piece, load), chunk=f"{part}:{number}"))
+        with slices.gc_paused(), desk:
+            for number, piece in enumerate(_resize_batches(batches, _chunk_rows(options))):
+                desk.add(replace(self._make_chunk(piece, load), ledger_name=f"{part}:{number}"))
                 rows += piece.num_rows
-        return Written(rows, desk.added)
+        return TaskResult(rows, desk.added)
 
-    def _run(self, batch: pa.RecordBatch, load: Load) -> Run:
+    def _make_chunk(self, batch: pa.RecordBatch, load: BulkLoad) -> LoadChunk:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         count, given = batch.num_rows, columns.get("job_id")
-        job_ids = ids.mint_many(count, load.since_ms) if given is None else _listed(given)
+        job_ids = ids.new_job_ids(count, load.started_ms) if given is None else _to_python(given)
         if given is not None and given.null_count:
             raise ArgumentError("a row has no job_id", hint="leave such rows out, or give them an id")
         dues = columns.get("run_at_ms")
-        run = Run(
+        run = LoadChunk(
             job_ids,
             [None] * count if dues is None else dues.to_pylist(),
             self._envelopes(columns, job_ids, load),
-            _names(columns.get("name"), count),
+            _name_bytes(columns.get("name"), count),
         )
-        return loading.check(run, load, self.options.now_ms)
+        return loading.check_chunk(run, load, self.options.now_ms)
 
-    def _envelopes(self, columns: dict[str, pa.Array], job_ids: list[str], load: Load) -> list[bytes]:
+    def _envelopes(self, columns: dict[str, pa.Array], job_ids: list[str], load: BulkLoad) -> list[bytes]:
         """Whole envelopes are taken as they are; then `job_id` is only their name in the ledger."""
         made_of = next(columns[name] for name in ("body", "payload", "data") if name in columns)
         if made_of.null_count and "data" not in columns:
             raise ArgumentError("a row has no payload", hint="msgpack of nothing is b'\\xc0'")
-        given = _listed(made_of)
+        given = _to_python(made_of)
         if "body" in columns:
             return given
         payloads = packed.pack_each(given) if "data" in columns else given
-        return loading.make_envelopes(job_ids, payloads, self._moments(columns, load))
+        return loading.make_envelopes(job_ids, payloads, self._created_times(columns, load))
 
-    def _moments(self, columns: dict[str, pa.Array], load: Load) -> int | list[int]:
+    def _created_times(self, columns: dict[str, pa.Array], load: BulkLoad) -> int | list[int]:
         """When each job was made: as the options say, or its row, or its id if that is a ULID; else now."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -170,26 +170,26 @@ class _Rows:
         if told and (pc.min(told[0]).as_py() or 0) < 0:
             raise ArgumentError("a row was made before 1970", hint="created_at_ms is a time in ms")
         if "job_id" in columns and not (told and told[0].null_count == 0):
-            told.append(tables.ulid_ms(columns["job_id"].cast(pa.binary())))
+            told.append(tables.ulid_times_ms(columns["job_id"].cast(pa.binary())))
         if all(one.null_count == len(one) for one in told):
-            return load.since_ms
-        stamps: list[int] = pc.coalesce(*told, pa.scalar(load.since_ms, pa.int64())).to_pylist()
+            return load.started_ms
+        stamps: list[int] = pc.coalesce(*told, pa.scalar(load.started_ms, pa.int64())).to_pylist()
         return stamps
 
 
-def _names(given: pa.Array | None, count: int) -> list[bytes]:
+def _name_bytes(given: pa.Array | None, count: int) -> list[bytes]:
     """The names of the jobs as bytes; each different one is looked at once."""
     if given is None:
         return [b""] * count
-    octets = {name: loading.check_name(name) for name in _listed(given.unique())}
+    octets = {name: loading.check_name(name) for name in _to_python(given.unique())}
     if len(octets) == 1:
         return [*octets.values()] * count
     return [octets[name] for name in given.to_pylist()]
 
 
-def _listed(column: pa.Array) -> list[Any]:
+def _to_python(column: pa.Array) -> list[Any]:
     """As values of Python, maps as dicts; only where there are some, for asking costs twenty times the rest."""
-    how = {"maps_as_pydicts": "strict"} if _holds_map(column.type) else {}
+    how = {"maps_as_pydicts": "strict"} if _has_map(column.type) else {}
     try:
         found: list[Any] = column.to_pylist(**how)
     except (KeyError, TypeError, ValueError) as fault:
@@ -200,18 +200,18 @@ def _listed(column: pa.Array) -> list[Any]:
     return found
 
 
-def _holds_map(kind: pa.DataType) -> bool:
+def _has_map(kind: pa.DataType) -> bool:
     from pyarrow import types
 
-    return bool(types.is_map(kind)) or any(_holds_map(kind.field(n).type) for n in range(kind.num_fields))
+    return bool(types.is_map(kind)) or any(_has_map(kind.field(n).type) for n in range(kind.num_fields))
 
 
-class Writer(_Rows, DataSourceArrowWriter):
+class BatchWriter(_JobWriter, DataSourceArrowWriter):
     """Adds the rows of one DataFrame."""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        with plainly.told():
+        with plainly.marked_errors():
             return self.write_all(iterator)
 
     def commit(self, messages: list[Any]) -> None:
@@ -221,12 +221,12 @@ class Writer(_Rows, DataSourceArrowWriter):
         """Nothing can be taken back, workers may run it already; the same runId finishes the load."""
 
 
-class StreamWriter(_Rows, DataSourceStreamArrowWriter):
+class StreamWriter(_JobWriter, DataSourceStreamArrowWriter):
     """Adds the rows of each micro-batch; a batch that is tried again adds nothing twice."""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        with plainly.told():
+        with plainly.marked_errors():
             return self.write_all(iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's word
@@ -236,66 +236,68 @@ class StreamWriter(_Rows, DataSourceStreamArrowWriter):
         """The batch will be tried again, and finds what is written already."""
 
 
-class _Desk:
+class _ChunkSender:
     """Collects runs and sends some at a time, from a thread of its own: while the server works on them the next are
     made. Those that must wait for room are sent again before any later one.
     """
 
-    def __init__(self, link: Link, commands: Commands, keys: Keys, load: Load, options: WriteOptions) -> None:
+    def __init__(
+        self, link: Link, commands: Commands, keys: Keys, load: BulkLoad, options: WriteOptions
+    ) -> None:
         self._link, self._commands, self._keys = link, commands, keys
         self._load, self._options = load, options
-        self._waiting: list[Run] = []
+        self._waiting: list[LoadChunk] = []
         self._sender = ThreadPoolExecutor(1)
         self._under_way: Future[int] | None = None
         self._given_up = False
         self.added = 0
 
-    def __enter__(self) -> _Desk:
+    def __enter__(self) -> _ChunkSender:
         return self
 
     def __exit__(self, fault: object, *_: object) -> None:
         """All that was taken is sent; after a fault no more than what is on its way."""
         try:
             if fault is None:
-                self._ship()
-                self._settle()
+                self._send_waiting()
+                self._await_sent()
         finally:
             self._given_up = True
             self._sender.shutdown()
 
-    def take(self, run: Run) -> None:
+    def add(self, run: LoadChunk) -> None:
         self._waiting.append(run)
-        if len(self._waiting) >= AT_ONCE:
-            self._ship()
+        if len(self._waiting) >= CHUNKS_PER_ROUND_TRIP:
+            self._send_waiting()
 
-    def _ship(self) -> None:
-        self._settle()
+    def _send_waiting(self) -> None:
+        self._await_sent()
         runs, self._waiting = self._waiting, []
-        self._under_way = self._sender.submit(self._deliver, runs)
+        self._under_way = self._sender.submit(self._send_until_taken, runs)
 
-    def _settle(self) -> None:
+    def _await_sent(self) -> None:
         if self._under_way is not None:
             self.added += self._under_way.result()
 
-    def _deliver(self, runs: list[Run]) -> int:
+    def _send_until_taken(self, runs: list[LoadChunk]) -> int:
         """Send them until the server has taken all; answers how many jobs were new."""
         added, clock = 0, SystemClock()
         while runs and not self._given_up:
-            told = self._sent(runs)
+            told = self._send(runs)
             added += sum(one.added for one in told)
             runs = [run for run, one in zip(runs, told, strict=True) if not one.done]
             if runs:
-                clock.pause(min(1.0, max(one.wait_ms for one in told) / 1000))
+                clock.sleep_sync(min(1.0, max(one.wait_ms for one in told) / 1000))
         return added
 
-    def _sent(self, runs: list[Run]) -> list[Told]:
-        def flow() -> list[Told]:
-            return self._link.run(loading.send(self._commands, self._keys, self._load, runs))
+    def _send(self, runs: list[LoadChunk]) -> list[LoadChunkResult]:
+        def flow() -> list[LoadChunkResult]:
+            return self._link.run(loading.send_chunks(self._commands, self._keys, self._load, runs))
 
-        return flow() if self._load.idempotence == "none" else insist(self._options.place, flow)
+        return flow() if self._load.idempotence == "none" else retry_while_away(self._options.place, flow)
 
 
-def _pieces(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+def _resize_batches(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
     """The rows in pieces of this size, over the bounds of batches: how Spark cuts those is nobody's promise."""
     import pyarrow as pa
 
@@ -314,8 +316,8 @@ def _pieces(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordB
         yield pa.concat_batches(parts)
 
 
-def _commands(options: WriteOptions, link: Link) -> Commands:
+def _server_commands(options: WriteOptions, link: Link) -> Commands:
     """What the server can do; one that is away is waited for here already."""
     from chasqui.server.commands import Commands
 
-    return Commands(insist(options.place, link.features))
+    return Commands(retry_while_away(options.place, link.features))

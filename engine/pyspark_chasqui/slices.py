@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from chasqui.errors import ArgumentError, NotFound, ServerError
-from chasqui.stretch import ORIGIN, Chunk, Mark, Standing, read
+from chasqui.stretch import ZERO, PositionStatus, StreamPage, StreamPosition, read_page
 from pyspark_chasqui import tables
-from pyspark_chasqui.options import insist, open_link
+from pyspark_chasqui.options import open_link, retry_while_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 LOSS_HINT = "archive more often or raise the cap of the stream; failOnDataLoss=false goes on and counts them"
-ANOTHER_HINT = (
+RECREATED_HINT = (
     "check that it is the right server; allowRecreated=true (pipeline archive --accept-recreated) goes on with the "
     "new stream from its start"
 )
@@ -40,42 +40,42 @@ ROLLED_BACK_HINT = "a server that crashed or failed over may forget its last mom
 
 
 @dataclass
-class Slice(InputPartition):
+class StreamSlice(InputPartition):
     """From after one mark up to another. exact: the marks know their ordinals, so loss can be counted.
 
     floor: how many were gone already when the slice was planned. anew: the stream became another before it.
     """
 
     queue: str
-    start: Mark
-    end: Mark
+    start: StreamPosition
+    end: StreamPosition
     exact: bool = True
-    floor: int = 0
-    anew: bool = False
+    gone_before: int = 0
+    recreated: bool = False
 
 
 class DataLoss(ServerError):
     """Events were trimmed before they were read."""
 
 
-class Recreated(ServerError):
+class StreamRecreated(ServerError):
     """The stream is not the one that was read before."""
 
 
-class Source:
+class StreamSource:
     """What all readers share: the queues, the asks, and the reading of a slice. It travels to every task."""
 
     def __init__(self, options: ReadOptions, schema: Any) -> None:
         self.options = options
         self.schema = schema
 
-    def ask(self, ask: Callable[Concatenate[Commands, P], Flow[T]], *words: P.args, **named: P.kwargs) -> T:
+    def run(self, ask: Callable[Concatenate[Commands, P], Flow[T]], *words: P.args, **named: P.kwargs) -> T:
         """Ask the server, patiently."""
         from chasqui.server.commands import Commands
-        from chasqui.server.features import plain
+        from chasqui.server.features import no_features
 
-        commands, link = Commands(plain()), self.link()
-        return insist(self.options.place, lambda: link.run(ask(commands, *words, **named)))
+        commands, link = Commands(no_features()), self.link()
+        return retry_while_away(self.options.place, lambda: link.run(ask(commands, *words, **named)))
 
     def link(self) -> Link:
         """The link of this process. It only reads, but in transactions, which a read-only link does not let pass."""
@@ -85,64 +85,66 @@ class Source:
         """The queues to read: those named, or those found that match."""
         if not self.options.pattern:
             return list(self.options.queues)
-        from chasqui.discovery import discover
+        from chasqui.discovery import discover_queues
 
         wanted = re.compile(self.options.pattern)
-        found = insist(self.options.place, lambda: discover(self.link()))
+        found = retry_while_away(self.options.place, lambda: discover_queues(self.link()))
         return [name for name in found.queues if wanted.fullmatch(name)]
 
-    def key(self, queue: str) -> str:
+    def stream_key(self, queue: str) -> str:
         """The stream of a queue that is read."""
-        return tables.key_of(self.options.table, queue)
+        return tables.stream_key(self.options.table, queue)
 
-    def rows_of(self, piece: Slice) -> Iterator[pa.RecordBatch]:
+    def read_slice(self, piece: StreamSlice) -> Iterator[pa.RecordBatch]:
         """The slice as batches, with a row for every gap in it."""
         schema = tables.arrow_schema(self.schema)
-        with uncollected():
-            for found in self._chunks(piece):
-                if isinstance(found, Chunk):
-                    yield tables.batch(self.options.table, piece.queue, found.rows, schema)
-                elif self._counts:
+        with gc_paused():
+            for found in self._chunks_and_gaps(piece):
+                if isinstance(found, StreamPage):
+                    yield tables.to_batch(self.options.table, piece.queue, found.rows, schema)
+                elif self._must_account:
                     after, lost, why = found
-                    yield tables.gap(piece.queue, after, lost, why, schema)
+                    yield tables.gap_row(piece.queue, after, lost, why, schema)
 
-    def _chunks(self, piece: Slice) -> Iterator[Chunk | tuple[str, int | None, str]]:
+    def _chunks_and_gaps(self, piece: StreamSlice) -> Iterator[StreamPage | tuple[str, int | None, str]]:
         """What the server still has of a slice; then what is missing in it, by the ordinals of its marks: whether that
         was trimmed, deleted, or forgotten by a server that crashed.
         """
-        key, count = self.key(piece.queue), self.options.fetch_count
+        key, count = self.stream_key(piece.queue), self.options.fetch_count
         at, overtaken, rows = piece.start, None, 0
-        if piece.anew:
-            why = Standing.RECREATED if at.id == ORIGIN else Standing.ROLLED_BACK
-            yield _place(at, piece), None, why.value
+        if piece.recreated:
+            why = PositionStatus.RECREATED if at.id == ZERO else PositionStatus.ROLLED_BACK
+            yield _gap_id(at, piece), None, why.value
         while True:
-            chunk = self.ask(read, key, at, last=piece.end.id, count=count)
-            if piece.exact and chunk.is_another and chunk.is_past:
+            chunk = self.run(read_page, key, at, last=piece.end.id, count=count)
+            if piece.exact and chunk.is_other_stream and chunk.starts_after_position:
                 if not self.options.allow_recreated:
-                    raise recreated(piece.queue, at, chunk)
+                    raise recreated_error(piece.queue, at, chunk)
                 break
             if piece.exact and chunk.lost:
                 overtaken = overtaken or at
-            elif not piece.exact and chunk.is_past and chunk.floor > piece.floor:
-                yield self._lost(piece, at, None)
-                piece.floor = chunk.floor
+            elif (
+                not piece.exact and chunk.starts_after_position and chunk.removed_ordinal > piece.gone_before
+            ):
+                yield self._gap_or_error(piece, at, None)
+                piece.gone_before = chunk.removed_ordinal
             if chunk.rows:
                 yield chunk
                 rows += len(chunk.rows)
-                at = Mark(chunk.rows[-1][0].decode(), piece.start.n + rows, at.epoch)
+                at = StreamPosition(chunk.rows[-1][0].decode(), piece.start.ordinal + rows, at.epoch)
             if len(chunk.rows) < count:
                 break
-        lost = piece.end.n - piece.start.n - rows
-        if piece.exact and self._counts and lost:
-            yield self._lost(piece, overtaken or at, lost, "trimmed" if overtaken else "missing")
+        lost = piece.end.ordinal - piece.start.ordinal - rows
+        if piece.exact and self._must_account and lost:
+            yield self._gap_or_error(piece, overtaken or at, lost, "trimmed" if overtaken else "missing")
 
     @property
-    def _counts(self) -> bool:
+    def _must_account(self) -> bool:
         """Whether entries must be accounted for: dead letters and jobs are deleted by right."""
         return self.options.table == "events"
 
-    def _lost(
-        self, piece: Slice, at: Mark, lost: int | None, why: str = "trimmed"
+    def _gap_or_error(
+        self, piece: StreamSlice, at: StreamPosition, lost: int | None, why: str = "trimmed"
     ) -> tuple[str, int | None, str]:
         """A gap; that there should be too much instead is a contradiction, and told as one."""
         if lost is not None and lost < 0:
@@ -150,18 +152,18 @@ class Source:
                 f"{piece.queue}: {-lost} more events than there can be up to {piece.end.id}",
                 hint="was the stream restored or written by hand? begin again with a new checkpoint",
             )
-        if self.options.fail_on_loss and self._counts:
-            raise data_loss(piece.queue, at, piece.end, lost)
-        return _place(at, piece), lost, why
+        if self.options.fail_on_loss and self._must_account:
+            raise data_loss_error(piece.queue, at, piece.end, lost)
+        return _gap_id(at, piece), lost, why
 
 
-def _place(at: Mark, piece: Slice) -> str:
+def _gap_id(at: StreamPosition, piece: StreamSlice) -> str:
     """The id a gap is told under: of the last entry before it, if there ever was one."""
-    return at.id if at.id != ORIGIN else piece.end.id
+    return at.id if at.id != ZERO else piece.end.id
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """A million small objects: the collector would look at all of them again and again and find nothing."""
     gc.disable()
     try:
@@ -170,36 +172,36 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def data_loss(queue: str, at: Mark, end: Mark, lost: int | None) -> DataLoss:
+def data_loss_error(queue: str, at: StreamPosition, end: StreamPosition, lost: int | None) -> DataLoss:
     """The error for events that were trimmed before they were read."""
     many = "an unknown number of" if lost is None else f"{lost}"
     return DataLoss(
-        f"{queue}: {many} events between {at.id} (#{at.n}) and {end.id} (#{end.n}) were trimmed before they were read",
+        f"{queue}: {many} events between {at.id} (#{at.ordinal}) and {end.id} (#{end.ordinal}) were trimmed before they were read",
         hint=LOSS_HINT,
     )
 
 
-def recreated(queue: str, at: Mark, chunk: Chunk) -> Recreated:
+def recreated_error(queue: str, at: StreamPosition, chunk: StreamPage) -> StreamRecreated:
     """The error for a stream that is not the one that was read before."""
     now = chunk.reach
-    return Recreated(
-        f"{queue}: the stream was deleted and made anew: it was read up to {at.id} (#{at.n}), "
+    return StreamRecreated(
+        f"{queue}: the stream was deleted and made anew: it was read up to {at.id} (#{at.ordinal}), "
         f"and now it ends at {now.last_id} (#{now.added})",
-        hint=ANOTHER_HINT,
+        hint=RECREATED_HINT,
     )
 
 
-def rolled_back(queue: str, at: Mark, chunk: Chunk) -> DataLoss:
+def rolled_back_error(queue: str, at: StreamPosition, chunk: StreamPage) -> DataLoss:
     """The error for a stream that forgot entries which were read."""
     now = chunk.reach
     return DataLoss(
-        f"{queue}: the server forgot its newest entries: it was read up to {at.id} (#{at.n}), which is not there any "
+        f"{queue}: the server forgot its newest entries: it was read up to {at.id} (#{at.ordinal}), which is not there any "
         f"more, and now it ends at {now.last_id} (#{now.added})",
         hint=ROLLED_BACK_HINT,
     )
 
 
-def missing(queue: str, table: str) -> NotFound:
+def missing_stream_error(queue: str, table: str) -> NotFound:
     """The error for a queue that has nothing to read."""
     return NotFound(
         f"there is no {table} stream of a queue named {queue!r} on this server",
@@ -207,11 +209,11 @@ def missing(queue: str, table: str) -> NotFound:
     )
 
 
-def check_order(start: Mark, end: Mark, queue: str) -> None:
+def check_order(start: StreamPosition, end: StreamPosition, queue: str) -> None:
     """Refuse to read backwards."""
-    from chasqui.stretch import order
+    from chasqui.stretch import sort_key
 
-    if order(start.id) > order(end.id):
+    if sort_key(start.id) > sort_key(end.id):
         raise ArgumentError(
             f"{queue}: reading would start at {start.id}, after its end {end.id}",
             hint="mend startingOffsets, endingOffsets or the timestamps",

@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from chasqui.wire.envelope import Envelope
 
 GAP = "chasqui.gap"
-LARGEST = 2**63 - 1
+MAX_BIGINT = 2**63 - 1
 """Of Spark's whole numbers."""
-PLACE = {"queue": "STRING", "stream_id": "STRING", "ms": "BIGINT", "seq": "BIGINT"}
-JOB = {
+POSITION_COLUMNS = {"queue": "STRING", "stream_id": "STRING", "ms": "BIGINT", "seq": "BIGINT"}
+JOB_COLUMNS = {
     "name": "STRING", "job_id": "STRING", "created_at_ms": "BIGINT", "attempt": "INT", "payload": "BINARY",
     "body": "BINARY",
 }  # fmt: skip
-COLUMNS: dict[str, dict[str, str]] = {
-    "events": PLACE
+TABLE_COLUMNS: dict[str, dict[str, str]] = {
+    "events": POSITION_COLUMNS
     | {
         "event": "STRING", "job_id": "STRING", "name": "STRING", "attempt": "INT", "backoff_ms": "BIGINT",
         "delay_ms": "BIGINT", "duration_us": "BIGINT", "reason": "STRING", "ts": "BIGINT", "created_ms": "BIGINT",
         "lost": "BIGINT",
     },
-    "dlq": PLACE | {"source_id": "STRING", "reason": "STRING", "detail": "STRING"} | JOB,
-    "stream": PLACE | JOB,
+    "dlq": POSITION_COLUMNS | {"source_id": "STRING", "reason": "STRING", "detail": "STRING"} | JOB_COLUMNS,
+    "stream": POSITION_COLUMNS | JOB_COLUMNS,
 }  # fmt: skip
 
-_TEXTS = {"job_id": b"id", "name": b"n", "reason": b"reason"}
-_NUMBERS = {
+_TEXT_FIELDS = {"job_id": b"id", "name": b"n", "reason": b"reason"}
+_NUMBER_FIELDS = {
     "attempt": b"attempt", "backoff_ms": b"backoff_ms", "delay_ms": b"delay_ms", "duration_us": b"duration_us",
     "ts": b"ts",
 }  # fmt: skip
@@ -47,7 +47,7 @@ _ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 def ddl(table: str) -> str:
     """The table's columns as Spark reads them."""
-    return ", ".join(f"{name} {kind}" for name, kind in COLUMNS[table].items())
+    return ", ".join(f"{name} {kind}" for name, kind in TABLE_COLUMNS[table].items())
 
 
 def arrow_schema(schema: Any) -> pa.Schema:
@@ -57,7 +57,7 @@ def arrow_schema(schema: Any) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def key_of(table: str, queue: str) -> str:
+def stream_key(table: str, queue: str) -> str:
     """The stream behind a table."""
     from chasqui.wire.keys import Keys
 
@@ -65,31 +65,31 @@ def key_of(table: str, queue: str) -> str:
     return {"events": keys.events, "dlq": keys.dlq, "stream": keys.stream}[table]
 
 
-def batch(table: str, queue: str, rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+def to_batch(table: str, queue: str, rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Entries (id, flat fields) as a batch of exactly these columns; one the table does not have is null."""
     import pyarrow as pa
 
-    columns = _Events(queue, rows) if table == "events" else _Jobs(queue, rows, table)
+    columns = _EventColumns(queue, rows) if table == "events" else _JobColumns(queue, rows, table)
     arrays = []
     for one in schema:
         found = columns.get(one.name)
-        arrays.append(pa.nulls(len(rows), one.type) if found is None else _cast(found, one.type))
+        arrays.append(pa.nulls(len(rows), one.type) if found is None else _cast_or_null(found, one.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def gap(queue: str, after: str, lost: int | None, why: str, schema: pa.Schema) -> pa.RecordBatch:
+def gap_row(queue: str, after: str, lost: int | None, why: str, schema: pa.Schema) -> pa.RecordBatch:
     """One row that stands for events nobody can read any more, right after the last one before them."""
     import pyarrow as pa
 
     ms, seq = _id_parts(after)
     told = {
-        "queue": _shown(queue), "stream_id": after, "ms": ms, "seq": seq, "event": GAP, "reason": why, "lost": lost,
+        "queue": display_text(queue), "stream_id": after, "ms": ms, "seq": seq, "event": GAP, "reason": why, "lost": lost,
     }  # fmt: skip
     arrays = [pa.array([told.get(one.name)], one.type) for one in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _cast(found: Any, kind: pa.DataType) -> Any:
+def _cast_or_null(found: Any, kind: pa.DataType) -> Any:
     """As Spark wants it; a number that does not fit is null, for it was no honest one."""
     import pyarrow as pa
 
@@ -104,7 +104,7 @@ def _cast(found: Any, kind: pa.DataType) -> Any:
 
 
 @dataclass
-class _Rows:
+class _EntryColumns:
     queue: str
     rows: Sequence[Any]
 
@@ -125,12 +125,12 @@ class _Rows:
         except pa.ArrowInvalid:
             return np.array([_id_parts(one) for one in self.ids.to_pylist()], dtype=np.int64)
 
-    def place(self, name: str) -> Any:
+    def position_column(self, name: str) -> Any:
         """The columns every table has; None for another."""
         import pyarrow as pa
 
         if name == "queue":
-            return pa.repeat(pa.scalar(_shown(self.queue)), len(self.rows))
+            return pa.repeat(pa.scalar(display_text(self.queue)), len(self.rows))
         if name == "stream_id":
             return self.ids
         if name in ("ms", "seq"):
@@ -138,22 +138,22 @@ class _Rows:
         return None
 
 
-class _Events(_Rows):
+class _EventColumns(_EntryColumns):
     """Events as columns: all fields in one array, and for each column where in it each row's value is."""
 
     def get(self, name: str) -> Any:
         if name == "event":
-            return _not_ours(_text(self._field(b"e")))
-        if name in _TEXTS:
-            return _text(self._field(_TEXTS[name]))
-        if name in _NUMBERS:
-            return _number(self._field(_NUMBERS[name]))
+            return _rename_fake_gaps(_decode_text(self._field_values(b"e")))
+        if name in _TEXT_FIELDS:
+            return _decode_text(self._field_values(_TEXT_FIELDS[name]))
+        if name in _NUMBER_FIELDS:
+            return _parse_numbers(self._field_values(_NUMBER_FIELDS[name]))
         if name == "created_ms":
-            return ulid_ms(self._field(b"id"))
-        return self.place(name)
+            return ulid_times_ms(self._field_values(b"id"))
+        return self.position_column(name)
 
     @cached_property
-    def _flat(self) -> tuple[dict[bytes, int], Any, Any, Any]:
+    def _flat_fields(self) -> tuple[dict[bytes, int], Any, Any, Any]:
         """Codes of field names; and of all fields of all rows: the code, the row, the value."""
         import numpy as np
         import pyarrow as pa
@@ -166,12 +166,12 @@ class _Events(_Rows):
         owners: Any = np.repeat(np.arange(len(fields)), counts)
         return codes, names.indices.to_numpy(), owners, pa.array(words[1::2], pa.binary())
 
-    def _field(self, name: bytes) -> Any:
+    def _field_values(self, name: bytes) -> Any:
         """The first value under this name in each row."""
         import numpy as np
         import pyarrow as pa
 
-        codes, of, owners, values = self._flat
+        codes, of, owners, values = self._flat_fields
         if name not in codes:
             return pa.nulls(len(self.rows), pa.binary())
         where: Any = np.full(len(self.rows), -1, dtype=np.int64)
@@ -180,7 +180,7 @@ class _Events(_Rows):
         return values.take(pa.array(where, mask=where < 0))
 
 
-class _Jobs(_Rows):
+class _JobColumns(_EntryColumns):
     """Jobs and dead letters: what cannot be decoded keeps its bytes in `body`, and the rest is null."""
 
     def __init__(self, queue: str, rows: Sequence[Any], table: str) -> None:
@@ -190,9 +190,9 @@ class _Jobs(_Rows):
     def get(self, name: str) -> Any:
         import pyarrow as pa
 
-        if name not in _OF_JOB:
-            return self.place(name)
-        take, kind = _OF_JOB[name]
+        if name not in _JOB_COLUMN_READERS:
+            return self.position_column(name)
+        take, kind = _JOB_COLUMN_READERS[name]
         return pa.array([take(entry, job) for entry, job in self._decoded], getattr(pa, kind)())
 
     @cached_property
@@ -215,22 +215,22 @@ class _Jobs(_Rows):
 def _id_parts(entry_id: str) -> tuple[int, int]:
     """Both numbers of an id; Spark's are a bit shorter than the server's, and none of an honest clock is so large."""
     ms, _, seq = entry_id.partition("-")
-    return min(int(ms), LARGEST), min(int(seq or 0), LARGEST)
+    return min(int(ms), MAX_BIGINT), min(int(seq or 0), MAX_BIGINT)
 
 
-def _shown(text: str | None) -> str | None:
+def display_text(text: str | None) -> str | None:
     """Lone surrogates are bytes that were not UTF-8; Arrow has no place for them."""
     return (
         None if text is None else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     )
 
 
-_OF_JOB: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+_JOB_COLUMN_READERS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "source_id": (lambda entry, job: entry.source_id or None, "string"),
-    "reason": (lambda entry, job: _shown(entry.reason) or None, "string"),
-    "detail": (lambda entry, job: _shown(entry.detail), "string"),
+    "reason": (lambda entry, job: display_text(entry.reason) or None, "string"),
+    "detail": (lambda entry, job: display_text(entry.detail), "string"),
     "name": (lambda entry, job: entry.name_bytes.decode("utf-8", "backslashreplace"), "string"),
-    "job_id": (lambda entry, job: _shown(job.id) if job else None, "string"),
+    "job_id": (lambda entry, job: display_text(job.id) if job else None, "string"),
     "created_at_ms": (lambda entry, job: job.created_at_ms if job and job.created_at_ms < 2**63 else None, "int64"),
     "attempt": (lambda entry, job: job.attempt if job and job.attempt < 2**31 else None, "int32"),
     "payload": (lambda entry, job: job.payload.raw if job else None, "binary"),
@@ -238,7 +238,7 @@ _OF_JOB: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 }  # fmt: skip
 
 
-def _text(values: Any) -> Any:
+def _decode_text(values: Any) -> Any:
     import pyarrow as pa
 
     try:
@@ -248,31 +248,31 @@ def _text(values: Any) -> Any:
         return pa.array(shown, pa.string())
 
 
-def _not_ours(kinds: Any) -> Any:
+def _rename_fake_gaps(kinds: Any) -> Any:
     """An entry that calls itself a gap is an event like any other: gaps are told by us alone."""
     import pyarrow.compute as pc
 
     return pc.if_else(pc.fill_null(pc.equal(kinds, GAP), False), f"{GAP} (by name only)", kinds)
 
 
-def _number(values: Any) -> Any:
+def _parse_numbers(values: Any) -> Any:
     import pyarrow as pa
 
     try:
         return values.cast(pa.string()).cast(pa.int64())
     except pa.ArrowInvalid:
-        return pa.array([_whole(v) for v in values.to_pylist()], pa.int64())
+        return pa.array([_parse_int(v) for v in values.to_pylist()], pa.int64())
 
 
-def _whole(value: bytes | None) -> int | None:
+def _parse_int(value: bytes | None) -> int | None:
     """Only what a program would have written: digits, and no more than Spark can hold."""
     if value is None or not value.removeprefix(b"-").isdigit() or len(value) > 20:
         return None
     number = int(value)
-    return number if -LARGEST <= number <= LARGEST else None
+    return number if -MAX_BIGINT <= number <= MAX_BIGINT else None
 
 
-def ulid_ms(values: Any) -> Any:
+def ulid_times_ms(values: Any) -> Any:
     """When each job was made, if its id is a ULID; its first ten letters are milliseconds."""
     import numpy as np
     import pyarrow as pa

@@ -1,2 +1,2 @@
-from tests.cli.inside import inside as inside
-from tests.cli.shell import shell as shell
+from tests.cli.inside import cli as cli
+from tests.cli.shell import cli_process as cli_process

@@ -7,7 +7,7 @@ from pathlib import Path
 
 _MORE = Path(__file__).parents[3] / "shared" / "design" / "hostile.json"
 
-STRINGS = {
+HOSTILE_TEXTS = {
     "clipboard": "\x1b]52;c;ZXZpbA==\x07",
     "clear screen": "\x1b[2J",
     "one-byte CSI": "\x9b2J",
@@ -61,10 +61,10 @@ STRINGS = {
     "empty": "",
 }
 if _MORE.exists():
-    STRINGS |= json.loads(_MORE.read_text())["strings"]
+    HOSTILE_TEXTS |= json.loads(_MORE.read_text())["strings"]
 
 
-def raw(text: str) -> bytes:
+def text_bytes(text: str) -> bytes:
     """The text's bytes; where it stands for bytes that are no text, those."""
     try:
         return text.encode("utf-8", "surrogateescape")

@@ -15,7 +15,7 @@ Answers = Callable[[str], bytes]
 
 
 @contextmanager
-def impostor(answers: Answers) -> Iterator[str]:
+def fake_server(answers: Answers) -> Iterator[str]:
     """Its URL. `answers` gives the bytes of each reply, by command."""
     with socket.create_server(("127.0.0.1", 0)) as door:
         threading.Thread(target=_let_in, args=(door, answers), daemon=True).start()
@@ -45,5 +45,5 @@ def _serve(line: socket.socket, answers: Answers) -> None:
             return
 
 
-def bulk(data: bytes) -> bytes:
+def bulk_reply(data: bytes) -> bytes:
     return b"$%d\r\n%s\r\n" % (len(data), data)

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from chasqui_cli.app import run
-from chasqui_cli.shapes import Maybe, Sometimes
-from tests.cli.shell import Ended
+from chasqui_cli.shapes import Nullable, OptionalKey
+from tests.cli.shell import CommandResult
 
 _PLAIN: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
 
 
 @dataclass(slots=True)
-class Inside:
+class InProcessCli:
     """Runs command lines, on the server at `url` if one is set. `home` holds configuration and data."""
 
     capsys: pytest.CaptureFixture[str]
@@ -28,14 +28,14 @@ class Inside:
     home: Path
     url: str = ""
 
-    def __call__(self, *words: str | Path, stdin: str = "") -> Ended:
+    def __call__(self, *words: str | Path, stdin: str = "") -> CommandResult:
         self.capsys.readouterr()
         self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         given = [str(word) for word in words]
         self.monkeypatch.setattr(sys, "argv", ["chasqui", *given])
         code = int(run([*given, *(["-u", self.url] if self.url else [])]))
         told = self.capsys.readouterr()
-        return Ended(code, told.out, told.err)
+        return CommandResult(code, told.out, told.err)
 
     def journal(self) -> list[dict[str, Any]]:
         """The items of the last operation."""
@@ -49,32 +49,32 @@ class Inside:
 
 
 @pytest.fixture
-def inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Inside:
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcessCli:
     for name in list(os.environ):
         if name.startswith(("CHASQUI_", "REDIS", "XDG_", "NO_COLOR", "FORCE_COLOR")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    return Inside(capsys, monkeypatch, tmp_path)
+    return InProcessCli(capsys, monkeypatch, tmp_path)
 
 
-def assert_shaped(value: Any, shape: Any, where: str = "") -> None:
+def assert_matches_schema(value: Any, shape: Any, where: str = "") -> None:
     """The value has the keys of its shape, all of them and no others, and their types."""
-    if isinstance(shape, Sometimes):
+    if isinstance(shape, OptionalKey):
         shape = shape.shape
-    if isinstance(shape, Maybe):
+    if isinstance(shape, Nullable):
         if value is None:
             return
         shape = shape.shape
     if isinstance(shape, list):
         assert isinstance(value, list), where
         for item in value:
-            assert_shaped(item, shape[0], f"{where}[]")
+            assert_matches_schema(item, shape[0], f"{where}[]")
     elif isinstance(shape, dict):
         assert isinstance(value, dict), where
-        needed = {name for name, part in shape.items() if not isinstance(part, Sometimes)}
+        needed = {name for name, part in shape.items() if not isinstance(part, OptionalKey)}
         assert needed <= value.keys() <= shape.keys(), f"{where}: {value.keys() ^ shape.keys()}"
         for name in value:
-            assert_shaped(value[name], shape[name], f"{where}.{name}")
+            assert_matches_schema(value[name], shape[name], f"{where}.{name}")
     elif shape.startswith("str") and isinstance(value, dict):
         assert value.keys() == {"$str"}, f"{where}: text that is no UTF-8 is told by its bytes"
     elif shape != "any" and not (shape.endswith("?") and value is None):

@@ -15,24 +15,24 @@ from time import perf_counter
 
 from chasqui.clock import SystemClock
 from chasqui.server.link import Link
-from tests.cli.seed_dead import GARBAGE, Yard, letter
-from tests.cli.shell import Ended, Shell
+from tests.cli.seed_dead import GARBAGE, DeadLetterSeeder, dead_letter_fields
+from tests.cli.shell import CommandResult, SubprocessCli
 
 CLOCK = SystemClock()
 REASONS = ("retries_exhausted", "unrecoverable", "stalled")
 VIP = "data.kind == 'vip'"
 
 
-def numbered(number: int) -> list[bytes]:
+def numbered_dead_letter(number: int) -> list[bytes]:
     """One in a hundred cannot be decoded; one in ten is for a vip."""
     if number % 100 == 7:
-        return letter("", d=GARBAGE + b"%d" % number, reason="decode_failed", name="")
+        return dead_letter_fields("", d=GARBAGE + b"%d" % number, reason="decode_failed", name="")
     data = {
         "to": f"user{number % 50}@example.org",
         "n": number,
         "kind": "vip" if number % 10 == 0 else "usual",
     }
-    return letter(
+    return dead_letter_fields(
         f"job-{number:06d}",
         data,
         name=("mail", "charge")[number % 2],
@@ -42,21 +42,21 @@ def numbered(number: int) -> list[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class ManyDeadLetters:
     """So many dead letters on a server, and a shell to work on them."""
 
-    yard: Yard
-    shell: Shell
+    yard: DeadLetterSeeder
+    shell: SubprocessCli
     url: str
     size: int
 
     def seed(self) -> list[str]:
-        return self.yard.bury_many(map(numbered, range(self.size)))
+        return self.yard.add_dead_letters(map(numbered_dead_letter, range(self.size)))
 
-    def __call__(self, *words: str) -> Ended:
+    def __call__(self, *words: str) -> CommandResult:
         return self.shell("dlq", words[0], self.yard.queue, *words[1:], "-u", self.url)
 
-    def cost(self, *words: str) -> tuple[Ended, float, float]:
+    def cost(self, *words: str) -> tuple[CommandResult, float, float]:
         """How it ended, and the seconds it took: by the wall, and of this machine's processor."""
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
         ended = self(*words)
@@ -71,10 +71,12 @@ class Crowd:
 
         def write() -> None:
             with Link.open(self.url) as link:
-                yard = Yard(link, self.yard.keys)
+                yard = DeadLetterSeeder(link, self.yard.keys)
                 while not stop.wait(0.002):
-                    written.append(yard.bury(f"late-{len(written)}", {"kind": "vip"}, reason="stalled"))
-                    yard.say("XADD", yard.keys.stream, "*", "d", "x")
+                    written.append(
+                        yard.add_dead_letter(f"late-{len(written)}", {"kind": "vip"}, reason="stalled")
+                    )
+                    yard.command("XADD", yard.keys.stream, "*", "d", "x")
 
         writer = threading.Thread(target=write)
         writer.start()
@@ -103,7 +105,7 @@ class Crowd:
         )
 
 
-def check_groups(crowd: Crowd) -> None:
+def check_groups(crowd: ManyDeadLetters) -> None:
     crowd.seed()
     ended = crowd("groups", "-o", "json")
     counts = Counter[str]()
@@ -116,7 +118,7 @@ def check_groups(crowd: Crowd) -> None:
     assert counts == expected
 
 
-def check_that_exactly_what_was_shown_is_replayed(crowd: Crowd) -> None:
+def check_that_exactly_what_was_shown_is_replayed(crowd: ManyDeadLetters) -> None:
     """Under writers: what a dry run names is what is then replayed, and what arrives during a run is left alone."""
     ids = crowd.seed()
     vips = {ids[number] for number in range(0, crowd.size, 10)}
@@ -136,16 +138,18 @@ def check_that_exactly_what_was_shown_is_replayed(crowd: Crowd) -> None:
     assert left == (set(ids) | set(written)) - acted, "something else than what was named was touched"
 
 
-def check_that_a_kill_loses_and_doubles_nothing(crowd: Crowd) -> None:
+def check_that_a_kill_loses_and_doubles_nothing(crowd: ManyDeadLetters) -> None:
     crowd.seed()
-    before = sorted(fields for _, fields in crowd.yard.dead())
+    before = sorted(fields for _, fields in crowd.yard.dead_letters())
     unreadable = sum(number % 100 == 7 for number in range(crowd.size))
     words = ("replay", "--limit", "1000000", "--yes", "-q")
     killed = 0
     for part in (0.2, 0.5, 0.8):
         process = crowd.start(*words)
-        while process.poll() is None and crowd.yard.say("XLEN", crowd.yard.keys.stream) < part * crowd.size:
-            CLOCK.pause(0.001)
+        while (
+            process.poll() is None and crowd.yard.command("XLEN", crowd.yard.keys.stream) < part * crowd.size
+        ):
+            CLOCK.sleep_sync(0.001)
         killed += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -154,18 +158,18 @@ def check_that_a_kill_loses_and_doubles_nothing(crowd: Crowd) -> None:
     jobs = Counter(crowd.yard.job_ids())
     assert len(jobs) == crowd.size - unreadable
     assert set(jobs.values()) == {1}, "doubled"
-    assert len(crowd.yard.dead()) == unreadable
+    assert len(crowd.yard.dead_letters()) == unreadable
     for op in crowd.shell("log", "-o", "name").out.split():
         undone = crowd.shell("undo", op, "--yes", "-q", "-u", crowd.url, "-o", "jsonl")
         assert undone.code == 0, undone.err
     assert crowd.yard.jobs() == []
-    assert sorted(fields for _, fields in crowd.yard.dead()) == before
+    assert sorted(fields for _, fields in crowd.yard.dead_letters()) == before
 
 
-def rate_of(crowd: Crowd, count: int, rps: int) -> float:
+def rate_of(crowd: ManyDeadLetters, count: int, rps: int) -> float:
     """Jobs a second, as the server dated them."""
     crowd("replay", "--limit", str(count), "--rps", str(rps), "--yes", "-q")
-    rows = crowd.yard.say("XRANGE", crowd.yard.keys.stream, "-", "+")
+    rows = crowd.yard.command("XRANGE", crowd.yard.keys.stream, "-", "+")
     times = [int(row[0].split(b"-")[0]) for row in rows]
     batch = max(1, rps // 50)
     return (len(times) - batch) / ((times[-1] - times[0]) / 1000)

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO
 
-from tests.cli.shell import Shell
+from tests.cli.shell import SubprocessCli
 
 PATIENCE_S = 20.0
 PROD_S = 0.1
 
 
 @dataclass(slots=True)
-class Running:
+class LiveCommand:
     """A process and what it has said so far."""
 
     process: subprocess.Popen[str]
@@ -45,8 +45,8 @@ class Running:
         for thread in self._pumps:
             thread.join()
 
-    def until(
-        self, holds: Callable[[Running], bool], what: str, *, prod: Callable[[], object] | None = None
+    def wait_until(
+        self, holds: Callable[[LiveCommand], bool], what: str, *, prod: Callable[[], object] | None = None
     ) -> None:
         """Take in lines until it holds. prod: done again and again meanwhile, for what may go unheard at first."""
         patience = round(PATIENCE_S / PROD_S)
@@ -61,14 +61,14 @@ class Running:
                 continue
             kept.append(line)
 
-    def interrupted(self) -> int:
+    def interrupt(self) -> int:
         """As Ctrl-C does it; the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(PATIENCE_S)
 
 
 @contextmanager
-def running(shell: Shell, *words: str) -> Iterator[Running]:
+def start_command(shell: SubprocessCli, *words: str) -> Iterator[LiveCommand]:
     process = subprocess.Popen(
         [sys.executable, "-m", "chasqui_cli", *words],
         stdin=subprocess.DEVNULL,
@@ -77,7 +77,7 @@ def running(shell: Shell, *words: str) -> Iterator[Running]:
         text=True,
         env=shell.environment() | {"PYTHONUNBUFFERED": "1"},
     )
-    found = Running(process)
+    found = LiveCommand(process)
     found.listen()
     try:
         yield found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chasqui.server.call import Call, Flow
 from chasqui.server.link import Link
 from chasqui.wire import dead_entry, envelope, event_entry, packed
-from chasqui.wire.dead_entry import DeadEntry
+from chasqui.wire.dead_entry import DeadLetterEntry
 from chasqui.wire.envelope import Envelope, Payload, RetryOverride
 from chasqui.wire.event_entry import Event
 from chasqui.wire.keys import Keys
@@ -22,7 +22,7 @@ GARBAGE = b"\xc1\x00not a job"
 
 
 @dataclass(frozen=True, slots=True)
-class Yard:
+class DeadLetterSeeder:
     """One queue's dead letters, laid open."""
 
     link: Link
@@ -32,10 +32,10 @@ class Yard:
     def queue(self) -> str:
         return self.keys.queue
 
-    def say(self, *words: Any) -> Any:
+    def command(self, *words: Any) -> Any:
         return self.link.run(_alone(Call(words, keys=(self.keys.stream,))))
 
-    def bury(
+    def add_dead_letter(
         self,
         job_id: str,
         data: Any = None,
@@ -48,41 +48,41 @@ class Yard:
         retry: RetryOverride | None = None,
     ) -> str:
         """A letter; answers its id."""
-        entry = letter(
+        entry = dead_letter_fields(
             job_id, data, name=name, reason=reason, detail=detail, d=d, attempt=attempt, retry=retry
         )
-        answer: bytes = self.say("XADD", self.keys.dlq, "*", *entry)
+        answer: bytes = self.command("XADD", self.keys.dlq, "*", *entry)
         return answer.decode()
 
-    def bury_many(self, letters: Iterable[Sequence[bytes]]) -> list[str]:
+    def add_dead_letters(self, letters: Iterable[Sequence[bytes]]) -> list[str]:
         calls = [Call(("XADD", self.keys.dlq, "*", *words), keys=(self.keys.dlq,)) for words in letters]
         found: list[str] = []
         for start in range(0, len(calls), 1000):
             found += [reply.decode() for reply in self.link.run(_batch(calls[start : start + 1000]))]
         return found
 
-    def tell(self, kind: str, job_id: str, reason: str | None = None) -> None:
+    def add_event(self, kind: str, job_id: str, reason: str | None = None) -> None:
         """An event of a job."""
         words = event_entry.encode(Event(kind, job_id, 1, "mail", 1, reason))
-        self.say("XADD", self.keys.events, "*", *words)
+        self.command("XADD", self.keys.events, "*", *words)
 
-    def dead(self) -> list[tuple[str, list[bytes]]]:
+    def dead_letters(self) -> list[tuple[str, list[bytes]]]:
         """Every letter: its id and its fields."""
-        return [(row[0].decode(), list(row[1])) for row in self.say("XRANGE", self.keys.dlq, "-", "+")]
+        return [(row[0].decode(), list(row[1])) for row in self.command("XRANGE", self.keys.dlq, "-", "+")]
 
     def dead_ids(self) -> list[str]:
-        return [dead_id for dead_id, _ in self.dead()]
+        return [dead_id for dead_id, _ in self.dead_letters()]
 
     def jobs(self) -> list[Envelope]:
         """Every job in the stream."""
-        rows = self.say("XRANGE", self.keys.stream, "-", "+")
+        rows = self.command("XRANGE", self.keys.stream, "-", "+")
         return [envelope.decode(row[1][1], len(row[1][1])) for row in rows]
 
     def job_ids(self) -> list[str]:
         return [job.id for job in self.jobs()]
 
 
-def letter(
+def dead_letter_fields(
     job_id: str,
     data: Any = None,
     *,
@@ -96,22 +96,28 @@ def letter(
     """The fields of a letter."""
     job = Envelope(job_id, Payload("bin", packed.pack(data)), 1_700_000_000_000, attempt, retry)
     content = envelope.encode(job) if d is None else d
-    return dead_entry.encode(DeadEntry(content, "1-1", reason, detail, name=name))
+    return dead_entry.encode(DeadLetterEntry(content, "1-1", reason, detail, name=name))
 
 
-def seed(yard: Yard) -> dict[str, str]:
+def seed_every_kind(yard: DeadLetterSeeder) -> dict[str, str]:
     """One letter of each kind, by job id (or what stands for one)."""
     found = {
-        "told": yard.bury("told", {"to": "ada@example.org", "n": 1}, detail="timeout after 31 s"),
-        "untold": yard.bury("untold", {"to": "bob", "blob": b"\xc0\xff"}, name="charge", retry=RETRY),
-        "secret": yard.bury("secret", {"user": "eve", "password": "hunter2"}, reason="unrecoverable"),
-        "garbage": yard.bury("", d=GARBAGE, reason="decode_failed", name=""),
-        "inner": yard.bury("inner", d=envelope.encode(Envelope("inner", Payload("bin", b"\xc1"), 1, 2))),
-        "late": yard.bury("late", [1, 2, 3], detail="timeout after 7 s"),
+        "told": yard.add_dead_letter("told", {"to": "ada@example.org", "n": 1}, detail="timeout after 31 s"),
+        "untold": yard.add_dead_letter(
+            "untold", {"to": "bob", "blob": b"\xc0\xff"}, name="charge", retry=RETRY
+        ),
+        "secret": yard.add_dead_letter(
+            "secret", {"user": "eve", "password": "hunter2"}, reason="unrecoverable"
+        ),
+        "garbage": yard.add_dead_letter("", d=GARBAGE, reason="decode_failed", name=""),
+        "inner": yard.add_dead_letter(
+            "inner", d=envelope.encode(Envelope("inner", Payload("bin", b"\xc1"), 1, 2))
+        ),
+        "late": yard.add_dead_letter("late", [1, 2, 3], detail="timeout after 7 s"),
     }
-    yard.tell("failed", "untold", "first error")
-    yard.tell("failed", "untold", "card 4711 declined")
-    yard.tell("dlq", "untold", "retries_exhausted")
+    yard.add_event("failed", "untold", "first error")
+    yard.add_event("failed", "untold", "card 4711 declined")
+    yard.add_event("dlq", "untold", "retries_exhausted")
     return found
 
 

@@ -12,7 +12,7 @@ from chasqui.foreign import joblist, rsmq
 from chasqui.server.link import Link
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.rsmq_keys import RsmqKeys
-from tests.links import say
+from tests.links import command
 from tests.servers import Server
 
 READY, TRIED, DELAYED, HELD = (f"gqll7vywlc{letter * 22}" for letter in "abcd")
@@ -20,7 +20,7 @@ PENDING, CLAIMED, FAILED, BROKEN, ORPHAN = "p1", "c1", "f1", "b1", "o1"
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ForeignQueues:
     """An RSMQ queue `orders` in a namespace, and a list job queue, both called after the test."""
 
     link: Link
@@ -41,30 +41,30 @@ class Scene:
     def run(self, flow: Any) -> Any:
         return self.link.run(flow)
 
-    def say(self, *words: Any) -> Any:
-        return self.link.run(say(*words))
+    def command(self, *words: Any) -> Any:
+        return self.link.run(command(*words))
 
     def now_ms(self) -> int:
-        seconds, micros = self.say("TIME")
+        seconds, micros = self.command("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
 
 @pytest.fixture
-def scene(server: Server, queue: str) -> Iterator[Scene]:
+def foreign_queues(server: Server, queue: str) -> Iterator[ForeignQueues]:
     with Link.open(server.url) as link:
-        yield Scene(link, queue)
+        yield ForeignQueues(link, queue)
 
 
-def seed(scene: Scene) -> None:
+def seed_both(scene: ForeignQueues) -> None:
     """Both queues; the RSMQ one has a stray field, the list an id without a job and a claim that cannot be judged."""
     seed_rsmq(scene)
-    scene.say("HSET", scene.orders.hash, "gone:rc", 3)
+    scene.command("HSET", scene.orders.hash, "gone:rc", 3)
     seed_list(scene)
 
 
-def seed_rsmq(scene: Scene) -> None:
-    scene.run(rsmq.create(scene.orders))
-    scene.run(rsmq.create(scene.other))
+def seed_rsmq(scene: ForeignQueues) -> None:
+    scene.run(rsmq.create_queue(scene.orders))
+    scene.run(rsmq.create_queue(scene.other))
     scene.run(rsmq.send_many(scene.orders, [rsmq.Draft('{"to": "held"}', id=HELD)]))
     scene.run(rsmq.receive(scene.orders, vt_ms=600_000))
     scene.run(rsmq.send_many(scene.orders, [rsmq.Draft("tried", id=TRIED)]))
@@ -73,13 +73,13 @@ def seed_rsmq(scene: Scene) -> None:
     scene.run(rsmq.send_many(scene.orders, drafts))
 
 
-def seed_list(scene: Scene) -> None:
+def seed_list(scene: ForeignQueues) -> None:
     now_ms = scene.now_ms()
     for job_id, end in ((FAILED, True), (CLAIMED, False)):
         scene.run(joblist.enqueue(scene.jobs, {"job": job_id}, now_ms=now_ms - 60_000, job_id=job_id))
         claim = scene.run(joblist.claim(scene.jobs, block_ms=100, now_ms=now_ms - 60_000))
         if end:
             scene.run(joblist.fail(scene.jobs, job_id, claim.token, "boom", attempts=9, now_ms=now_ms))
-    scene.say("LPUSH", scene.jobs.processing, BROKEN, ORPHAN)
-    scene.say("HSET", scene.jobs.job(BROKEN), "id", BROKEN, "claimed_at_ms", "soon", "claim_token", "t")
+    scene.command("LPUSH", scene.jobs.processing, BROKEN, ORPHAN)
+    scene.command("HSET", scene.jobs.job(BROKEN), "id", BROKEN, "claimed_at_ms", "soon", "claim_token", "t")
     scene.run(joblist.enqueue(scene.jobs, {"job": PENDING}, now_ms=now_ms, job_id=PENDING))

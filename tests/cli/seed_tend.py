@@ -18,7 +18,7 @@ from chasqui.server.call import Call, Flow
 
 
 @dataclass(slots=True)
-class Lab:
+class QueueContents:
     """A queue laid open."""
 
     link: Link
@@ -32,11 +32,11 @@ class Lab:
     def commands(self) -> Commands:
         return Commands(self.link.features())
 
-    def say(self, *words: str | bytes | int) -> Any:
+    def command(self, *words: str | bytes | int) -> Any:
         return self.link.run(_alone(words))
 
     def now_ms(self) -> int:
-        seconds, micros = self.say("TIME")
+        seconds, micros = self.command("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
     def run(self, flow: Flow[Any]) -> Any:
@@ -49,7 +49,7 @@ def _alone(words: tuple[str | bytes | int, ...]) -> Flow[Any]:
 
 
 @contextmanager
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+def fake_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """Stdout and stderr are a terminal meanwhile; what was written to it stands in the list afterwards."""
     ours, theirs = pty.openpty()
     seen: list[bytes] = []

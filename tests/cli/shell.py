@@ -14,7 +14,7 @@ import pytest
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandResult:
     """How one command line ended."""
 
     code: int
@@ -31,12 +31,12 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class SubprocessCli:
     """Runs `chasqui`. `home` holds its configuration and data."""
 
     home: Path
 
-    def __call__(self, *words: str | Path, stdin: str | bytes = b"", **variables: str) -> Ended:
+    def __call__(self, *words: str | Path, stdin: str | bytes = b"", **variables: str) -> CommandResult:
         done = subprocess.run(
             [sys.executable, "-m", "chasqui_cli", *map(str, words)],
             input=stdin.encode() if isinstance(stdin, str) else stdin,
@@ -44,7 +44,7 @@ class Shell:
             env=self.environment() | variables,
             timeout=60,
         )
-        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
@@ -55,7 +55,7 @@ class Shell:
         }
 
 
-def assert_complains(ended: Ended, code: int, *said: str) -> None:
+def assert_error(ended: CommandResult, code: int, *said: str) -> None:
     """The shape of every foreseen failure: the right code, one error line, one hint line, nothing else."""
     assert ended.code == code, ended
     assert ended.out == ""
@@ -67,5 +67,5 @@ def assert_complains(ended: Ended, code: int, *said: str) -> None:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+def cli_process(tmp_path: Path) -> SubprocessCli:
+    return SubprocessCli(tmp_path)

@@ -13,45 +13,45 @@ import pytest
 
 from chasqui import Link, producer
 from chasqui.wire import envelope
-from chasqui_cli.commands.add import ADDED
-from chasqui_cli.taking import backoff
-from tests.cli.inside import Inside
-from tests.cli.seed_tend import Lab
-from tests.cli.shell import Shell, assert_complains
-from tests.proxy import proxied
+from chasqui_cli.commands.add import ADD_SCHEMA
+from chasqui_cli.taking import parse_backoff
+from tests.cli.inside import InProcessCli
+from tests.cli.seed_tend import QueueContents
+from tests.cli.shell import SubprocessCli, assert_error
+from tests.proxy import proxy_to
 from tests.servers import Server
 
 
 @pytest.fixture
-def lab(server: Server, inside: Inside, queue: str) -> Lab:
-    inside.url = server.url
-    return Lab(Link.open(server.url), queue)
+def lab(server: Server, cli: InProcessCli, queue: str) -> QueueContents:
+    cli.url = server.url
+    return QueueContents(Link.open(server.url), queue)
 
 
 @pytest.fixture
-def any_lab(any_server: Server, inside: Inside, queue: str) -> Lab:
-    inside.url = any_server.url
-    return Lab(Link.open(any_server.url), queue)
+def any_lab(any_server: Server, cli: InProcessCli, queue: str) -> QueueContents:
+    cli.url = any_server.url
+    return QueueContents(Link.open(any_server.url), queue)
 
 
-def jobs(lab: Lab) -> list[tuple[str, object]]:
+def jobs(lab: QueueContents) -> list[tuple[str, object]]:
     """Id and data of every job in the stream, in order."""
-    rows = lab.say("XRANGE", lab.keys.stream, "-", "+")
+    rows = lab.command("XRANGE", lab.keys.stream, "-", "+")
     found = [envelope.decode(fields[1]) for _, fields in rows]
     return [(job.id, job.payload.data()) for job in found]
 
 
-def test_a_job_is_added_and_its_id_printed(lab: Lab, inside: Inside) -> None:
-    told = inside("add", lab.queue, '{"to": "x", "raw": {"$bin": "00ff"}}', "--name", "mail")
+def test_a_job_is_added_and_its_id_printed(lab: QueueContents, cli: InProcessCli) -> None:
+    told = cli("add", lab.queue, '{"to": "x", "raw": {"$bin": "00ff"}}', "--name", "mail")
     assert told.code == 0
     assert jobs(lab) == [(told.out.strip(), {"to": "x", "raw": b"\x00\xff"})]
-    [(_, fields)] = lab.say("XRANGE", lab.keys.stream, "-", "+")
+    [(_, fields)] = lab.command("XRANGE", lab.keys.stream, "-", "+")
     assert fields[2:] == [b"n", b"mail"]
 
 
-def test_the_json_is_exactly_what_scripts_rely_on(lab: Lab, inside: Inside) -> None:
-    now = inside("add", lab.queue, "1", "-o", "json").json
-    [(entry_id, _)] = lab.say("XRANGE", lab.keys.stream, "-", "+")
+def test_the_json_is_exactly_what_scripts_rely_on(lab: QueueContents, cli: InProcessCli) -> None:
+    now = cli("add", lab.queue, "1", "-o", "json").json
+    [(entry_id, _)] = lab.command("XRANGE", lab.keys.stream, "-", "+")
     assert now == {
         "queue": lab.queue,
         "id": jobs(lab)[0][0],
@@ -60,27 +60,27 @@ def test_the_json_is_exactly_what_scripts_rely_on(lab: Lab, inside: Inside) -> N
         "duplicate": False,
     }
     before = lab.now_ms()
-    later = inside("add", lab.queue, "-", "--delay", "1h", "--id", "mine", "-o", "json", stdin="[1]").json
-    told = [name for name in ADDED if name != "outcome"]
+    later = cli("add", lab.queue, "-", "--delay", "1h", "--id", "mine", "-o", "json", stdin="[1]").json
+    told = [name for name in ADD_SCHEMA if name != "outcome"]
     assert list(later) == told
     assert (later["id"], later["entry_id"]) == ("mine", None)
     assert 0 <= later["run_at_ms"] - before - 3_600_000 < 5000
-    [line] = inside(
+    [line] = cli(
         "add", lab.queue, "--at", "2031-05-06T07:08:09Z", "--max-delay", "5000d", "-o", "jsonl"
     ).lines
     assert line["run_at_ms"] == 1_935_817_689_000
-    assert inside("add", lab.queue, "--schema").json["items"]["required"] == list(told)
+    assert cli("add", lab.queue, "--schema").json["items"]["required"] == list(told)
 
 
-def test_the_same_id_is_told_as_a_duplicate(lab: Lab, inside: Inside) -> None:
+def test_the_same_id_is_told_as_a_duplicate(lab: QueueContents, cli: InProcessCli) -> None:
     words = ("add", lab.queue, "1", "--id", "once", "--unique", "-o", "json")
-    assert [inside(*words).json["duplicate"] for _ in range(2)] == [False, True]
+    assert [cli(*words).json["duplicate"] for _ in range(2)] == [False, True]
     assert len(jobs(lab)) == 1
 
 
-def test_attempts_and_backoff_travel_with_the_job(any_lab: Lab, inside: Inside) -> None:
-    inside("add", any_lab.queue, "1", "--attempts", "3", "--backoff", "exponential:100:30000:3:5")
-    [(_, fields)] = any_lab.say("XRANGE", any_lab.keys.stream, "-", "+")
+def test_attempts_and_backoff_travel_with_the_job(any_lab: QueueContents, cli: InProcessCli) -> None:
+    cli("add", any_lab.queue, "1", "--attempts", "3", "--backoff", "exponential:100:30000:3:5")
+    [(_, fields)] = any_lab.command("XRANGE", any_lab.keys.stream, "-", "+")
     retry = envelope.decode(fields[1]).retry
     assert retry is not None
     assert retry.backoff is not None
@@ -90,12 +90,16 @@ def test_attempts_and_backoff_travel_with_the_job(any_lab: Lab, inside: Inside) 
 
 
 def test_backoffs_as_people_write_them() -> None:
-    assert backoff("250").to_dict() == {"kind": "fixed", "delay_ms": 250}
-    assert backoff("fixed:250").to_dict() == {"kind": "fixed", "delay_ms": 250}
-    assert backoff("exponential:100").to_dict() == {"kind": "exponential", "delay_ms": 100, "multiplier": 2.0}
+    assert parse_backoff("250").to_dict() == {"kind": "fixed", "delay_ms": 250}
+    assert parse_backoff("fixed:250").to_dict() == {"kind": "fixed", "delay_ms": 250}
+    assert parse_backoff("exponential:100").to_dict() == {
+        "kind": "exponential",
+        "delay_ms": 100,
+        "multiplier": 2.0,
+    }
     for wrong in ("", "x", "fixed:", "fixed:1:2:3", "linear:5", "exponential:1:x"):
         with pytest.raises(ValueError, match="no backoff"):
-            backoff(wrong)
+            parse_backoff(wrong)
 
 
 @pytest.mark.parametrize(
@@ -116,41 +120,41 @@ def test_backoffs_as_people_write_them() -> None:
     ],
 )
 def test_what_cannot_be_right_is_refused(
-    any_lab: Lab, inside: Inside, words: tuple[str, ...], said: str
+    any_lab: QueueContents, cli: InProcessCli, words: tuple[str, ...], said: str
 ) -> None:
-    assert_complains(inside("add", any_lab.queue, *words), 2, said)
-    assert not any_lab.say("EXISTS", any_lab.keys.stream)
+    assert_error(cli("add", any_lab.queue, *words), 2, said)
+    assert not any_lab.command("EXISTS", any_lab.keys.stream)
 
 
-def test_a_new_queue_gets_no_name_that_others_cannot_take(any_lab: Lab, inside: Inside) -> None:
+def test_a_new_queue_gets_no_name_that_others_cannot_take(any_lab: QueueContents, cli: InProcessCli) -> None:
     for name in ("a{b", "a*", "a\x1b[2J", ""):
-        assert_complains(inside("add", name, "1"), 2, "no name for a queue")
+        assert_error(cli("add", name, "1"), 2, "no name for a queue")
 
 
-def test_read_only_and_dry_run_write_nothing_anywhere(any_lab: Lab, inside: Inside) -> None:
-    assert_complains(inside("add", any_lab.queue, "1", "--read-only"), 5, "read-only")
-    dry = inside("add", any_lab.queue, "1", "--id", "mine", "--dry-run", "--read-only", "-o", "json")
+def test_read_only_and_dry_run_write_nothing_anywhere(any_lab: QueueContents, cli: InProcessCli) -> None:
+    assert_error(cli("add", any_lab.queue, "1", "--read-only"), 5, "read-only")
+    dry = cli("add", any_lab.queue, "1", "--id", "mine", "--dry-run", "--read-only", "-o", "json")
     assert (dry.code, dry.json["id"], dry.json["entry_id"]) == (0, "mine", None)
-    later = inside("add", any_lab.queue, "1", "--delay", "1h", "--dry-run", "-o", "json").json
+    later = cli("add", any_lab.queue, "1", "--delay", "1h", "--dry-run", "-o", "json").json
     assert (later["id"], later["outcome"]) == (None, "would add"), "an id is made when a job is"
     assert later["run_at_ms"] > any_lab.now_ms() + 3_000_000
-    assert inside("add", any_lab.queue, "1", "--dry-run", "-o", "name").out == ""
-    assert "would add" in inside("add", any_lab.queue, "1", "--dry-run").out
-    assert_complains(inside("add", any_lab.queue, "1", "--delay", "90d", "--dry-run", "-q"), 2, "delay")
-    assert not any_lab.say("EXISTS", any_lab.keys.stream)
-    assert inside.operations() == 0
+    assert cli("add", any_lab.queue, "1", "--dry-run", "-o", "name").out == ""
+    assert "would add" in cli("add", any_lab.queue, "1", "--dry-run").out
+    assert_error(cli("add", any_lab.queue, "1", "--delay", "90d", "--dry-run", "-q"), 2, "delay")
+    assert not any_lab.command("EXISTS", any_lab.keys.stream)
+    assert cli.operations() == 0
 
 
-def test_a_protected_context_wants_the_name_typed(any_lab: Lab, inside: Inside) -> None:
-    place = inside.home / ".config" / "chasqui"
+def test_a_protected_context_wants_the_name_typed(any_lab: QueueContents, cli: InProcessCli) -> None:
+    place = cli.home / ".config" / "chasqui"
     place.mkdir(parents=True)
-    (place / "config.toml").write_text(f'[contexts.prod]\nurl = "{inside.url}"\nprotected = true\n')
+    (place / "config.toml").write_text(f'[contexts.prod]\nurl = "{cli.url}"\nprotected = true\n')
     (place / "config.toml").chmod(0o600)
-    inside.url = ""
-    refused = inside("add", any_lab.queue, "1", "--context", "prod", "--yes")
+    cli.url = ""
+    refused = cli("add", any_lab.queue, "1", "--context", "prod", "--yes")
     assert refused.code == 5
     assert "--confirm" in refused.err
-    agreed = inside("add", any_lab.queue, "1", "--context", "prod", "--confirm", any_lab.queue)
+    agreed = cli("add", any_lab.queue, "1", "--context", "prod", "--confirm", any_lab.queue)
     assert agreed.code == 0
 
 
@@ -163,10 +167,10 @@ def lines(count: int) -> str:
 
 @pytest.mark.parametrize("how", ["table", "json", "jsonl", "name"])
 def test_a_file_is_added_in_order_and_every_id_told(
-    lab: Lab, inside: Inside, tmp_path: Path, how: str
+    lab: QueueContents, cli: InProcessCli, tmp_path: Path, how: str
 ) -> None:
     (tmp_path / "jobs").write_text(lines(1500))
-    told = inside("add", lab.queue, "--file", tmp_path / "jobs", "-o", how)
+    told = cli("add", lab.queue, "--file", tmp_path / "jobs", "-o", how)
     assert told.code == 0, told.err
     found = jobs(lab)
     assert [data for _, data in found] == list(range(1500))
@@ -174,11 +178,11 @@ def test_a_file_is_added_in_order_and_every_id_told(
     ids = [record["id"] for record in records] or told.out.split()
     assert ids == [job_id for job_id, _ in found]
     if how == "jsonl":
-        entries = [entry_id.decode() for entry_id, _ in lab.say("XRANGE", lab.keys.stream, "-", "+")]
+        entries = [entry_id.decode() for entry_id, _ in lab.command("XRANGE", lab.keys.stream, "-", "+")]
         assert [record["entry_id"] for record in told.lines] == entries
 
 
-def test_lines_may_say_everything_a_job_can_say(lab: Lab, inside: Inside) -> None:
+def test_lines_may_say_everything_a_job_can_say(lab: QueueContents, cli: InProcessCli) -> None:
     described = [
         {"name": "a", "data": {"$bin": "00"}, "id": "one", "attempts": 2, "backoff": "fixed:5"},
         {"data": [1], "delay_ms": 60_000},
@@ -187,7 +191,7 @@ def test_lines_may_say_everything_a_job_can_say(lab: Lab, inside: Inside) -> Non
         {"data": None, "at": "2001-01-01"},
     ]
     stdin = "\n\n".join(map(json.dumps, described))
-    told = inside(
+    told = cli(
         "add", lab.queue, "-f", "-", "-o", "jsonl", "--name", "usual", "--max-delay", "5000d", stdin=stdin
     )
     assert told.code == 0, told.err
@@ -197,8 +201,8 @@ def test_lines_may_say_everything_a_job_can_say(lab: Lab, inside: Inside) -> Non
     assert fourth["run_at_ms"] == 1_924_905_600_000
     assert second["run_at_ms"] < third["run_at_ms"]
     assert (fifth["run_at_ms"], fifth["entry_id"] is not None) == (None, True)
-    assert lab.say("ZCARD", lab.keys.delayed) == 3
-    names = [fields[3] for _, fields in lab.say("XRANGE", lab.keys.stream, "-", "+")]
+    assert lab.command("ZCARD", lab.keys.delayed) == 3
+    names = [fields[3] for _, fields in lab.command("XRANGE", lab.keys.stream, "-", "+")]
     assert names == [b"a", b"usual"]
 
 
@@ -222,41 +226,41 @@ BAD = [
 ]
 
 
-def test_bad_lines_are_told_by_number_before_anything_is_added(any_lab: Lab, inside: Inside) -> None:
+def test_bad_lines_are_told_by_number_before_anything_is_added(
+    any_lab: QueueContents, cli: InProcessCli
+) -> None:
     stdin = "".join(f'{{"data": {nth}}}\n{bad}\n' for nth, (bad, _) in enumerate(BAD))
-    told = inside("add", any_lab.queue, "-f", "-", stdin=stdin)
+    told = cli("add", any_lab.queue, "-f", "-", stdin=stdin)
     assert told.code == 2, told.err
     assert f"{len(BAD)} of {2 * len(BAD)} lines" in told.err
-    assert not any_lab.say("EXISTS", any_lab.keys.stream)
-    assert inside.operations() == 0
+    assert not any_lab.command("EXISTS", any_lab.keys.stream)
+    assert cli.operations() == 0
     shown = [line for line in told.err.splitlines() if line.startswith("line ")]
     for nth, (_, why) in enumerate(BAD):
         assert shown[nth].startswith(f"line {2 * nth + 2}: "), told.err
         assert why in shown[nth]
-    skipped = inside("add", any_lab.queue, "-f", "-", "--skip-bad", stdin=stdin)
+    skipped = cli("add", any_lab.queue, "-f", "-", "--skip-bad", stdin=stdin)
     assert skipped.code == 3
     assert [data for _, data in jobs(any_lab)] == list(range(len(BAD)))
 
 
 def test_a_full_queue_takes_nothing_more_and_says_where_to_go_on(
-    any_lab: Lab, inside: Inside, monkeypatch: pytest.MonkeyPatch
+    any_lab: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chasqui_cli.commands.add.sending.BATCH", 100)
-    told = inside("add", any_lab.queue, "-f", "-", "--cap", "250", stdin=lines(300))
+    monkeypatch.setattr("chasqui_cli.commands.add.sending.MAX_BATCH", 100)
+    told = cli("add", any_lab.queue, "-f", "-", "--cap", "250", stdin=lines(300))
     assert told.code == 3
     assert "200 of 300 jobs were added" in told.err
     assert "--from-line 201" in told.err
     assert len(told.out.split()) == 200
-    rest = inside(
-        "add", any_lab.queue, "-f", "-", "--from-line", "201", "--on-full", "grow", stdin=lines(300)
-    )
+    rest = cli("add", any_lab.queue, "-f", "-", "--from-line", "201", "--on-full", "grow", stdin=lines(300))
     assert rest.code == 0
     assert [data for _, data in jobs(any_lab)] == list(range(300))
-    assert_complains(inside("add", any_lab.queue, "1", "-q", "--cap", "300"), 1, "is full", "--on-full grow")
+    assert_error(cli("add", any_lab.queue, "1", "-q", "--cap", "300"), 1, "is full", "--on-full grow")
 
 
-def test_many_jobs_are_paced(any_lab: Lab, inside: Inside) -> None:
-    told = inside("add", any_lab.queue, "-f", "-", "--rps", "100", "-o", "jsonl", stdin=lines(50))
+def test_many_jobs_are_paced(any_lab: QueueContents, cli: InProcessCli) -> None:
+    told = cli("add", any_lab.queue, "-f", "-", "--rps", "100", "-o", "jsonl", stdin=lines(50))
     assert told.code == 0
     first, *_, last = [int(record["entry_id"].split("-")[0]) for record in told.lines]
     assert last - first >= 200, (
@@ -264,26 +268,26 @@ def test_many_jobs_are_paced(any_lab: Lab, inside: Inside) -> None:
     )
 
 
-def test_round_trips_do_not_grow_with_jobs(any_server: Server, inside: Inside, queue: str) -> None:
-    with proxied(any_server.socket) as proxy:
-        inside.url = proxy.url
-        inside("add", queue, "1")
+def test_round_trips_do_not_grow_with_jobs(any_server: Server, cli: InProcessCli, queue: str) -> None:
+    with proxy_to(any_server.socket) as proxy:
+        cli.url = proxy.url
+        cli("add", queue, "1")
         proxy.turns = 0
-        inside("add", queue, "1")
+        cli("add", queue, "1")
         alone, proxy.turns = proxy.turns, 0
-        assert inside("add", queue, "-f", "-", stdin=lines(5000)).code == 0
+        assert cli("add", queue, "-f", "-", stdin=lines(5000)).code == 0
         assert proxy.turns <= alone + 20
 
 
-def test_a_lost_reply_doubles_nothing(server: Server, inside: Inside, queue: str) -> None:
-    with proxied(server.socket) as proxy:
-        inside.url = proxy.url
+def test_a_lost_reply_doubles_nothing(server: Server, cli: InProcessCli, queue: str) -> None:
+    with proxy_to(server.socket) as proxy:
+        cli.url = proxy.url
         chances = iter(range(100_000))
         proxy.mischief = lambda: next(chances) in (2, 5, 9, 20, 33)
-        told = inside("add", queue, "-f", "-", "-o", "jsonl", stdin=lines(30_000))
+        told = cli("add", queue, "-f", "-", "-o", "jsonl", stdin=lines(30_000))
         assert told.code == 0, told.err
         assert next(chances) > 33, "no reply was lost, so this proves nothing"
-    found = jobs(Lab(Link.open(server.url), queue))
+    found = jobs(QueueContents(Link.open(server.url), queue))
     assert [data for _, data in found] == list(range(30_000))
     assert [record["id"] for record in told.lines] == [job_id for job_id, _ in found]
 
@@ -291,31 +295,33 @@ def test_a_lost_reply_doubles_nothing(server: Server, inside: Inside, queue: str
 # Taking back
 
 
-def test_what_was_added_can_be_taken_back_by_what_was_written_down(lab: Lab, inside: Inside) -> None:
-    assert inside("add", lab.queue, "-f", "-", "--delay", "1h", stdin=lines(3)).code == 0
-    assert inside("add", lab.queue, "-f", "-", stdin=lines(700)).code == 0
-    items = inside.journal()
+def test_what_was_added_can_be_taken_back_by_what_was_written_down(
+    lab: QueueContents, cli: InProcessCli
+) -> None:
+    assert cli("add", lab.queue, "-f", "-", "--delay", "1h", stdin=lines(3)).code == 0
+    assert cli("add", lab.queue, "-f", "-", stdin=lines(700)).code == 0
+    items = cli.journal()
     assert len(items) == 700
     assert {item["kind"] for item in items} == {"added"}
-    told = lab.run(producer.take_back(lab.commands, lab.keys, "op", items))
+    told = lab.run(producer.revert(lab.commands, lab.keys, "op", items))
     assert told == ["restored"] * 700
-    assert lab.say("XLEN", lab.keys.stream) == 0
-    assert lab.say("ZCARD", lab.keys.delayed) == 3
+    assert lab.command("XLEN", lab.keys.stream) == 0
+    assert lab.command("ZCARD", lab.keys.delayed) == 3
 
 
 def test_huge_loads_are_not_written_down_and_say_so(
-    any_lab: Lab, inside: Inside, monkeypatch: pytest.MonkeyPatch
+    any_lab: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chasqui_cli.commands.add.MOST_WRITTEN_DOWN", 10)
-    told = inside("add", any_lab.queue, "-f", "-", stdin=lines(11))
+    monkeypatch.setattr("chasqui_cli.commands.add.MAX_JOURNALED", 10)
+    told = cli("add", any_lab.queue, "-f", "-", stdin=lines(11))
     assert "not written down" in told.err
-    assert inside.journal() == []
-    inside("add", any_lab.queue, "1", "--no-journal")
-    assert inside.journal() == []
+    assert cli.journal() == []
+    cli("add", any_lab.queue, "1", "--no-journal")
+    assert cli.journal() == []
 
 
 def test_killed_in_the_middle_what_was_told_is_there_once_and_all_of_it_can_be_taken_back(
-    server: Server, shell: Shell, queue: str, tmp_path: Path
+    server: Server, cli_process: SubprocessCli, queue: str, tmp_path: Path
 ) -> None:
     (tmp_path / "jobs").write_text(lines(30_000))
     words = ["add", queue, "-f", str(tmp_path / "jobs"), "-o", "jsonl", "-u", server.url]
@@ -323,21 +329,21 @@ def test_killed_in_the_middle_what_was_told_is_there_once_and_all_of_it_can_be_t
         [sys.executable, "-m", "chasqui_cli", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=shell.environment(),
+        env=cli_process.environment(),
     ) as child:
         assert child.stdout is not None
         told = [child.stdout.readline()]
         os.kill(child.pid, signal.SIGKILL)
         told += child.stdout.readlines()
     printed = [json.loads(line)["id"] for line in told if line.endswith(b"\n")]
-    lab = Lab(Link.open(server.url), queue)
+    lab = QueueContents(Link.open(server.url), queue)
     found = jobs(lab)
     assert 0 < len(found) < 30_000
     assert [data for _, data in found] == list(range(len(found))), "in order, none twice"
     assert printed == [job_id for job_id, _ in found][: len(printed)]
-    [file] = (shell.home / ".local/state/chasqui/journal").glob("*.jsonl")
+    [file] = (cli_process.home / ".local/state/chasqui/journal").glob("*.jsonl")
     kept = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
     items = [line["item"] for line in kept if "item" in line]
-    told_back = lab.run(producer.take_back(lab.commands, lab.keys, "op", items))
+    told_back = lab.run(producer.revert(lab.commands, lab.keys, "op", items))
     assert told_back.count("restored") == len(found)
-    assert lab.say("XLEN", lab.keys.stream) == 0
+    assert lab.command("XLEN", lab.keys.stream) == 0

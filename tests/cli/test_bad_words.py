@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.shell import Shell, assert_complains
-from tests.cli.shell import shell as shell
-from tests.cli.yard import Inside
-from tests.cli.yard import inside as inside
-from tests.cli.yard import yard as yard
+from tests.cli.shell import SubprocessCli, assert_error
+from tests.cli.shell import cli_process as cli_process
+from tests.cli.yard import InProcessCli
+from tests.cli.yard import cli as cli
+from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
 
 if TYPE_CHECKING:
-    from tests.cli.seed_dead import Yard
+    from tests.cli.seed_dead import DeadLetterSeeder
 
 pytestmark = pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)
 HUGE = "99999999999999999999"
@@ -48,46 +48,52 @@ HUGE = "99999999999999999999"
     ],
 )
 def test_it_is_refused_in_words(
-    inside: Inside, yard: Yard, words: tuple[str, ...], code: int, said: str
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, words: tuple[str, ...], code: int, said: str
 ) -> None:
-    assert_complains(inside(*(word.format(q=yard.queue) for word in words)), code, said)
-    assert not yard.say("EXISTS", yard.keys.stream)
-    assert inside.operations() == []
+    assert_error(cli(*(word.format(q=dead_letter_seeder.queue) for word in words)), code, said)
+    assert not dead_letter_seeder.command("EXISTS", dead_letter_seeder.keys.stream)
+    assert cli.operations() == []
 
 
 @pytest.mark.parametrize(
     "verb", ["dlq peek", "dlq groups", "delayed list", "delayed histogram", "repeatable list"]
 )
 def test_a_queue_that_is_not_there_does_not_look_like_an_empty_one(
-    inside: Inside, yard: Yard, verb: str
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, verb: str
 ) -> None:
-    looked = inside(*verb.split(), yard.queue)
+    looked = cli(*verb.split(), dead_letter_seeder.queue)
     assert looked.code == 0
-    assert f"there is nothing of a queue named '{yard.queue}'" in looked.err
-    inside("add", yard.queue, "1")
-    assert "nothing of a queue" not in inside(*verb.split(), yard.queue).err
+    assert f"there is nothing of a queue named '{dead_letter_seeder.queue}'" in looked.err
+    cli("add", dead_letter_seeder.queue, "1")
+    assert "nothing of a queue" not in cli(*verb.split(), dead_letter_seeder.queue).err
 
 
 @pytest.mark.parametrize(("file", "said"), [("/nowhere", "spelled right"), ("/tmp", "name a file in it")])
-def test_a_file_that_is_none_is_told_as_that(inside: Inside, shell: Shell, file: str, said: str) -> None:
-    assert_complains(shell("add", "q", "--file", file, "-u", inside.url), 1, said)
+def test_a_file_that_is_none_is_told_as_that(
+    cli: InProcessCli, cli_process: SubprocessCli, file: str, said: str
+) -> None:
+    assert_error(cli_process("add", "q", "--file", file, "-u", cli.url), 1, said)
 
 
-def test_one_is_not_told_as_many(inside: Inside, yard: Yard) -> None:
-    yard.bury("one", {"n": 1})
+def test_one_is_not_told_as_many(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
+    dead_letter_seeder.add_dead_letter("one", {"n": 1})
     assert (
-        f"would purge 1 dead letter of {yard.queue}\n" in inside("dlq", "purge", yard.queue, "--dry-run").err
+        f"would purge 1 dead letter of {dead_letter_seeder.queue}\n"
+        in cli("dlq", "purge", dead_letter_seeder.queue, "--dry-run").err
     )
-    yard.bury("two", {"n": 2})
+    dead_letter_seeder.add_dead_letter("two", {"n": 2})
     assert (
-        f"would purge 2 dead letters of {yard.queue}\n" in inside("dlq", "purge", yard.queue, "--dry-run").err
+        f"would purge 2 dead letters of {dead_letter_seeder.queue}\n"
+        in cli("dlq", "purge", dead_letter_seeder.queue, "--dry-run").err
     )
 
 
-def test_what_an_undo_could_not_take_back_is_told_with_the_reason(inside: Inside, yard: Yard) -> None:
-    inside("add", yard.queue, "1")
-    yard.say("DEL", yard.keys.stream)
-    undone = inside("undo", inside.operations()[0], "-y")
+def test_what_an_undo_could_not_take_back_is_told_with_the_reason(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    cli("add", dead_letter_seeder.queue, "1")
+    dead_letter_seeder.command("DEL", dead_letter_seeder.keys.stream)
+    undone = cli("undo", cli.operations()[0], "-y")
     assert undone.code == 3
     assert "gone: it is not where the change put it" in undone.err
 
@@ -97,27 +103,40 @@ def test_what_an_undo_could_not_take_back_is_told_with_the_reason(inside: Inside
     [("inspect", "{q}"), ("watch", "{q}", "--count", "1"), ("metrics", "{q}"), ("why", "x", "--queue", "{q}"), ("job", "show", "{q}", "x")],
 )  # fmt: skip
 def test_a_place_that_something_else_has_taken_is_not_told_as_empty(
-    inside: Inside, yard: Yard, words: tuple[str, ...]
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, words: tuple[str, ...]
 ) -> None:
-    yard.say("SET", yard.keys.stream, "a text")
-    looked = inside(*(word.format(q=yard.queue) for word in words))
-    assert f"{yard.keys.stream} holds a string where a stream belongs" in looked.err
+    dead_letter_seeder.command("SET", dead_letter_seeder.keys.stream, "a text")
+    looked = cli(*(word.format(q=dead_letter_seeder.queue) for word in words))
+    assert f"{dead_letter_seeder.keys.stream} holds a string where a stream belongs" in looked.err
 
 
-def test_an_add_that_failed_offers_nothing_to_take_back(inside: Inside, yard: Yard) -> None:
-    yard.say("SET", yard.keys.stream, "a text")
-    failed = inside("add", yard.queue, "1")
-    assert_complains(failed, 1, "WRONGTYPE", "chasqui doctor")
+def test_an_add_that_failed_offers_nothing_to_take_back(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    dead_letter_seeder.command("SET", dead_letter_seeder.keys.stream, "a text")
+    failed = cli("add", dead_letter_seeder.queue, "1")
+    assert_error(failed, 1, "WRONGTYPE", "chasqui doctor")
 
 
 @pytest.mark.parametrize("how", ["table", "json", "csv", "yaml"])
-def test_times_beyond_every_calendar_are_shown_and_not_made(inside: Inside, yard: Yard, how: str) -> None:
-    yard.say("ZADD", yard.keys.delayed, 10**18, b"\x03\x00\x00\x00job\x94\xa3far\xc4\x01\x01\x00\x00")
-    yard.say("ZADD", yard.keys.delayed, "-1e18", b"\x03\x00\x00\x00job\x94\xa3old\xc4\x01\x01\x00\x00")
-    yard.say("ZADD", yard.keys.delayed, "inf", b"\x03\x00\x00\x00job\x94\xa3end\xc4\x01\x01\x00\x00")
+def test_times_beyond_every_calendar_are_shown_and_not_made(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, how: str
+) -> None:
+    dead_letter_seeder.command(
+        "ZADD", dead_letter_seeder.keys.delayed, 10**18, b"\x03\x00\x00\x00job\x94\xa3far\xc4\x01\x01\x00\x00"
+    )
+    dead_letter_seeder.command(
+        "ZADD",
+        dead_letter_seeder.keys.delayed,
+        "-1e18",
+        b"\x03\x00\x00\x00job\x94\xa3old\xc4\x01\x01\x00\x00",
+    )
+    dead_letter_seeder.command(
+        "ZADD", dead_letter_seeder.keys.delayed, "inf", b"\x03\x00\x00\x00job\x94\xa3end\xc4\x01\x01\x00\x00"
+    )
     for verb in ("delayed list", "delayed histogram", "inspect", "doctor", "check"):
-        told = inside(*verb.split(), yard.queue, *(("-o", how) if verb != "check" else ()))
+        told = cli(*verb.split(), dead_letter_seeder.queue, *(("-o", how) if verb != "check" else ()))
         assert told.code in (0, 2), told
-    assert inside("why", "far", "--queue", yard.queue).code == 0
-    moved = inside("delayed", "move", yard.queue, "far", "--by", "99999999999d", "-y")
-    assert_complains(moved, 2, "further away")
+    assert cli("why", "far", "--queue", dead_letter_seeder.queue).code == 0
+    moved = cli("delayed", "move", dead_letter_seeder.queue, "far", "--by", "99999999999d", "-y")
+    assert_error(moved, 2, "further away")

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from chasqui.errors import Refused
-from chasqui_cli.changes import Change, Plan, agreed
+from chasqui.errors import ChangeRefused
+from chasqui_cli.changes import ChangeOptions, ChangePlan, require_confirmation
 from chasqui_cli.columns import column
 
-FEW = Plan(
+FEW = ChangePlan(
     "purge", "emails", "dead letters", [{"id": "a\x1b[2J"}], [column("id")], "--name x", ["gone for good"]
 )
-MANY = Plan("purge", "emails", "dead letters", [{"id": str(n)} for n in range(101)], [column("id")])
+MANY = ChangePlan("purge", "emails", "dead letters", [{"id": str(n)} for n in range(101)], [column("id")])
 
 Typed = Callable[[str], None]
 
@@ -39,41 +39,41 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
 
 
 def test_with_nobody_there_nothing_is_done_without_yes() -> None:
-    with pytest.raises(Refused) as refused:
-        agreed(FEW, Change(), protected=False)
+    with pytest.raises(ChangeRefused) as refused:
+        require_confirmation(FEW, ChangeOptions(), protected=False)
     assert "--yes" in (refused.value.hint or "")
-    agreed(FEW, Change(yes=True), protected=False)
-    agreed(MANY, Change(yes=True), protected=False)
+    require_confirmation(FEW, ChangeOptions(yes=True), protected=False)
+    require_confirmation(MANY, ChangeOptions(yes=True), protected=False)
 
 
 def test_few_want_a_yes_and_many_the_queues_name(terminal: Typed) -> None:
     terminal("y\n")
-    agreed(FEW, Change(), protected=False)
+    require_confirmation(FEW, ChangeOptions(), protected=False)
     terminal("\n")
-    with pytest.raises(Refused, match="declined"):
-        agreed(FEW, Change(), protected=False)
+    with pytest.raises(ChangeRefused, match="declined"):
+        require_confirmation(FEW, ChangeOptions(), protected=False)
     terminal("y\n")
-    with pytest.raises(Refused, match="not the queue's name"):
-        agreed(MANY, Change(), protected=False)
+    with pytest.raises(ChangeRefused, match="not the queue's name"):
+        require_confirmation(MANY, ChangeOptions(), protected=False)
     terminal("emails\n")
-    agreed(MANY, Change(), protected=False)
+    require_confirmation(MANY, ChangeOptions(), protected=False)
 
 
 def test_a_protected_context_wants_the_name_whatever_else_is_said(terminal: Typed) -> None:
-    with pytest.raises(Refused) as refused:
-        agreed(FEW, Change(yes=True), protected=True)
+    with pytest.raises(ChangeRefused) as refused:
+        require_confirmation(FEW, ChangeOptions(yes=True), protected=True)
     assert "--confirm emails" in (refused.value.hint or "")
-    agreed(FEW, Change(confirm="emails"), protected=True)
+    require_confirmation(FEW, ChangeOptions(confirm="emails"), protected=True)
     terminal("emails\n")
-    agreed(FEW, Change(), protected=True)
+    require_confirmation(FEW, ChangeOptions(), protected=True)
 
 
 def test_the_preview_tells_how_many_why_and_what_follows(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from chasqui_cli.output import Look
+    from chasqui_cli.output import OutputStyle
 
-    FEW.show(Look())
+    FEW.print_preview(OutputStyle())
     told = capsys.readouterr().err
     assert told.splitlines() == [
         "purge 1 dead letter of emails",
@@ -81,5 +81,5 @@ def test_the_preview_tells_how_many_why_and_what_follows(
         "  · a\\x1b[2J",
         "  gone for good",
     ]
-    MANY.show(Look())
+    MANY.print_preview(OutputStyle())
     assert "… and 96 more" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chasqui.errors import ArgumentError
-from chasqui_cli.choosing import Choice
+from chasqui_cli.choosing import FilterOptions
 
 NOW = 1_794_962_085_399
 RECORD = {
@@ -18,7 +18,7 @@ RECORD = {
 
 
 def keeps(**asked: Any) -> bool:
-    return Choice(**asked).judge(NOW, "at_ms")(RECORD)
+    return FilterOptions(**asked).compile(NOW, "at_ms")(RECORD)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,18 @@ def test_values_are_compared_as_they_are(where: str, is_kept: bool) -> None:
         "deep": [{"a": [{"b": 1}, {"b": 2}]}],
         "broken": "\udcff",
     }
-    assert Choice(where=where).judge(NOW, "at_ms")(record) is is_kept
+    assert FilterOptions(where=where).compile(NOW, "at_ms")(record) is is_kept
 
 
 def test_an_expression_that_is_none_is_refused_before_anything_is_read() -> None:
     with pytest.raises(ArgumentError, match="--where") as refused:
-        Choice(where="data.to = 'x'").judge(NOW, "at_ms")
+        FilterOptions(where="data.to = 'x'").compile(NOW, "at_ms")
     assert "JMESPath" in (refused.value.hint or "")
 
 
 def test_a_choice_tells_itself_as_a_command_line() -> None:
     assert (
-        str(Choice(where="data.to == 'x'", name="a b")) == """--where 'data.to == '"'"'x'"'"'' --name 'a b'"""
+        str(FilterOptions(where="data.to == 'x'", name="a b"))
+        == """--where 'data.to == '"'"'x'"'"'' --name 'a b'"""
     )
-    assert Choice().is_everything
+    assert FilterOptions().matches_everything

@@ -13,9 +13,9 @@ import pytest
 
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
-from tests.cli.seed_foreign import Scene, seed_rsmq
-from tests.cli.shell import Shell
-from tests.conftest import _do_without
+from tests.cli.seed_foreign import ForeignQueues, seed_rsmq
+from tests.cli.shell import SubprocessCli
+from tests.conftest import skip_or_fail
 from tests.servers import Server
 
 SCRIPT = Path(__file__).parents[2] / "completions" / "chasqui.bash"
@@ -35,21 +35,21 @@ Complete = Callable[[str], list[str]]
 
 
 @pytest.fixture
-def scene(any_server: Server, queue: str) -> Iterator[Scene]:
+def foreign_queues(any_server: Server, queue: str) -> Iterator[ForeignQueues]:
     with Link.open(any_server.url) as link:
-        yield Scene(link, queue)
+        yield ForeignQueues(link, queue)
 
 
 @pytest.fixture
-def complete(shell: Shell, any_server: Server, tmp_path: Path) -> Complete:
+def complete(cli_process: SubprocessCli, any_server: Server, tmp_path: Path) -> Complete:
     """What bash would offer for a line, with the program of these sources."""
     if not shutil.which("bash"):
-        _do_without("there is no bash here")
+        skip_or_fail("there is no bash here")
     program = tmp_path / "bin" / "chasqui"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m chasqui_cli "$@"\n')
     program.chmod(0o755)
-    surroundings = shell.environment() | {"CHASQUI_REDIS_URL": any_server.url}
+    surroundings = cli_process.environment() | {"CHASQUI_REDIS_URL": any_server.url}
     surroundings["PATH"] = f"{program.parent}{os.pathsep}{surroundings['PATH']}"
 
     def ask(line: str) -> list[str]:
@@ -62,28 +62,34 @@ def complete(shell: Shell, any_server: Server, tmp_path: Path) -> Complete:
     return ask
 
 
-def test_queues_of_every_kind_are_offered_where_they_are_taken(complete: Complete, scene: Scene) -> None:
-    seed_rsmq(scene)
-    scene.say("LPUSH", scene.jobs.pending, "x")
-    scene.say("LPUSH", f"queue:\x1b[31m{scene.name}:pending", "x")
-    with SyncQueue(scene.name, redis_url=str(scene.link.address)) as queue:
+def test_queues_of_every_kind_are_offered_where_they_are_taken(
+    complete: Complete, foreign_queues: ForeignQueues
+) -> None:
+    seed_rsmq(foreign_queues)
+    foreign_queues.command("LPUSH", foreign_queues.jobs.pending, "x")
+    foreign_queues.command("LPUSH", f"queue:\x1b[31m{foreign_queues.name}:pending", "x")
+    with SyncQueue(foreign_queues.name, redis_url=str(foreign_queues.link.address)) as queue:
         queue.add("job", {})
     offered = complete("chasqui inspect ")
-    assert {scene.name, f"rsmq:{scene.name}:orders", f"list:{scene.name}"} <= set(offered)
+    assert {foreign_queues.name, f"rsmq:{foreign_queues.name}:orders", f"list:{foreign_queues.name}"} <= set(
+        offered
+    )
     assert not [name for name in offered if "\x1b" in name]
     for verb in ("watch", "check", "metrics", "doctor"):
-        assert complete(f"chasqui {verb} rsmq:{scene.name}:or") == ["orders"], verb
-    assert complete(f"chasqui inspect list:{scene.name}") == [scene.name]
-    assert f"list:{scene.name}" not in complete("chasqui job show "), "what it does not take is not offered"
+        assert complete(f"chasqui {verb} rsmq:{foreign_queues.name}:or") == ["orders"], verb
+    assert complete(f"chasqui inspect list:{foreign_queues.name}") == [foreign_queues.name]
+    assert f"list:{foreign_queues.name}" not in complete("chasqui job show "), (
+        "what it does not take is not offered"
+    )
 
 
-def test_below_their_own_words_names_are_bare(complete: Complete, scene: Scene) -> None:
-    seed_rsmq(scene)
-    scene.say("LPUSH", scene.jobs.pending, "x")
-    assert complete(f"chasqui rsmq peek --ns {scene.name} o") == ["orders", "other"]
-    assert complete(f"chasqui rsmq doctor --ns {scene.name} ot") == ["other"]
-    assert complete(f"chasqui rsmq message send --ns {scene.name} -n or") == ["orders"]
+def test_below_their_own_words_names_are_bare(complete: Complete, foreign_queues: ForeignQueues) -> None:
+    seed_rsmq(foreign_queues)
+    foreign_queues.command("LPUSH", foreign_queues.jobs.pending, "x")
+    assert complete(f"chasqui rsmq peek --ns {foreign_queues.name} o") == ["orders", "other"]
+    assert complete(f"chasqui rsmq doctor --ns {foreign_queues.name} ot") == ["other"]
+    assert complete(f"chasqui rsmq message send --ns {foreign_queues.name} -n or") == ["orders"]
     assert complete("chasqui rsmq peek o") == [], "another namespace's are not offered"
-    assert complete(f"chasqui joblist list {scene.name[:5]}").count(scene.name) == 1
-    at = f"-u {scene.link.address}"
-    assert complete(f"chasqui joblist purge {at} {scene.name}") == [scene.name]
+    assert complete(f"chasqui joblist list {foreign_queues.name[:5]}").count(foreign_queues.name) == 1
+    at = f"-u {foreign_queues.link.address}"
+    assert complete(f"chasqui joblist purge {at} {foreign_queues.name}") == [foreign_queues.name]

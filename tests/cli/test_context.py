@@ -7,61 +7,61 @@ from pathlib import Path
 
 import pytest
 
-from chasqui_cli.commands.context import CONTEXT
-from chasqui_cli.settings import TINTS
-from chasqui_cli.streams import _TINTS
-from tests.cli.seed_dead import Yard, seed
-from tests.cli.shell import Shell, assert_complains
-from tests.cli.yard import Inside, on_a_terminal
-from tests.cli.yard import inside as inside
+from chasqui_cli.commands.context import CONTEXT_SCHEMA
+from chasqui_cli.settings import CONTEXT_COLORS
+from chasqui_cli.streams import _COLOR_CODES
+from tests.cli.seed_dead import DeadLetterSeeder, seed_every_kind
+from tests.cli.shell import SubprocessCli, assert_error
+from tests.cli.yard import InProcessCli, run_on_terminal
+from tests.cli.yard import cli as cli
 from tests.servers import Server
 
 pytestmark = pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)
 PASSWORD = "s3cr3t-of-the-andes"
 
 
-def config(inside: Inside) -> Path:
+def config(inside: InProcessCli) -> Path:
     return inside.home / ".config/chasqui/config.toml"
 
 
-def test_a_context_is_set_chosen_shown_and_left_again(inside: Inside, server: Server) -> None:
-    assert "there is no context yet" in inside("context", "list").err
-    assert_complains(inside("context", "show"), 4, "context use")
-    made = inside("context", "set", "prod", f"url={server.url}", "protected=yes", "color=red", "-o", "json")
-    assert list(made.json) == list(CONTEXT)
+def test_a_context_is_set_chosen_shown_and_left_again(cli: InProcessCli, server: Server) -> None:
+    assert "there is no context yet" in cli("context", "list").err
+    assert_error(cli("context", "show"), 4, "context use")
+    made = cli("context", "set", "prod", f"url={server.url}", "protected=yes", "color=red", "-o", "json")
+    assert list(made.json) == list(CONTEXT_SCHEMA)
     assert made.json["settings"] == {"url": server.url, "protected": True, "color": "red"}
-    assert stat.S_IMODE(config(inside).stat().st_mode) == 0o600
-    inside("context", "set", "dev server", "url=embedded://dev", "read_only=true")
-    assert inside("context", "use", "prod").code == 0
-    assert inside("context", "use", "dev server").code == 0
-    listed = {one["name"]: one["current"] for one in inside("context", "list", "-o", "json").json}
+    assert stat.S_IMODE(config(cli).stat().st_mode) == 0o600
+    cli("context", "set", "dev server", "url=embedded://dev", "read_only=true")
+    assert cli("context", "use", "prod").code == 0
+    assert cli("context", "use", "dev server").code == 0
+    listed = {one["name"]: one["current"] for one in cli("context", "list", "-o", "json").json}
     assert listed == {"prod": False, "dev server": True}
-    assert inside("context", "use", "-", "-o", "name").out == "prod\n"
-    assert inside("context", "use", "-", "-o", "name").out == "dev server\n"
-    assert inside("context", "show", "-o", "json").json["read_only"] is True
-    inside("context", "set", "dev server", "read_only=")
-    assert inside("context", "show", "-o", "json").json["settings"] == {"url": "embedded://dev"}
+    assert cli("context", "use", "-", "-o", "name").out == "prod\n"
+    assert cli("context", "use", "-", "-o", "name").out == "dev server\n"
+    assert cli("context", "show", "-o", "json").json["read_only"] is True
+    cli("context", "set", "dev server", "read_only=")
+    assert cli("context", "show", "-o", "json").json["settings"] == {"url": "embedded://dev"}
 
 
-def test_comments_and_order_are_kept(inside: Inside) -> None:
-    config(inside).parent.mkdir(parents=True)
-    config(inside).write_text(
+def test_comments_and_order_are_kept(cli: InProcessCli) -> None:
+    config(cli).parent.mkdir(parents=True)
+    config(cli).write_text(
         '# mine\n\n[contexts.b]\nurl = "redis://b" # the second\n\n[contexts.a]\nurl = "redis://a"\n'
     )
-    inside("context", "set", "a", "color=blue")
-    inside("context", "use", "a")
-    text = config(inside).read_text()
+    cli("context", "set", "a", "color=blue")
+    cli("context", "use", "a")
+    text = config(cli).read_text()
     assert text.startswith("# mine\n")
     assert 'url = "redis://b" # the second\n' in text
     assert text.index("[contexts.b]") < text.index("[contexts.a]")
-    assert [one["name"] for one in inside("context", "list", "-o", "json").json] == ["b", "a"]
+    assert [one["name"] for one in cli("context", "list", "-o", "json").json] == ["b", "a"]
 
 
-def test_the_current_context_says_which_server(inside: Inside, server: Server) -> None:
-    inside.patch.delenv("CHASQUI_REDIS_URL")
-    inside("context", "set", "here", f"url={server.url}")
-    inside("context", "use", "here")
-    assert inside("server", "status", "-o", "json").json["url"] == server.url
+def test_the_current_context_says_which_server(cli: InProcessCli, server: Server) -> None:
+    cli.patch.delenv("CHASQUI_REDIS_URL")
+    cli("context", "set", "here", f"url={server.url}")
+    cli("context", "use", "here")
+    assert cli("server", "status", "-o", "json").json["url"] == server.url
 
 
 @pytest.mark.parametrize(
@@ -79,44 +79,44 @@ def test_the_current_context_says_which_server(inside: Inside, server: Server) -
     ],
 )
 def test_what_cannot_be_kept_is_refused_and_nothing_is_written(
-    inside: Inside, words: tuple[str, ...], code: int, said: str
+    cli: InProcessCli, words: tuple[str, ...], code: int, said: str
 ) -> None:
-    assert_complains(inside("context", *words), code, said)
-    assert not config(inside).exists()
+    assert_error(cli("context", *words), code, said)
+    assert not config(cli).exists()
 
 
-def test_passwords_are_never_shown(inside: Inside) -> None:
+def test_passwords_are_never_shown(cli: InProcessCli) -> None:
     url = f"redis://ada:{PASSWORD}@host:6379"
     for words in (("set", "p", f"url={url}"), ("use", "p"), ("list",), ("show",), ("set", "p", "color=cyan")):
         for output in ("table", "json", "yaml"):
-            ended = inside("context", *words, "-o", output)
+            ended = cli("context", *words, "-o", output)
             assert ended.code == 0
             assert PASSWORD not in ended.out + ended.err
-    assert PASSWORD in config(inside).read_text()
+    assert PASSWORD in config(cli).read_text()
 
 
 def test_a_change_is_announced_with_its_context_in_words_and_colour(
-    inside: Inside, shell: Shell, server: Server, queue: str
+    cli: InProcessCli, cli_process: SubprocessCli, server: Server, queue: str
 ) -> None:
     from chasqui.server.link import Link
     from chasqui.wire.keys import Keys
 
-    inside("context", "set", "prod", f"url={server.url}", "protected=true", "color=red")
+    cli("context", "set", "prod", f"url={server.url}", "protected=true", "color=red")
     with Link.open(server.url) as link:
-        yard = Yard(link, Keys(queue))
-        seed(yard)
+        yard = DeadLetterSeeder(link, Keys(queue))
+        seed_every_kind(yard)
         words = ("dlq", "purge", queue, "--context", "prod")
-        _, shown = on_a_terminal(shell, *words, "--dry-run")
+        _, shown = run_on_terminal(cli_process, *words, "--dry-run")
         assert "\x1b[1;31m[prod ⚠ protected] would purge 6 dead letters" in shown
-        _, shown = on_a_terminal(shell, *words, "--dry-run", NO_COLOR="1")
+        _, shown = run_on_terminal(cli_process, *words, "--dry-run", NO_COLOR="1")
         assert "\x1b[1;31m" not in shown
         assert "[prod ⚠ protected] would purge 6 dead letters" in shown
-        ended = inside(*words, "--yes")
+        ended = cli(*words, "--yes")
         assert ended.code == 5
         assert f"--confirm {queue}" in ended.err
-        assert inside(*words, "--yes", "--confirm", queue).code == 0
+        assert cli(*words, "--yes", "--confirm", queue).code == 0
 
 
 @pytest.mark.usefixtures("server")
 def test_every_tint_is_one_a_terminal_has() -> None:
-    assert set(TINTS) == set(_TINTS)
+    assert set(CONTEXT_COLORS) == set(_COLOR_CODES)

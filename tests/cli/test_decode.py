@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests import golden
-from tests.cli.hostile import STRINGS, is_harmless, raw
-from tests.cli.shell import Ended, Shell, assert_complains
+from tests.cli.hostile import HOSTILE_TEXTS, is_harmless, text_bytes
+from tests.cli.shell import CommandResult, SubprocessCli, assert_error
 
 Record = Callable[[str, object], None]
 
@@ -20,8 +20,8 @@ ENVELOPE = "94a161c40481a16101cf000001a1e23c61d600"
 FORMS = {"u32le": "u32le", "u8": "u8", "raw": "none"}
 
 
-def test_an_envelope_is_one_json_object(shell: Shell) -> None:
-    ended = shell("decode", "--kind", "envelope", "--hex", ENVELOPE)
+def test_an_envelope_is_one_json_object(cli_process: SubprocessCli) -> None:
+    ended = cli_process("decode", "--kind", "envelope", "--hex", ENVELOPE)
     assert ended.code == 0
     assert ended.json == {
         "kind": "envelope",
@@ -44,21 +44,21 @@ def test_an_envelope_is_one_json_object(shell: Shell) -> None:
         ("result", "81a16101"),
     ],
 )
-def test_auto_finds_out_what_bytes_are(shell: Shell, kind: str, data: str) -> None:
-    assert shell("decode", "--hex", data).json["kind"] == kind
+def test_auto_finds_out_what_bytes_are(cli_process: SubprocessCli, kind: str, data: str) -> None:
+    assert cli_process("decode", "--hex", data).json["kind"] == kind
 
 
-def test_the_three_ways_to_give_bytes_agree(shell: Shell) -> None:
+def test_the_three_ways_to_give_bytes_agree(cli_process: SubprocessCli) -> None:
     raw = bytes.fromhex(ENVELOPE)
-    by_hex = shell("decode", "--hex", "0x" + ENVELOPE.upper())
+    by_hex = cli_process("decode", "--hex", "0x" + ENVELOPE.upper())
     assert by_hex.code == 0
-    assert by_hex.out == shell("decode", "--base64", base64.b64encode(raw).decode()).out
-    assert by_hex.out == shell("decode", "-", stdin=raw).out
+    assert by_hex.out == cli_process("decode", "--base64", base64.b64encode(raw).decode()).out
+    assert by_hex.out == cli_process("decode", "-", stdin=raw).out
 
 
 @pytest.mark.parametrize("how", ["table", "wide", "json", "jsonl", "yaml", "csv", "name"])
-def test_every_output_format_is_written(shell: Shell, how: str) -> None:
-    ended = shell("decode", "--hex", ENVELOPE, "-o", how)
+def test_every_output_format_is_written(cli_process: SubprocessCli, how: str) -> None:
+    ended = cli_process("decode", "--hex", ENVELOPE, "-o", how)
     assert ended.code == 0
     assert ended.err == ""
     assert "1794796970454" in ended.out or (how, ended.out) == ("name", "envelope\n")
@@ -76,41 +76,46 @@ def test_every_output_format_is_written(shell: Shell, how: str) -> None:
         (("--nonsense",), "nonsense"),
     ],
 )
-def test_bad_input_is_a_usage_error(shell: Shell, words: tuple[str, ...], said: str) -> None:
-    assert_complains(shell("decode", *words), 2, said)
+def test_bad_input_is_a_usage_error(cli_process: SubprocessCli, words: tuple[str, ...], said: str) -> None:
+    assert_error(cli_process("decode", *words), 2, said)
 
 
-def test_bytes_that_are_nothing_fail_with_the_reason(shell: Shell) -> None:
-    assert_complains(shell("decode", "--hex", "c1"), 1, "--kind")
-    ended = shell("decode", "--kind", "envelope", "--hex", "92a16101")
+def test_bytes_that_are_nothing_fail_with_the_reason(cli_process: SubprocessCli) -> None:
+    assert_error(cli_process("decode", "--hex", "c1"), 1, "--kind")
+    ended = cli_process("decode", "--kind", "envelope", "--hex", "92a16101")
     assert ended.code == 1
     assert "2 elements" in ended.err
 
 
-def test_more_bytes_than_allowed_are_refused_before_they_are_decoded(shell: Shell) -> None:
-    ended = shell("decode", "--max-bytes", "8", "--kind", "result", "-", stdin=b"\x01" * 9)
+def test_more_bytes_than_allowed_are_refused_before_they_are_decoded(cli_process: SubprocessCli) -> None:
+    ended = cli_process("decode", "--max-bytes", "8", "--kind", "result", "-", stdin=b"\x01" * 9)
     assert ended.code == 1
     assert "over the limit of 8" in ended.err
 
 
-def test_the_limit_is_the_reason_also_when_the_kind_is_to_be_found_out(shell: Shell) -> None:
-    assert_complains(
-        shell("decode", "--max-bytes", "8", "-", stdin=b"\x01" * 9), 1, "over the limit of 8", "--max-bytes"
+def test_the_limit_is_the_reason_also_when_the_kind_is_to_be_found_out(cli_process: SubprocessCli) -> None:
+    assert_error(
+        cli_process("decode", "--max-bytes", "8", "-", stdin=b"\x01" * 9),
+        1,
+        "over the limit of 8",
+        "--max-bytes",
     )
 
 
 @pytest.mark.parametrize("limit", [str(2**40), str(2**63 - 1), "9" * 30])
-def test_a_limit_beyond_what_a_server_can_hold_is_a_usage_error(shell: Shell, limit: str) -> None:
-    assert_complains(shell("decode", "--max-bytes", limit, "-", stdin=b"\x01"), 2, "--max-bytes")
+def test_a_limit_beyond_what_a_server_can_hold_is_a_usage_error(
+    cli_process: SubprocessCli, limit: str
+) -> None:
+    assert_error(cli_process("decode", "--max-bytes", limit, "-", stdin=b"\x01"), 2, "--max-bytes")
 
 
-def test_every_way_to_fail_has_a_hint(shell: Shell) -> None:
-    assert_complains(
-        shell("decode", "--kind", "envelope", "--hex", "92a16101"), 1, "2 elements", "--kind auto"
+def test_every_way_to_fail_has_a_hint(cli_process: SubprocessCli) -> None:
+    assert_error(
+        cli_process("decode", "--kind", "envelope", "--hex", "92a16101"), 1, "2 elements", "--kind auto"
     )
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(shell: Shell) -> None:
+def test_a_reader_that_has_enough_ends_it_quietly(cli_process: SubprocessCli) -> None:
     import subprocess
     import sys
 
@@ -120,7 +125,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(shell: Shell) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=shell.environment(),
+        env=cli_process.environment(),
     )
     assert program.stdout
     program.stdout.close()
@@ -128,7 +133,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(shell: Shell) -> None:
     assert (program.returncode, err) == (0, b"")
 
 
-def test_a_batch_answers_every_line_in_order_and_errors_in_their_place(shell: Shell) -> None:
+def test_a_batch_answers_every_line_in_order_and_errors_in_their_place(cli_process: SubprocessCli) -> None:
     lines = [
         json.dumps({"kind": "envelope", "hex": ENVELOPE}),
         "not json",
@@ -141,57 +146,57 @@ def test_a_batch_answers_every_line_in_order_and_errors_in_their_place(shell: Sh
         json.dumps({"kind": ["envelope"], "hex": "00"}),
         json.dumps({"kind": "delayed_member", "hex": "00000000" + ENVELOPE}),
     ]
-    ended = _ask(shell, lines)
+    ended = _ask(cli_process, lines)
     assert [line.get("kind", "error") for line in ended.lines] == ["envelope", *["error"] * 8, "delayed"]
     assert all(list(line) == ["error"] for line in ended.lines[1:-1])
 
 
 def test_envelope_vectors_are_answered_with_the_expected_values(
-    shell: Shell, record_property: Record
+    cli_process: SubprocessCli, record_property: Record
 ) -> None:
-    _walk(shell, "envelope", "d", _check_envelope, record_property)
+    _walk(cli_process, "envelope", "d", _check_envelope, record_property)
 
 
 def test_delayed_member_vectors_are_answered_with_the_expected_values(
-    shell: Shell, record_property: Record
+    cli_process: SubprocessCli, record_property: Record
 ) -> None:
-    _walk(shell, "delayed_member", "member", _check_delayed, record_property)
+    _walk(cli_process, "delayed_member", "member", _check_delayed, record_property)
 
 
 def test_repeat_spec_vectors_are_answered_with_the_expected_values(
-    shell: Shell, record_property: Record
+    cli_process: SubprocessCli, record_property: Record
 ) -> None:
-    _walk(shell, "repeat_spec", "spec", _check_spec, record_property)
+    _walk(cli_process, "repeat_spec", "spec", _check_spec, record_property)
 
 
-def test_ten_thousand_random_and_mutated_inputs_never_break_the_stream(shell: Shell) -> None:
+def test_ten_thousand_random_and_mutated_inputs_never_break_the_stream(cli_process: SubprocessCli) -> None:
     """One process answers them all: a crash would end it, a lost answer would shorten it."""
     chance = random.Random(20260101)
     kinds = ("envelope", "delayed", "spec", "result", "auto")
     inputs = [(chance.choice(kinds), data) for data in _hostile_bytes(chance, 10_000)]
-    ended = _ask(shell, [json.dumps({"kind": kind, "hex": data.hex()}) for kind, data in inputs])
+    ended = _ask(cli_process, [json.dumps({"kind": kind, "hex": data.hex()}) for kind, data in inputs])
     assert len(ended.lines) == len(inputs)
     assert all("error" in line or "kind" in line for line in ended.lines)
     assert is_harmless(ended.out)
 
 
 @pytest.mark.parametrize("how", ["table", "wide", "json", "jsonl", "yaml", "csv", "name"])
-def test_hostile_text_in_name_id_and_data_is_shown_harmlessly(shell: Shell, how: str) -> None:
+def test_hostile_text_in_name_id_and_data_is_shown_harmlessly(cli_process: SubprocessCli, how: str) -> None:
     from chasqui.wire.packed import pack
 
-    texts = [raw(text) for text in STRINGS.values()]
+    texts = [text_bytes(text) for text in HOSTILE_TEXTS.values()]
     broken_strings = b"".join(b"\xda" + len(text).to_bytes(2, "big") + text for text in texts)
     payload = b"\xdc" + len(texts).to_bytes(2, "big") + broken_strings
     name = b"".join(texts)
     job_id = name.decode(errors="replace")
     member = len(name).to_bytes(4, "little") + name + pack([job_id, payload, 1, 0])
-    ended = shell("decode", "--kind", "delayed", "--hex", member.hex(), "-o", how)
+    ended = cli_process("decode", "--kind", "delayed", "--hex", member.hex(), "-o", how)
     assert ended.code == 0, ended
     assert ended.err == ""
     assert is_harmless(ended.out)
 
 
-def _ask(shell: Shell, lines: list[str]) -> Ended:
+def _ask(shell: SubprocessCli, lines: list[str]) -> CommandResult:
     ended = shell("decode", "--stdin-jsonl", stdin="\n".join(lines))
     assert ended.code == 0, ended.err
     assert ended.err == ""
@@ -199,7 +204,7 @@ def _ask(shell: Shell, lines: list[str]) -> Ended:
 
 
 def _walk(
-    shell: Shell,
+    shell: SubprocessCli,
     kind: str,
     field: str,
     check: Callable[[dict[str, Any], dict[str, Any]], None],

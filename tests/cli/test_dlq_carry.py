@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from chasqui.clock import SystemClock
-from chasqui_cli.commands.dlq.carrying import EXPORTED, IMPORTED
-from chasqui_cli.commands.dlq.letters import LETTER, OUTCOME
-from tests.cli.seed_dead import Yard, seed
-from tests.cli.shell import assert_complains
-from tests.cli.yard import Inside
-from tests.cli.yard import inside as inside
-from tests.cli.yard import yard as yard
+from chasqui_cli.commands.dlq.carrying import EXPORT_SCHEMA, IMPORT_SCHEMA
+from chasqui_cli.commands.dlq.letters import DEAD_LETTER_SCHEMA, OUTCOME_SCHEMA
+from tests.cli.seed_dead import DeadLetterSeeder, seed_every_kind
+from tests.cli.shell import assert_error
+from tests.cli.yard import InProcessCli
+from tests.cli.yard import cli as cli
+from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
 
 CLOCK = SystemClock()
 PEEK_KEYS = (
@@ -31,41 +31,42 @@ def one_server(function: Callable[..., Any]) -> Any:
 
 
 def test_what_is_exported_comes_back_byte_for_byte_and_once(
-    inside: Inside, yard: Yard, tmp_path: Path
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, tmp_path: Path
 ) -> None:
-    seed(yard)
-    before = yard.dead()
+    seed_every_kind(dead_letter_seeder)
+    before = dead_letter_seeder.dead_letters()
     file = tmp_path / "letters.jsonl"
-    ended = inside("dlq", "export", yard.queue, "--file", file, "--show-secrets")
+    ended = cli("dlq", "export", dead_letter_seeder.queue, "--file", file, "--show-secrets")
     assert (ended.code, ended.out) == (0, "")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert all(list(line) == [*LETTER, "raw"] for line in lines)
-    there = inside("dlq", "import", yard.queue, file, "--yes", "-o", "json")
+    assert all(list(line) == [*DEAD_LETTER_SCHEMA, "raw"] for line in lines)
+    there = cli("dlq", "import", dead_letter_seeder.queue, file, "--yes", "-o", "json")
     assert {one["outcome"] for one in there.json} == {"there already"}
     assert "nothing to do" in there.err
-    assert inside("dlq", "purge", yard.queue, "--yes").code == 0
-    assert yard.dead() == []
-    done = inside("dlq", "import", yard.queue, file, "--yes", "-o", "json")
+    assert cli("dlq", "purge", dead_letter_seeder.queue, "--yes").code == 0
+    assert dead_letter_seeder.dead_letters() == []
+    done = cli("dlq", "import", dead_letter_seeder.queue, file, "--yes", "-o", "json")
     assert done.code == 0
-    assert all(list(one) == list(IMPORTED) for one in done.json)
-    assert [fields for _, fields in yard.dead()] == [fields for _, fields in before]
-    again = inside("dlq", "import", yard.queue, "-", "--yes", "-o", "json", stdin=file.read_text())
+    assert all(list(one) == list(IMPORT_SCHEMA) for one in done.json)
+    assert [fields for _, fields in dead_letter_seeder.dead_letters()] == [fields for _, fields in before]
+    again = cli("dlq", "import", dead_letter_seeder.queue, "-", "--yes", "-o", "json", stdin=file.read_text())
     assert {one["outcome"] for one in again.json} == {"imported before"}
-    assert len(yard.dead()) == len(before)
-    inside("dlq", "purge", yard.queue, "--yes")
+    assert len(dead_letter_seeder.dead_letters()) == len(before)
+    cli("dlq", "purge", dead_letter_seeder.queue, "--yes")
     assert {
-        one["outcome"] for one in inside("dlq", "import", yard.queue, file, "--yes", "-o", "json").json
+        one["outcome"]
+        for one in cli("dlq", "import", dead_letter_seeder.queue, file, "--yes", "-o", "json").json
     } == {"imported before"}
-    inside("dlq", "import", yard.queue, file, "--yes", "--again")
-    assert [fields for _, fields in yard.dead()] == [fields for _, fields in before]
+    cli("dlq", "import", dead_letter_seeder.queue, file, "--yes", "--again")
+    assert [fields for _, fields in dead_letter_seeder.dead_letters()] == [fields for _, fields in before]
 
 
 def test_an_export_covers_secrets_and_an_import_refuses_what_was_covered(
-    inside: Inside, yard: Yard, queue: str
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, queue: str
 ) -> None:
-    ids = seed(yard)
-    ended = inside("dlq", "export", yard.queue)
+    ids = seed_every_kind(dead_letter_seeder)
+    ended = cli("dlq", "export", dead_letter_seeder.queue)
     assert "hunter2" not in ended.out
     assert b"hunter2".hex() not in ended.out
     covered = [line for line in ended.lines if "redacted" in line]
@@ -74,9 +75,9 @@ def test_an_export_covers_secrets_and_an_import_refuses_what_was_covered(
     ]
     assert "1 of them hold secrets" in ended.err
     assert "--show-secrets" in ended.err
-    assert set(EXPORTED) >= set(ended.lines[0])
+    assert set(EXPORT_SCHEMA) >= set(ended.lines[0])
     text = ended.out + "no json\n" + '{"dlq_id": "1-1", "raw": ["00"]}\n' + "[]\n"
-    done = inside("dlq", "import", f"{queue}-copy", "-", "--yes", "-o", "json", stdin=text)
+    done = cli("dlq", "import", f"{queue}-copy", "-", "--yes", "-o", "json", stdin=text)
     assert done.code == 3
     outcomes = [one["outcome"] for one in done.json]
     assert outcomes.count("imported") == 5
@@ -87,26 +88,35 @@ def test_an_export_covers_secrets_and_an_import_refuses_what_was_covered(
 
 @one_server
 def test_an_export_overwrites_nothing_and_is_json_lines_only(
-    inside: Inside, yard: Yard, tmp_path: Path
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, tmp_path: Path
 ) -> None:
-    seed(yard)
+    seed_every_kind(dead_letter_seeder)
     file = tmp_path / "mine"
     file.write_text("precious")
-    assert_complains(inside("dlq", "export", yard.queue, "--file", file), 5, "there already")
+    assert_error(cli("dlq", "export", dead_letter_seeder.queue, "--file", file), 5, "there already")
     assert file.read_text() == "precious"
-    assert_complains(inside("dlq", "export", yard.queue, "-o", "csv"), 2, "JSON lines")
+    assert_error(cli("dlq", "export", dead_letter_seeder.queue, "-o", "csv"), 2, "JSON lines")
     assert (
-        len(inside("dlq", "export", yard.queue, "--limit", "2", "--reason", "retries_exhausted").lines) == 2
+        len(
+            cli(
+                "dlq", "export", dead_letter_seeder.queue, "--limit", "2", "--reason", "retries_exhausted"
+            ).lines
+        )
+        == 2
     )
-    assert_complains(inside("dlq", "import", yard.queue, tmp_path / "nowhere", "--yes"), 4, "No such file")
+    assert_error(
+        cli("dlq", "import", dead_letter_seeder.queue, tmp_path / "nowhere", "--yes"), 4, "No such file"
+    )
 
 
-def test_purging_takes_exactly_what_was_chosen(inside: Inside, yard: Yard) -> None:
-    ids = seed(yard)
-    ended = inside("dlq", "purge", yard.queue, "--reason", "decode_failed", "--yes", "-o", "json")
-    assert [list(one) for one in ended.json] == [list(OUTCOME)]
+def test_purging_takes_exactly_what_was_chosen(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    ids = seed_every_kind(dead_letter_seeder)
+    ended = cli("dlq", "purge", dead_letter_seeder.queue, "--reason", "decode_failed", "--yes", "-o", "json")
+    assert [list(one) for one in ended.json] == [list(OUTCOME_SCHEMA)]
     assert [(one["dlq_id"], one["outcome"]) for one in ended.json] == [(ids["garbage"], "purged")]
-    assert set(yard.dead_ids()) == set(ids.values()) - {ids["garbage"]}
-    assert inside("dlq", "purge", yard.queue, ids["late"], "nobody", "--yes").code == 3
-    assert inside("dlq", "purge", yard.queue, "--yes", "--limit", "3").code == 0
-    assert yard.dead_ids() == [ids["inner"]]
+    assert set(dead_letter_seeder.dead_ids()) == set(ids.values()) - {ids["garbage"]}
+    assert cli("dlq", "purge", dead_letter_seeder.queue, ids["late"], "nobody", "--yes").code == 3
+    assert cli("dlq", "purge", dead_letter_seeder.queue, "--yes", "--limit", "3").code == 0
+    assert dead_letter_seeder.dead_ids() == [ids["inner"]]

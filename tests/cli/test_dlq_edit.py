@@ -11,12 +11,12 @@ import pytest
 
 from chasqui.clock import SystemClock
 from chasqui.wire import packed
-from chasqui_cli.commands.dlq.editing import EDITED
-from tests.cli.seed_dead import Yard, seed
-from tests.cli.shell import assert_complains
-from tests.cli.yard import Inside
-from tests.cli.yard import inside as inside
-from tests.cli.yard import yard as yard
+from chasqui_cli.commands.dlq.editing import EDIT_SCHEMA
+from tests.cli.seed_dead import DeadLetterSeeder, seed_every_kind
+from tests.cli.shell import assert_error
+from tests.cli.yard import InProcessCli
+from tests.cli.yard import cli as cli
+from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
 
 CLOCK = SystemClock()
 PEEK_KEYS = (
@@ -29,49 +29,62 @@ def one_server(function: Callable[..., Any]) -> Any:
     return pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)(function)
 
 
-def test_a_value_is_set_shown_as_a_difference_and_replayed(inside: Inside, yard: Yard) -> None:
-    ids = seed(yard)
+def test_a_value_is_set_shown_as_a_difference_and_replayed(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    ids = seed_every_kind(dead_letter_seeder)
     words = ("--set", "to=carol", "--set", "n=2", "--set", "deep.er=[1]", "--yes", "-o", "json")
-    ended = inside("dlq", "edit", yard.queue, "told", *words)
+    ended = cli("dlq", "edit", dead_letter_seeder.queue, "told", *words)
     assert ended.code == 0, ended.err
-    assert list(ended.json) == list(EDITED)
+    assert list(ended.json) == list(EDIT_SCHEMA)
     assert ended.json["outcome"] == "replayed"
     assert '  -  "to": "ada@example.org",' in ended.err
     assert '  +  "to": "carol",' in ended.err
-    [job] = yard.jobs()
+    [job] = dead_letter_seeder.jobs()
     assert (job.id, job.attempt, job.payload.data()) == (
         "told",
         0,
         {"to": "carol", "n": 2, "deep": {"er": [1]}},
     )
-    assert ids["told"] not in yard.dead_ids()
+    assert ids["told"] not in dead_letter_seeder.dead_ids()
 
 
-def test_an_edited_letter_may_stay_dead(inside: Inside, yard: Yard) -> None:
-    ids = seed(yard)
-    ended = inside(
-        "dlq", "edit", yard.queue, ids["untold"], "--unset", "to", "--no-replay", "--yes", "-o", "json"
+def test_an_edited_letter_may_stay_dead(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
+    ids = seed_every_kind(dead_letter_seeder)
+    ended = cli(
+        "dlq",
+        "edit",
+        dead_letter_seeder.queue,
+        ids["untold"],
+        "--unset",
+        "to",
+        "--no-replay",
+        "--yes",
+        "-o",
+        "json",
     )
     new_id = ended.json["new_dlq_id"]
-    assert yard.dead_ids()[-1] == new_id
-    assert ids["untold"] not in yard.dead_ids()
-    assert yard.jobs() == []
-    [line] = inside("dlq", "peek", yard.queue, "-o", "json", "--where", "id == 'untold'").json
+    assert dead_letter_seeder.dead_ids()[-1] == new_id
+    assert ids["untold"] not in dead_letter_seeder.dead_ids()
+    assert dead_letter_seeder.jobs() == []
+    [line] = cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json", "--where", "id == 'untold'").json
     assert line["data"] == {"blob": {"$bin": "c0ff"}}
     assert (line["attempt"], line["reason"]) == (24, "retries_exhausted")
 
 
-def test_an_editor_is_given_the_payload_as_json(inside: Inside, yard: Yard, tmp_path: Path) -> None:
+def test_an_editor_is_given_the_payload_as_json(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, tmp_path: Path
+) -> None:
     data = {"text": "old", "blob": b"\xc0\xff", "number": 2**63, "keys": [1.5, None, {"$odd": 1}]}
-    yard.bury("edit-me", data)
+    dead_letter_seeder.add_dead_letter("edit-me", data)
     script = tmp_path / "editor"
     script.write_text('#!/bin/sh\ncp "$2" "$HOME/seen.json"\nsed -i s/old/new/ "$2"\n')
     script.chmod(0o755)
-    inside.set(EDITOR=f"{script} --wait")
-    assert inside("dlq", "edit", yard.queue, "edit-me", "--yes").code == 0
+    cli.set(EDITOR=f"{script} --wait")
+    assert cli("dlq", "edit", dead_letter_seeder.queue, "edit-me", "--yes").code == 0
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert seen["keys"] == [1.5, None, {"$map": [["$odd", 1]]}]
-    [job] = yard.jobs()
+    [job] = dead_letter_seeder.jobs()
     assert job.payload.raw == packed.pack(data | {"text": "new"})
 
 
@@ -91,35 +104,42 @@ def test_an_editor_is_given_the_payload_as_json(inside: Inside, yard: Yard, tmp_
 )
 @one_server
 def test_an_edit_that_goes_wrong_changes_nothing(
-    inside: Inside, yard: Yard, variables: dict[str, str], words: tuple[str, ...], code: int, said: str
+    cli: InProcessCli,
+    dead_letter_seeder: DeadLetterSeeder,
+    variables: dict[str, str],
+    words: tuple[str, ...],
+    code: int,
+    said: str,
 ) -> None:
-    seed(yard)
-    before = yard.dead()
-    inside.set(**variables)
-    assert_complains(inside("dlq", "edit", yard.queue, "told", *words, "--yes"), code, said)
-    assert yard.dead() == before
+    seed_every_kind(dead_letter_seeder)
+    before = dead_letter_seeder.dead_letters()
+    cli.set(**variables)
+    assert_error(cli("dlq", "edit", dead_letter_seeder.queue, "told", *words, "--yes"), code, said)
+    assert dead_letter_seeder.dead_letters() == before
 
 
 @one_server
-def test_only_what_can_be_told_apart_and_decoded_can_be_edited(inside: Inside, yard: Yard) -> None:
-    ids = seed(yard)
-    twins = [yard.bury("twin"), yard.bury("twin")]
-    assert_complains(inside("dlq", "edit", yard.queue, "twin", "--set", "a=1", "--yes"), 2, *twins)
+def test_only_what_can_be_told_apart_and_decoded_can_be_edited(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    ids = seed_every_kind(dead_letter_seeder)
+    twins = [dead_letter_seeder.add_dead_letter("twin"), dead_letter_seeder.add_dead_letter("twin")]
+    assert_error(cli("dlq", "edit", dead_letter_seeder.queue, "twin", "--set", "a=1", "--yes"), 2, *twins)
     for one in ("garbage", "inner"):
-        ended = inside("dlq", "edit", yard.queue, ids[one], "--set", "a=1", "--yes")
-        assert_complains(ended, 5, "cannot be decoded")
-    assert_complains(inside("dlq", "edit", yard.queue, "nobody", "--set", "a=1"), 4)
-    same = inside("dlq", "edit", yard.queue, "told", "--set", "n=1", "--yes")
+        ended = cli("dlq", "edit", dead_letter_seeder.queue, ids[one], "--set", "a=1", "--yes")
+        assert_error(ended, 5, "cannot be decoded")
+    assert_error(cli("dlq", "edit", dead_letter_seeder.queue, "nobody", "--set", "a=1"), 4)
+    same = cli("dlq", "edit", dead_letter_seeder.queue, "told", "--set", "n=1", "--yes")
     assert (same.code, same.err) == (0, "nothing to do: the payload is as it was\n")
 
 
 @one_server
-def test_a_difference_covers_secrets(inside: Inside, yard: Yard) -> None:
-    seed(yard)
-    ended = inside("dlq", "edit", yard.queue, "secret", "--set", "password=hunter3", "--dry-run")
+def test_a_difference_covers_secrets(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
+    seed_every_kind(dead_letter_seeder)
+    ended = cli("dlq", "edit", dead_letter_seeder.queue, "secret", "--set", "password=hunter3", "--dry-run")
     assert ended.code == 0
     assert "hunter" not in ended.err + ended.out
     assert "only covered values differ" in ended.err
-    assert "hunter3" in inside(
-        "dlq", "edit", yard.queue, "secret", "--set", "password=hunter3", "--dry-run", "--show-secrets"
+    assert "hunter3" in cli(
+        "dlq", "edit", dead_letter_seeder.queue, "secret", "--set", "password=hunter3", "--dry-run", "--show-secrets"
     ).err  # fmt: skip

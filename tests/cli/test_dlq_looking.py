@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from chasqui.clock import SystemClock
-from chasqui_cli.commands.dlq.letters import LETTER
-from chasqui_cli.commands.dlq.looking import GROUP
-from tests.cli.seed_dead import GARBAGE, RETRY, Yard, seed
-from tests.cli.shell import assert_complains
-from tests.cli.yard import Inside
-from tests.cli.yard import inside as inside
-from tests.cli.yard import yard as yard
+from chasqui_cli.commands.dlq.letters import DEAD_LETTER_SCHEMA
+from chasqui_cli.commands.dlq.looking import GROUP_SCHEMA
+from tests.cli.seed_dead import GARBAGE, RETRY, DeadLetterSeeder, seed_every_kind
+from tests.cli.shell import assert_error
+from tests.cli.yard import InProcessCli
+from tests.cli.yard import cli as cli
+from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
 
 CLOCK = SystemClock()
 PEEK_KEYS = (
@@ -28,15 +28,15 @@ def one_server(function: Callable[..., Any]) -> Any:
 
 
 def test_peek_shows_every_letter_newest_first_in_the_shape_scripts_rely_on(
-    inside: Inside, yard: Yard
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
-    ids = seed(yard)
-    ended = inside("dlq", "peek", yard.queue, "-o", "jsonl")
+    ids = seed_every_kind(dead_letter_seeder)
+    ended = cli("dlq", "peek", dead_letter_seeder.queue, "-o", "jsonl")
     assert (ended.code, ended.err) == (0, "")
     lines = ended.lines
     assert [line["dlq_id"] for line in lines] == list(reversed(ids.values()))
-    assert all(list(line) == PEEK_KEYS.split() == list(LETTER) for line in lines)
-    assert inside("dlq", "peek", yard.queue, "-o", "json").json == lines
+    assert all(list(line) == PEEK_KEYS.split() == list(DEAD_LETTER_SCHEMA) for line in lines)
+    assert cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json").json == lines
     found = {line["dlq_id"]: line for line in lines}
     told, untold = found[ids["told"]], found[ids["untold"]]
     assert (told["error"], told["detail"]) == ("timeout after 31 s", "timeout after 31 s")
@@ -46,9 +46,11 @@ def test_peek_shows_every_letter_newest_first_in_the_shape_scripts_rely_on(
     assert (untold["attempt"], untold["created_at_ms"]) == (24, 1_700_000_000_000)
 
 
-def test_what_cannot_be_decoded_is_shown_with_its_bytes_and_the_reason(inside: Inside, yard: Yard) -> None:
-    ids = seed(yard)
-    lines = inside("dlq", "peek", yard.queue, "-o", "json", "--where", "undecodable").json
+def test_what_cannot_be_decoded_is_shown_with_its_bytes_and_the_reason(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    ids = seed_every_kind(dead_letter_seeder)
+    lines = cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json", "--where", "undecodable").json
     found = {line["dlq_id"]: line for line in lines}
     assert set(found) == {ids["garbage"], ids["inner"]}
     garbage, inner = found[ids["garbage"]], found[ids["inner"]]
@@ -58,24 +60,28 @@ def test_what_cannot_be_decoded_is_shown_with_its_bytes_and_the_reason(inside: I
     assert inner["undecodable"].startswith("payload: ")
 
 
-def test_a_table_is_followed_by_the_reasons_and_json_is_not(inside: Inside, yard: Yard) -> None:
-    seed(yard)
-    table = inside("dlq", "peek", yard.queue, "--limit", "1")
+def test_a_table_is_followed_by_the_reasons_and_json_is_not(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    seed_every_kind(dead_letter_seeder)
+    table = cli("dlq", "peek", dead_letter_seeder.queue, "--limit", "1")
     assert "reasons of 6 dead letters: retries_exhausted 4 · " in table.err
     assert table.out.splitlines()[0].split()[:4] == ["DLQ_ID", "DIED", "NAME", "ID"]
     assert len(table.out.splitlines()) == 2
-    assert inside("dlq", "peek", yard.queue, "-o", "json").err == ""
-    assert inside("dlq", "peek", yard.queue, "-q").err == ""
+    assert cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json").err == ""
+    assert cli("dlq", "peek", dead_letter_seeder.queue, "-q").err == ""
 
 
-def test_secrets_are_covered_unless_asked_for(inside: Inside, yard: Yard) -> None:
-    seed(yard)
-    yard.bury("bearer", detail="401 for Authorization: Bearer abcdef123456")
+def test_secrets_are_covered_unless_asked_for(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    seed_every_kind(dead_letter_seeder)
+    dead_letter_seeder.add_dead_letter("bearer", detail="401 for Authorization: Bearer abcdef123456")
     for output in ("table", "wide", "json", "jsonl", "yaml", "csv"):
-        shown = inside("dlq", "peek", yard.queue, "-o", output).out
+        shown = cli("dlq", "peek", dead_letter_seeder.queue, "-o", output).out
         assert "hunter2" not in shown
         assert "abcdef123456" not in shown
-    whole = inside("dlq", "peek", yard.queue, "-o", "json", "--show-secrets").out
+    whole = cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json", "--show-secrets").out
     assert "hunter2" in whole
     assert "abcdef123456" in whole
 
@@ -98,40 +104,49 @@ def test_secrets_are_covered_unless_asked_for(inside: Inside, yard: Yard) -> Non
     ],
 )
 @one_server
-def test_filters_choose(inside: Inside, yard: Yard, words: tuple[str, ...], expected: list[str]) -> None:
-    seed(yard)
-    ended = inside("dlq", "peek", yard.queue, "-o", "json", *words)
+def test_filters_choose(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, words: tuple[str, ...], expected: list[str]
+) -> None:
+    seed_every_kind(dead_letter_seeder)
+    ended = cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json", *words)
     assert [line["id"] for line in ended.json] == expected
     assert ("looked at 2 dead letters and no further" in ended.err) is ("--scan" in words)
 
 
 @one_server
-def test_since_and_until_bound_by_the_time_of_death(inside: Inside, yard: Yard) -> None:
-    ids = seed(yard)
+def test_since_and_until_bound_by_the_time_of_death(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    ids = seed_every_kind(dead_letter_seeder)
     at = f"@{ids['garbage']}"
-    since = {line["dlq_id"] for line in inside("dlq", "peek", yard.queue, "-o", "json", "--since", at).json}
+    since = {
+        line["dlq_id"]
+        for line in cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json", "--since", at).json
+    }
     ms = int(ids["garbage"].split("-")[0])
     assert since == {one for one in ids.values() if int(one.split("-")[0]) >= ms}
 
 
 @one_server
-def test_a_queue_that_is_not_there_is_empty_and_that_is_said(inside: Inside, queue: str) -> None:
-    assert inside("dlq", "peek", queue, "-o", "json").json == []
-    ended = inside("dlq", "peek", queue)
+def test_a_queue_that_is_not_there_is_empty_and_that_is_said(cli: InProcessCli, queue: str) -> None:
+    assert cli("dlq", "peek", queue, "-o", "json").json == []
+    ended = cli("dlq", "peek", queue)
     assert ended.code == 0
     assert "there is nothing of a queue named" in ended.err
 
 
 @one_server
-def test_a_wrong_expression_is_a_usage_error(inside: Inside, yard: Yard) -> None:
-    assert_complains(inside("dlq", "peek", yard.queue, "--where", "data.to =="), 2, "--where")
-    assert_complains(inside("dlq", "peek", yard.queue, "--since", "soon"), 2)
+def test_a_wrong_expression_is_a_usage_error(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
+    assert_error(cli("dlq", "peek", dead_letter_seeder.queue, "--where", "data.to =="), 2, "--where")
+    assert_error(cli("dlq", "peek", dead_letter_seeder.queue, "--since", "soon"), 2)
 
 
-def test_groups_put_failures_of_one_cause_together(inside: Inside, yard: Yard) -> None:
-    ids = seed(yard)
-    groups = inside("dlq", "groups", yard.queue, "-o", "json").json
-    assert all(list(group) == list(GROUP) for group in groups)
+def test_groups_put_failures_of_one_cause_together(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    ids = seed_every_kind(dead_letter_seeder)
+    groups = cli("dlq", "groups", dead_letter_seeder.queue, "-o", "json").json
+    assert all(list(group) == list(GROUP_SCHEMA) for group in groups)
     assert groups[0] == {
         "count": 2,
         "name": "mail",
@@ -144,13 +159,13 @@ def test_groups_put_failures_of_one_cause_together(inside: Inside, yard: Yard) -
     }
     assert sum(group["count"] for group in groups) == len(ids)
     assert "card <n> declined" in {group["error"] for group in groups}
-    assert inside("dlq", "groups", yard.queue).err == "6 dead letters in 5 groups\n"
+    assert cli("dlq", "groups", dead_letter_seeder.queue).err == "6 dead letters in 5 groups\n"
 
 
 def test_an_expression_about_the_job_and_rules_about_the_letter_hold_together(
-    inside: Inside, yard: Yard
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
-    found = seed(yard)
+    found = seed_every_kind(dead_letter_seeder)
     where = ("--where", "data.n == `1`")
     for rules in (
         (),
@@ -158,8 +173,10 @@ def test_an_expression_about_the_job_and_rules_about_the_letter_hold_together(
         ("--reason", "retries_exhausted"),
         ("--where", "attempt == `24` && data.n"),
     ):
-        told = inside("dlq", "peek", yard.queue, *where, *rules, "-o", "name")
+        told = cli("dlq", "peek", dead_letter_seeder.queue, *where, *rules, "-o", "name")
         assert told.out.split() == [found["told"]], rules
-    assert inside("dlq", "peek", yard.queue, *where, "--name", "charge", "-o", "name").out == ""
-    unreadable = inside("dlq", "peek", yard.queue, "--where", 'data."$bin" && undecodable', "-o", "name")
+    assert cli("dlq", "peek", dead_letter_seeder.queue, *where, "--name", "charge", "-o", "name").out == ""
+    unreadable = cli(
+        "dlq", "peek", dead_letter_seeder.queue, "--where", 'data."$bin" && undecodable', "-o", "name"
+    )
     assert set(unreadable.out.split()) == {found["garbage"], found["inner"]}

@@ -18,68 +18,77 @@ from chasqui.foreign import joblist, rsmq
 from chasqui.server.link import Link
 from chasqui.wire import envelope, stream_entry
 from chasqui.wire.keys import Keys
-from tests.cli.inside import Inside
-from tests.cli.running import running
-from tests.cli.seed_foreign import READY, Scene, seed_list, seed_rsmq
-from tests.cli.shell import Shell
-from tests.engines import await_that
-from tests.servers import Server, spawn
+from tests.cli.inside import InProcessCli
+from tests.cli.running import start_command
+from tests.cli.seed_foreign import READY, ForeignQueues, seed_list, seed_rsmq
+from tests.cli.shell import SubprocessCli
+from tests.engines import wait_until
+from tests.servers import Server, start_server
 
 MESSAGES = 400
 KINDS = ["rsmq", "joblist"]
 
 
 @pytest.fixture
-def scene(any_server: Server, inside: Inside, queue: str) -> Iterator[Scene]:
-    inside.url = any_server.url
+def foreign_queues(any_server: Server, cli: InProcessCli, queue: str) -> Iterator[ForeignQueues]:
+    cli.url = any_server.url
     with Link.open(any_server.url) as link:
-        yield Scene(link, queue)
+        yield ForeignQueues(link, queue)
 
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Server]:
     """Another server, of these tests alone."""
-    with spawn("redis-7.0") as ready:
+    with start_server("redis-7.0") as ready:
         yield ready
 
 
-def fill(scene: Scene, kind: str, many: int = MESSAGES) -> set[str]:
+def fill(scene: ForeignQueues, kind: str, many: int = MESSAGES) -> set[str]:
     if kind == "rsmq":
-        scene.run(rsmq.create(scene.orders))
+        scene.run(rsmq.create_queue(scene.orders))
         return set(scene.run(rsmq.send_many(scene.orders, [rsmq.Draft("x" * 50)] * many)))
     jobs = [(f"{number:016x}", {"n": "x" * 50}) for number in range(many)]
     return set(scene.run(joblist.enqueue_many(scene.jobs, jobs, now_ms=scene.now_ms())))
 
 
-def source(scene: Scene, kind: str) -> str:
+def source(scene: ForeignQueues, kind: str) -> str:
     return f"rsmq://{scene.name}/orders" if kind == "rsmq" else f"joblist://{scene.name}"
 
 
-def left(scene: Scene, kind: str) -> int:
+def left(scene: ForeignQueues, kind: str) -> int:
     """What the source still holds where its own consumers find it."""
     if kind == "rsmq":
-        return int(scene.say("ZCARD", scene.orders.messages))
-    return int(scene.say("LLEN", scene.jobs.pending))
+        return int(scene.command("ZCARD", scene.orders.messages))
+    return int(scene.command("LLEN", scene.jobs.pending))
 
 
 def arrived(link: Link, queue: str) -> Counter[str]:
-    rows = Scene(link, queue).say("XRANGE", Keys(queue).stream, "-", "+")
+    rows = ForeignQueues(link, queue).command("XRANGE", Keys(queue).stream, "-", "+")
     return Counter(envelope.decode(stream_entry.decode(fields).d or b"").id for _, fields in rows)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 def test_three_movers_at_once_move_everything_once(
-    shell: Shell, scene: Scene, other: Server, kind: str, far: bool
+    cli_process: SubprocessCli, foreign_queues: ForeignQueues, other: Server, kind: str, far: bool
 ) -> None:
-    sent = fill(scene, kind)
-    url = str(scene.link.address)
-    words = ["migrate", source(scene, kind), f"chasqui://{scene.name}", "--yes", "-u", url, "-o", "json"]
+    sent = fill(foreign_queues, kind)
+    url = str(foreign_queues.link.address)
+    words = [
+        "migrate",
+        source(foreign_queues, kind),
+        f"chasqui://{foreign_queues.name}",
+        "--yes",
+        "-u",
+        url,
+        "-o",
+        "json",
+    ]
     words += ["--to-url", other.url] if far else []
     movers = [
         subprocess.Popen(
             [sys.executable, "-m", "chasqui_cli", *words],
-            env=shell.environment(),
+            env=cli_process.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -88,23 +97,23 @@ def test_three_movers_at_once_move_everything_once(
     told = [mover.communicate(timeout=60) for mover in movers]
     assert [mover.returncode for mover in movers] == [0, 0, 0], told
     with Link.open(other.url if far else url) as link:
-        assert arrived(link, scene.name) == Counter(sent)
+        assert arrived(link, foreign_queues.name) == Counter(sent)
     moved = sum(json.loads(out)["moved"] for out, _ in told)
     assert moved == MESSAGES, "each is counted by the mover that moved it"
-    assert left(scene, kind) == 0
+    assert left(foreign_queues, kind) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 def test_a_full_target_takes_no_more_and_the_rest_stays(
-    inside: Inside, scene: Scene, other: Server, kind: str, far: bool
+    cli: InProcessCli, foreign_queues: ForeignQueues, other: Server, kind: str, far: bool
 ) -> None:
-    sent = fill(scene, kind, 250)
+    sent = fill(foreign_queues, kind, 250)
     at = ["--to-url", other.url] if far else []
     words = [
         "migrate",
-        source(scene, kind),
-        f"chasqui://{scene.name}",
+        source(foreign_queues, kind),
+        f"chasqui://{foreign_queues.name}",
         *at,
         "--cap",
         "100",
@@ -112,40 +121,51 @@ def test_a_full_target_takes_no_more_and_the_rest_stays(
         "-o",
         "json",
     ]
-    with Link.open(other.url if far else inside.url) as link:
-        first = inside(*words)
+    with Link.open(other.url if far else cli.url) as link:
+        first = cli(*words)
         assert first.code == 3, first
         assert "full" in first.err
-        assert sum(arrived(link, scene.name).values()) == 100
-        assert left(scene, kind) == 150, "what finds no room is where its own consumers find it"
+        assert sum(arrived(link, foreign_queues.name).values()) == 100
+        assert left(foreign_queues, kind) == 150, "what finds no room is where its own consumers find it"
         assert json.loads(first.out)["after"]["parked"] == 0
-        again = inside(*words)
+        again = cli(*words)
         assert (again.code, json.loads(again.out)["moved"]) == (3, 0)
-        seen = arrived(link, scene.name)
-        Scene(link, scene.name).say("XTRIM", Keys(scene.name).stream, "MAXLEN", 10)
-        inside(*words)
-        kept = arrived(link, scene.name)
+        seen = arrived(link, foreign_queues.name)
+        ForeignQueues(link, foreign_queues.name).command(
+            "XTRIM", Keys(foreign_queues.name).stream, "MAXLEN", 10
+        )
+        cli(*words)
+        kept = arrived(link, foreign_queues.name)
         assert sum(kept.values()) == 100, "what workers took makes room"
-        Scene(link, scene.name).say("DEL", Keys(scene.name).stream)
-        last = inside(*words)
+        ForeignQueues(link, foreign_queues.name).command("DEL", Keys(foreign_queues.name).stream)
+        last = cli(*words)
         assert last.code == 0, last
-        assert seen.keys() | kept.keys() | arrived(link, scene.name).keys() == sent
+        assert seen.keys() | kept.keys() | arrived(link, foreign_queues.name).keys() == sent
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_target_out_of_memory_loses_nothing(inside: Inside, scene: Scene, other: Server, kind: str) -> None:
-    sent = fill(scene, kind)
-    words = ["migrate", source(scene, kind), f"chasqui://{scene.name}", "--to-url", other.url, "--yes"]
+def test_a_target_out_of_memory_loses_nothing(
+    cli: InProcessCli, foreign_queues: ForeignQueues, other: Server, kind: str
+) -> None:
+    sent = fill(foreign_queues, kind)
+    words = [
+        "migrate",
+        source(foreign_queues, kind),
+        f"chasqui://{foreign_queues.name}",
+        "--to-url",
+        other.url,
+        "--yes",
+    ]
     with Link.open(other.url) as link:
-        there = Scene(link, scene.name)
-        there.say("CONFIG", "SET", "maxmemory-policy", "noeviction")
-        there.say("CONFIG", "SET", "maxmemory", "1")
-        ended = inside(*words)
+        there = ForeignQueues(link, foreign_queues.name)
+        there.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        there.command("CONFIG", "SET", "maxmemory", "1")
+        ended = cli(*words)
         assert ended.code == 1, ended
         assert "Traceback" not in ended.err
-        there.say("CONFIG", "SET", "maxmemory", "0")
-        assert inside(*words).code == 0
-        assert arrived(link, scene.name) == Counter(sent)
+        there.command("CONFIG", "SET", "maxmemory", "0")
+        assert cli(*words).code == 0
+        assert arrived(link, foreign_queues.name) == Counter(sent)
 
 
 HANDLER = """
@@ -163,29 +183,40 @@ def _noted(notes: Path) -> list[str]:
 
 
 def test_live_workers_keep_long_jobs_and_a_killed_ones_are_run_again(
-    shell: Shell, scene: Scene, any_server: Server, tmp_path: Path
+    cli_process: SubprocessCli, foreign_queues: ForeignQueues, any_server: Server, tmp_path: Path
 ) -> None:
     """Jobs that run four times as long as a claim is good for, with reclaimers that look every tenth of a second."""
     notes = tmp_path / "notes"
     (tmp_path / "slow.py").write_text(HANDLER.format(notes=str(notes)))
     jobs = [(f"long{number}", {"s": 2.0}) for number in range(3)]
-    scene.run(joblist.enqueue_many(scene.jobs, jobs, now_ms=scene.now_ms() - 3_600_000))
-    work = ["joblist", "work", "slow:handle", "--queue", scene.name, "--app-dir", str(tmp_path)]
+    foreign_queues.run(
+        joblist.enqueue_many(foreign_queues.jobs, jobs, now_ms=foreign_queues.now_ms() - 3_600_000)
+    )
+    work = ["joblist", "work", "slow:handle", "--queue", foreign_queues.name, "--app-dir", str(tmp_path)]
     work += ["--visibility", "500ms", "-u", any_server.url]
-    with running(shell, *work) as first, running(shell, *work), running(shell, *work):
-        await_that(lambda: len(_noted(notes)) == 3, "all three run")
-        holder = _held_by(scene)
+    with (
+        start_command(cli_process, *work) as first,
+        start_command(cli_process, *work),
+        start_command(cli_process, *work),
+    ):
+        wait_until(lambda: len(_noted(notes)) == 3, "all three run")
+        holder = _held_by(foreign_queues)
         first.close()
-        await_that(lambda: len(scene.say("LRANGE", scene.jobs.completed, 0, -1)) == 3, "all are completed")
+        wait_until(
+            lambda: len(foreign_queues.command("LRANGE", foreign_queues.jobs.completed, 0, -1)) == 3,
+            "all are completed",
+        )
     ran = Counter(line.split()[0] for line in _noted(notes))
     assert sorted(ran.values()) == [1, 1, 2], "only the killed worker's job ran again"
     assert set(ran) == holder
-    assert {scene.run(joblist.job(scene.jobs, one)).text("result") for one in ran} == {'"ran"'}
-    assert scene.run(joblist.examine(scene.jobs)) == []
+    assert {foreign_queues.run(joblist.read_job(foreign_queues.jobs, one)).text("result") for one in ran} == {
+        '"ran"'
+    }
+    assert foreign_queues.run(joblist.examine(foreign_queues.jobs)) == []
 
 
-def _held_by(scene: Scene) -> set[str]:
-    return {name.decode() for name in scene.say("LRANGE", scene.jobs.processing, 0, -1)}
+def _held_by(scene: ForeignQueues) -> set[str]:
+    return {name.decode() for name in scene.command("LRANGE", scene.jobs.processing, 0, -1)}
 
 
 BAD: list[tuple[int, str]] = [
@@ -221,17 +252,24 @@ BAD: list[tuple[int, str]] = [
 ]  # fmt: skip
 
 
-def test_words_that_make_no_sense_are_refused_in_two_lines(inside: Inside, scene: Scene) -> None:
-    seed_rsmq(scene)
-    seed_list(scene)
-    keys = [scene.orders.messages, scene.orders.hash, scene.orders.queues, *scene.jobs.lists]
-    before = [scene.say("DUMP", key) for key in keys]
+def test_words_that_make_no_sense_are_refused_in_two_lines(
+    cli: InProcessCli, foreign_queues: ForeignQueues
+) -> None:
+    seed_rsmq(foreign_queues)
+    seed_list(foreign_queues)
+    keys = [
+        foreign_queues.orders.messages,
+        foreign_queues.orders.hash,
+        foreign_queues.orders.queues,
+        *foreign_queues.jobs.lists,
+    ]
+    before = [foreign_queues.command("DUMP", key) for key in keys]
     wrong: list[Any] = []
     for code, line in BAD:
-        words = line.format(q=scene.name, id=READY).split()
-        place = ["--ns", scene.name] if words[0] == "rsmq" and len(words) > 2 else []
-        ended = inside(*words, *place)
+        words = line.format(q=foreign_queues.name, id=READY).split()
+        place = ["--ns", foreign_queues.name] if words[0] == "rsmq" and len(words) > 2 else []
+        ended = cli(*words, *place)
         if ended.code != code or "Traceback" in ended.err or not (ended.err or ended.out):
             wrong.append((line, code, ended))
     assert not wrong, "\n".join(map(str, wrong))
-    assert [scene.say("DUMP", key) for key in keys] == before
+    assert [foreign_queues.command("DUMP", key) for key in keys] == before

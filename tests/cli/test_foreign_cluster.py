@@ -17,35 +17,45 @@ from chasqui.sync_queue import SyncQueue
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.keys import Keys
 from chasqui.wire.rsmq_keys import RsmqKeys
-from chasqui_cli.desk import Desk
-from chasqui_cli.finding import seen_queues
+from chasqui_cli.desk import CommandContext
+from chasqui_cli.finding import queue_snapshots
 from chasqui_cli.session import Session
-from tests.cli.inside import Inside
-from tests.cli.seed_foreign import DELAYED, FAILED, HELD, PENDING, READY, TRIED, Scene, seed_list, seed_rsmq
-from tests.clusters import TestCluster, cluster
+from tests.cli.inside import InProcessCli
+from tests.cli.seed_foreign import (
+    DELAYED,
+    FAILED,
+    HELD,
+    PENDING,
+    READY,
+    TRIED,
+    ForeignQueues,
+    seed_list,
+    seed_rsmq,
+)
+from tests.clusters import ClusterServers, cluster_servers
 from tests.servers import Server
 
 pytestmark = pytest.mark.xdist_group("foreign cluster")
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[TestCluster]:
-    with cluster("redis-7.0") as ready:
+def nodes() -> Iterator[ClusterServers]:
+    with cluster_servers("redis-7.0") as ready:
         yield ready
 
 
 @pytest.fixture
-def scene(nodes: TestCluster, inside: Inside, queue: str) -> Iterator[Scene]:
+def foreign_queues(nodes: ClusterServers, cli: InProcessCli, queue: str) -> Iterator[ForeignQueues]:
     """Its names have a tag, so that all keys lie together."""
-    inside.url = nodes.url
+    cli.url = nodes.url
     with Link.open(nodes.url) as link:
-        yield Scene(link, f"{{{queue[-12:]}}}")
+        yield ForeignQueues(link, f"{{{queue[-12:]}}}")
 
 
 @pytest.fixture
-def flat(scene: Scene) -> Scene:
+def flat(foreign_queues: ForeignQueues) -> ForeignQueues:
     """Queues without a tag, as clients leave them that were pointed at a cluster: none of their scripts works."""
-    bare = Scene(scene.link, scene.name.strip("{}"))
+    bare = ForeignQueues(foreign_queues.link, foreign_queues.name.strip("{}"))
     orders, jobs = bare.orders, bare.jobs
     fields: dict[str, Any] = {"vt": 30, "delay": 0, "maxsize": 65536, "created": 1, "modified": 1}
     fields |= {
@@ -56,51 +66,51 @@ def flat(scene: Scene) -> Scene:
         HELD: "held",
         f"{HELD}:rc": 1,
     }
-    bare.say("HSET", orders.hash, *(word for pair in fields.items() for word in pair), DELAYED, b"\xff")
-    bare.say("SADD", orders.queues, "orders")
+    bare.command("HSET", orders.hash, *(word for pair in fields.items() for word in pair), DELAYED, b"\xff")
+    bare.command("SADD", orders.queues, "orders")
     later = bare.now_ms() + 3_600_000
-    bare.say("ZADD", orders.messages, 5, READY, 5, TRIED, later, HELD, later, DELAYED)
-    bare.say("LPUSH", jobs.pending, PENDING)
-    bare.say("LPUSH", jobs.processing, "claimed")
-    bare.say("HSET", jobs.job(PENDING), "id", PENDING, "payload", "{}", "status", "pending")
+    bare.command("ZADD", orders.messages, 5, READY, 5, TRIED, later, HELD, later, DELAYED)
+    bare.command("LPUSH", jobs.pending, PENDING)
+    bare.command("LPUSH", jobs.processing, "claimed")
+    bare.command("HSET", jobs.job(PENDING), "id", PENDING, "payload", "{}", "status", "pending")
     return bare
 
 
 def test_untagged_queues_are_looked_at_in_one_round_trip_per_node(
-    inside: Inside, scene: Scene, flat: Scene, nodes: TestCluster
+    cli: InProcessCli, foreign_queues: ForeignQueues, flat: ForeignQueues, nodes: ClusterServers
 ) -> None:
-    seed_rsmq(scene)
-    seed_list(scene)
+    seed_rsmq(foreign_queues)
+    seed_list(foreign_queues)
     with SyncQueue(flat.name, redis_url=nodes.url) as ours:
         ours.add("job", {})
     names = [flat.name]
     names += [
         f"{kind}:{one.name}{rest}"
-        for one in (scene, flat)
+        for one in (foreign_queues, flat)
         for kind, rest in (("rsmq", ":orders"), ("list", ""))
     ]
-    told = inside("inspect", *names, "--visibility", "5s", "-o", "json")
+    told = cli("inspect", *names, "--visibility", "5s", "-o", "json")
     assert told.code == 0, told
     seen = {row["queue"]: row for row in json.loads(told.out)}
     theirs, listed = seen[f"rsmq:{flat.name}:orders"], seen[f"list:{flat.name}"]
     assert (theirs["waiting"], theirs["hidden"], theirs["pending"], theirs["listed"]) == (2, 2, None, True)
     assert (listed["waiting"], listed["pending"], listed["stale"]) == (1, 1, None)
-    assert seen[f"rsmq:{scene.name}:orders"]["pending"] == 1
+    assert seen[f"rsmq:{foreign_queues.name}:orders"]["pending"] == 1
     with Link.open(nodes.url, read_only=True) as link:
         session = Session(link)
-        seen_queues(Desk(quiet=True), session, names)
+        queue_snapshots(CommandContext(quiet=True), session, names)
         before = link.round_trips
-        seen_queues(Desk(quiet=True), session, names)
+        queue_snapshots(CommandContext(quiet=True), session, names)
         assert link.round_trips - before <= len(nodes.masters)
     for verb in ("queues", "inspect", "metrics", "doctor"):
-        assert inside(verb).code == 0, verb
-    assert inside("watch", *names, "--count", "1").code == 0
-    assert inside("check", f"rsmq:{flat.name}:orders", "--age-warn", "0", "--age-crit", "0").code == 1
+        assert cli(verb).code == 0, verb
+    assert cli("watch", *names, "--count", "1").code == 0
+    assert cli("check", f"rsmq:{flat.name}:orders", "--age-warn", "0", "--age-crit", "0").code == 1
 
 
-def test_reads_of_untagged_queues_work(inside: Inside, flat: Scene) -> None:
+def test_reads_of_untagged_queues_work(cli: InProcessCli, flat: ForeignQueues) -> None:
     place = ("--ns", flat.name)
-    peeked = inside("rsmq", "peek", "orders", *place, "-o", "json")
+    peeked = cli("rsmq", "peek", "orders", *place, "-o", "json")
     assert peeked.code == 0, peeked
     states = {row["id"]: (row["state"], row["size"]) for row in json.loads(peeked.out)}
     assert states == {
@@ -110,20 +120,20 @@ def test_reads_of_untagged_queues_work(inside: Inside, flat: Scene) -> None:
         DELAYED: ("delayed", 1),
     }
     assert list(states)[:2] == [READY, TRIED]
-    first = flat.run(rsmq.page(flat.orders, count=1, preview=2))
-    second = flat.run(rsmq.page(flat.orders, after=first.after, count=9))
+    first = flat.run(rsmq.read_page(flat.orders, count=1, preview=2))
+    second = flat.run(rsmq.read_page(flat.orders, after=first.after, count=9))
     assert first.messages[0].body == b"re"
     assert [message.id for message in (*first.messages, *second.messages)] == list(states)
-    assert json.loads(inside("rsmq", "show", "orders", TRIED, *place, "-o", "json").out)["receives"] == 2
-    counted = json.loads(inside("rsmq", "counts", "orders", *place, "-o", "json").out)[0]
+    assert json.loads(cli("rsmq", "show", "orders", TRIED, *place, "-o", "json").out)["receives"] == 2
+    counted = json.loads(cli("rsmq", "counts", "orders", *place, "-o", "json").out)[0]
     assert [counted[name] for name in ("ready", "delayed", "in_flight")] == [2, 1, 1]
-    assert len(inside("rsmq", "export", "orders", *place).out.splitlines()) == 4
-    assert json.loads(inside("rsmq", "queue", "describe", "-n", "orders", *place).out)["msgs"] == 4
-    assert json.loads(inside("rsmq", "doctor", "orders", *place, "-o", "json").out)[0]["ailment"] == "split"
-    assert inside("joblist", "overview", flat.name).code == 0
-    assert json.loads(inside("joblist", "list", flat.name, "-o", "json").out)[0]["id"] == PENDING
-    assert inside("joblist", "show", flat.name, PENDING).code == 0
-    assert json.loads(inside("joblist", "doctor", flat.name, "-o", "json").out)[0]["ailment"] == "split"
+    assert len(cli("rsmq", "export", "orders", *place).out.splitlines()) == 4
+    assert json.loads(cli("rsmq", "queue", "describe", "-n", "orders", *place).out)["msgs"] == 4
+    assert json.loads(cli("rsmq", "doctor", "orders", *place, "-o", "json").out)[0]["ailment"] == "split"
+    assert cli("joblist", "overview", flat.name).code == 0
+    assert json.loads(cli("joblist", "list", flat.name, "-o", "json").out)[0]["id"] == PENDING
+    assert cli("joblist", "show", flat.name, PENDING).code == 0
+    assert json.loads(cli("joblist", "doctor", flat.name, "-o", "json").out)[0]["ailment"] == "split"
 
 
 RSMQ_CHANGES = [
@@ -137,89 +147,93 @@ LIST_CHANGES = [
 ]  # fmt: skip
 
 
-def test_what_needs_all_keys_at_once_is_refused_before_anything_is_done(inside: Inside, flat: Scene) -> None:
+def test_what_needs_all_keys_at_once_is_refused_before_anything_is_done(
+    cli: InProcessCli, flat: ForeignQueues
+) -> None:
     keys = [flat.orders.messages, flat.orders.hash, flat.orders.queues, *flat.jobs.lists]
-    before = [flat.say("DUMP", key) for key in keys]
+    before = [flat.command("DUMP", key) for key in keys]
     lines = [["rsmq", *words.split(), "--ns", flat.name] for words in RSMQ_CHANGES]
     lines += [["joblist", verb, flat.name, *rest] for verb, *rest in map(str.split, LIST_CHANGES)]
     lines += [["migrate", f"rsmq://{flat.name}/orders", f"chasqui://{flat.name}"]]
     lines += [["migrate", f"joblist://{flat.name}", f"chasqui://{flat.name}"]]
     for words in lines:
         asks = words[0] == "migrate" or words[1] not in ("queue", "message")
-        ended = inside(*words, *(["--yes"] if asks else []), stdin="")
+        ended = cli(*words, *(["--yes"] if asks else []), stdin="")
         assert ended.code == 5, (words, ended)
         assert "several slots" in ended.err
         assert "hint: nothing was changed" in ended.err
-    assert [flat.say("DUMP", key) for key in keys] == before
-    assert inside.operations() == 0, "nothing was written down as done"
+    assert [flat.command("DUMP", key) for key in keys] == before
+    assert cli.operations() == 0, "nothing was written down as done"
 
 
-def test_the_way_out_that_the_doctor_names_works(inside: Inside, scene: Scene, flat: Scene) -> None:
-    found = json.loads(inside("doctor", f"rsmq:{flat.name}:orders", "-o", "json").out)
+def test_the_way_out_that_the_doctor_names_works(
+    cli: InProcessCli, foreign_queues: ForeignQueues, flat: ForeignQueues
+) -> None:
+    found = json.loads(cli("doctor", f"rsmq:{flat.name}:orders", "-o", "json").out)
     [mend] = [one["mend"] for one in found if one["code"] == "split"]
     create, _, rest = mend.partition(" && ")
     export, _, into = rest.partition(" | ")
-    assert inside(*shlex.split(create)[1:]).code == 0
-    lines = inside(*shlex.split(export)[1:]).out
-    ended = inside(*shlex.split(into)[1:], stdin=lines)
+    assert cli(*shlex.split(create)[1:]).code == 0
+    lines = cli(*shlex.split(export)[1:]).out
+    ended = cli(*shlex.split(into)[1:], stdin=lines)
     assert ended.code == 0, ended
-    assert [one.body for one in scene.run(rsmq.peek(scene.orders, 9))] == [
+    assert [one.body for one in foreign_queues.run(rsmq.peek(foreign_queues.orders, 9))] == [
         one.body for one in flat.run(rsmq.peek(flat.orders, 9))
     ]
 
 
-def test_tagged_queues_are_worked_on(inside: Inside, scene: Scene, nodes: TestCluster) -> None:
-    seed_rsmq(scene)
-    seed_list(scene)
-    place = ("--ns", scene.name)
-    assert inside("rsmq", "message", "send", "-n", "orders", "-m", "x", *place).code == 0
-    assert inside("rsmq", "move", "orders", READY, "--to", "other", "--yes", *place).code == 0
-    apart = inside(
-        "rsmq", "move", "orders", TRIED, "--to", "other", "--to-ns", "{elsewhere}", "--yes", *place
-    )
+def test_tagged_queues_are_worked_on(
+    cli: InProcessCli, foreign_queues: ForeignQueues, nodes: ClusterServers
+) -> None:
+    seed_rsmq(foreign_queues)
+    seed_list(foreign_queues)
+    place = ("--ns", foreign_queues.name)
+    assert cli("rsmq", "message", "send", "-n", "orders", "-m", "x", *place).code == 0
+    assert cli("rsmq", "move", "orders", READY, "--to", "other", "--yes", *place).code == 0
+    apart = cli("rsmq", "move", "orders", TRIED, "--to", "other", "--to-ns", "{elsewhere}", "--yes", *place)
     assert apart.code == 5, apart
-    assert inside("rsmq", "purge", "orders", "--all", "--yes", *place).code == 0
-    inside.url = ""
-    op = inside("log", "-o", "name").out.split()[0]
-    assert inside("undo", op, "--yes", "-u", nodes.url).code == 0
-    inside.url = nodes.url
-    assert {TRIED, DELAYED} <= {one.id for one in scene.run(rsmq.peek(scene.orders, 99))}
-    assert inside("rsmq", "doctor", "orders", "--repair", "--yes", *place).code == 0
-    assert inside("joblist", "reclaim", scene.name, "--yes").code == 0
-    assert inside("joblist", "retry", scene.name, "--all", "--yes").code == 0
-    assert inside("joblist", "cancel", scene.name, PENDING, "--yes").code == 0
-    assert inside("joblist", "doctor", scene.name, "--repair", "--yes").code == 0
+    assert cli("rsmq", "purge", "orders", "--all", "--yes", *place).code == 0
+    cli.url = ""
+    op = cli("log", "-o", "name").out.split()[0]
+    assert cli("undo", op, "--yes", "-u", nodes.url).code == 0
+    cli.url = nodes.url
+    assert {TRIED, DELAYED} <= {one.id for one in foreign_queues.run(rsmq.peek(foreign_queues.orders, 99))}
+    assert cli("rsmq", "doctor", "orders", "--repair", "--yes", *place).code == 0
+    assert cli("joblist", "reclaim", foreign_queues.name, "--yes").code == 0
+    assert cli("joblist", "retry", foreign_queues.name, "--all", "--yes").code == 0
+    assert cli("joblist", "cancel", foreign_queues.name, PENDING, "--yes").code == 0
+    assert cli("joblist", "doctor", foreign_queues.name, "--repair", "--yes").code == 0
 
 
 @pytest.mark.parametrize("way", ["into the cluster", "within it", "out of it"])
 def test_queues_move_into_within_and_out_of_a_cluster(
-    inside: Inside, scene: Scene, nodes: TestCluster, any_server: Server, way: str
+    cli: InProcessCli, foreign_queues: ForeignQueues, nodes: ClusterServers, any_server: Server, way: str
 ) -> None:
     with Link.open(any_server.url) as single:
-        source = Scene(single, scene.name) if way == "into the cluster" else scene
-        target = scene if way != "out of it" else Scene(single, scene.name)
+        source = ForeignQueues(single, foreign_queues.name) if way == "into the cluster" else foreign_queues
+        target = foreign_queues if way != "out of it" else ForeignQueues(single, foreign_queues.name)
         seed_rsmq(source)
         seed_list(source)
         far = nodes.url if way == "into the cluster" else any_server.url
-        inside.url = any_server.url if way == "into the cluster" else nodes.url
+        cli.url = any_server.url if way == "into the cluster" else nodes.url
         at = ["--to-url", far] if way != "within it" else []
-        ours = f"{scene.name.strip('{}')}-{way[:3]}"
-        done = inside(
-            "migrate", f"rsmq://{scene.name}/orders", f"chasqui://{ours}", *at, "--yes", "-o", "json"
+        ours = f"{foreign_queues.name.strip('{}')}-{way[:3]}"
+        done = cli(
+            "migrate", f"rsmq://{foreign_queues.name}/orders", f"chasqui://{ours}", *at, "--yes", "-o", "json"
         )
         assert done.code == 0, done
         report = json.loads(done.out)
         assert (report["counts"], report["after"]["parked"]) == ({"stream": 2, "delayed": 1, "held": 1}, 0)
-        again = inside(
-            "migrate", f"joblist://{scene.name}", f"chasqui://{ours}-2", *at, "--yes", "-o", "json"
+        again = cli(
+            "migrate", f"joblist://{foreign_queues.name}", f"chasqui://{ours}-2", *at, "--yes", "-o", "json"
         )
         assert json.loads(again.out)["counts"] == {"stream": 1, "dlq": 1}
-        assert target.say("XLEN", Keys(ours).stream) == 2
-        assert target.say("ZCARD", Keys(ours).delayed) == 1
-        assert target.say("XLEN", Keys(f"{ours}-2").dlq) == 1
-        assert [one.id for one in source.run(rsmq.peek(RsmqKeys("orders", scene.name), 9))] == [HELD]
-        assert source.run(joblist.job(JobListKeys(scene.name), FAILED)) is None
-        once_more = inside(
-            "migrate", f"rsmq://{scene.name}/orders", f"chasqui://{ours}", *at, "--yes", "-o", "json"
+        assert target.command("XLEN", Keys(ours).stream) == 2
+        assert target.command("ZCARD", Keys(ours).delayed) == 1
+        assert target.command("XLEN", Keys(f"{ours}-2").dlq) == 1
+        assert [one.id for one in source.run(rsmq.peek(RsmqKeys("orders", foreign_queues.name), 9))] == [HELD]
+        assert source.run(joblist.read_job(JobListKeys(foreign_queues.name), FAILED)) is None
+        once_more = cli(
+            "migrate", f"rsmq://{foreign_queues.name}/orders", f"chasqui://{ours}", *at, "--yes", "-o", "json"
         )
         assert json.loads(once_more.out)["moved"] == 0

@@ -19,15 +19,15 @@ import pytest
 import typer
 import yaml
 
-from chasqui.server.commands import time_ms
+from chasqui.server.commands import parse_server_time
 from chasqui.server.link import Link
 from chasqui_cli.app import app, run
-from tests.cli.hostile import STRINGS, is_harmless
-from tests.cli.seed_hostile import World, packed, spoil
-from tests.cli.seed_tend import terminal
+from tests.cli.hostile import HOSTILE_TEXTS, is_harmless
+from tests.cli.seed_hostile import HostileQueues, careless_pack, fill_with_hostile_text
+from tests.cli.seed_tend import fake_terminal
 from tests.cli.test_read_only import _commands, write_verbs
 from tests.cli.yard import VARIABLES
-from tests.links import say
+from tests.links import command
 from tests.servers import Server
 
 BUILT = functools.cache(typer.main.get_command)
@@ -144,11 +144,11 @@ ELSEWHERE = {"top", "demo", "worker run", "joblist work", "joblist events", "ser
 
 
 @pytest.fixture(params=range(WORLDS), ids=lambda part: f"world-{part}")
-def world(any_server: Server, queue: str, request: pytest.FixtureRequest) -> Iterator[World]:
-    texts = tuple(STRINGS.values())[request.param :: WORLDS]
+def world(any_server: Server, queue: str, request: pytest.FixtureRequest) -> Iterator[HostileQueues]:
+    texts = tuple(HOSTILE_TEXTS.values())[request.param :: WORLDS]
     with Link.open(any_server.url) as link:
-        made = World(link, queue, texts, time_ms(link.run(say("TIME"))))
-        spoil(made)
+        made = HostileQueues(link, queue, texts, parse_server_time(link.run(command("TIME"))))
+        fill_with_hostile_text(made)
         yield made
 
 
@@ -177,7 +177,7 @@ class Screen:
         """What was shown; that it is harmless is known by then."""
         self.patch.setattr(sys, "argv", ["chasqui", *words])
         self.patch.setattr(sys, "stdin", io.StringIO())
-        with terminal(self.patch) as seen:
+        with fake_terminal(self.patch) as seen:
             code = run(words)
         shown = b"".join(seen).decode().replace("\r\n", "\n")
         for ours in ("\x1b[1m", "\x1b[0m"):
@@ -189,7 +189,7 @@ class Screen:
         return shown
 
 
-def filled(world: World, words: tuple[str, ...], nth: int, **more: str) -> list[str]:
+def filled(world: HostileQueues, words: tuple[str, ...], nth: int, **more: str) -> list[str]:
     """A verb's words, about the nth text."""
     heard = world.heard[nth % len(world.heard)]
     told = {
@@ -197,7 +197,7 @@ def filled(world: World, words: tuple[str, ...], nth: int, **more: str) -> list[
         "plain": world.plain,
         "id": heard,
         "json": json.dumps({heard: [heard]}),
-        "hex": packed([heard, packed({heard: heard}), 1, 1]).hex(),
+        "hex": careless_pack([heard, careless_pack({heard: heard}), 1, 1]).hex(),
     } | more
     return [word.format(**told) for word in words]
 
@@ -212,7 +212,7 @@ def test_every_verb_is_known_here() -> None:
 
 
 @pytest.mark.parametrize("how", FORMATS)
-def test_no_look_lets_anything_through(world: World, screen: Screen, how: str) -> None:
+def test_no_look_lets_anything_through(world: HostileQueues, screen: Screen, how: str) -> None:
     _odd_context(screen)
     for nth, (verb, words) in enumerate(LOOKS.items()):
         options = () if verb in ("metrics", "check") else ("-o", how)
@@ -223,13 +223,13 @@ def test_no_look_lets_anything_through(world: World, screen: Screen, how: str) -
 def _odd_context(screen: Screen) -> None:
     place = screen.home / ".config" / "chasqui"
     place.mkdir(parents=True)
-    texts = [json.dumps(text) for text in STRINGS.values() if text.isascii() and len(text) < 99]
+    texts = [json.dumps(text) for text in HOSTILE_TEXTS.values() if text.isascii() and len(text) < 99]
     lines = [f'[contexts.{text}]\nurl = "redis://h/1"\n' for text in texts]
     (place / "config.toml").write_text("".join(lines) + f"[contexts.odd]\nurl = {texts[0]}\n")
     (place / "config.toml").chmod(0o600)
 
 
-def test_no_change_lets_anything_through(world: World, screen: Screen, tmp_path: Path) -> None:
+def test_no_change_lets_anything_through(world: HostileQueues, screen: Screen, tmp_path: Path) -> None:
     files, refused = _files(world, tmp_path), []
     for nth, (verb, words) in enumerate(CHANGES.items()):
         if verb != "undo":
@@ -249,15 +249,19 @@ def test_no_change_lets_anything_through(world: World, screen: Screen, tmp_path:
         screen.run("undo", op, "--yes")
 
 
-def _files(world: World, place: Path) -> dict[str, str]:
+def _files(world: HostileQueues, place: Path) -> dict[str, str]:
     letters, rows = place / "letters.jsonl", place / "rows.jsonl"
     fields = [[name, world.heard[0]] for name in ("n", "reason", "detail", "source_id")]
-    letters.write_text(json.dumps({"dlq_id": "5-5", "fields": fields}) + "\n" + "\n".join(STRINGS) + "\n")
-    rows.write_text("".join(json.dumps({"body": text}) + "\n" for text in STRINGS.values() if text.isascii()))
+    letters.write_text(
+        json.dumps({"dlq_id": "5-5", "fields": fields}) + "\n" + "\n".join(HOSTILE_TEXTS) + "\n"
+    )
+    rows.write_text(
+        "".join(json.dumps({"body": text}) + "\n" for text in HOSTILE_TEXTS.values() if text.isascii())
+    )
     return {"letters": str(letters), "rows": str(rows)}
 
 
-def test_no_refusal_lets_anything_through(world: World, screen: Screen) -> None:
+def test_no_refusal_lets_anything_through(world: HostileQueues, screen: Screen) -> None:
     chance = random.Random(world.plain)
     for verb, words in BARE.items():
         for nth in chance.sample(range(len(world.texts)), TRIED_EACH):
@@ -266,14 +270,14 @@ def test_no_refusal_lets_anything_through(world: World, screen: Screen) -> None:
 
 
 def test_colours_and_bars_are_ours_alone(
-    world: World, screen: Screen, monkeypatch: pytest.MonkeyPatch, any_server: Server
+    world: HostileQueues, screen: Screen, monkeypatch: pytest.MonkeyPatch, any_server: Server
 ) -> None:
     screen.set(TERM="xterm-256color", NO_COLOR="", FORCE_COLOR="1")
     evil = [text for text in world.texts if not is_harmless(text)]
     for verb, words in (LOOKS | CHANGES).items():
         monkeypatch.setattr(sys, "stdin", io.StringIO())
         said = [*verb.split(), *filled(world, words, 0, letters="/dev/null", rows="/dev/null", op="none")]
-        with terminal(monkeypatch) as seen:
+        with fake_terminal(monkeypatch) as seen:
             run([*said, *(["--dry-run"] if verb in CHANGES else [])])
         shown = b"".join(seen).decode().replace("\r\n", "\n")
         assert not [text for text in evil if text in shown], (verb, shown)

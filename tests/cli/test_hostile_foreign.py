@@ -11,64 +11,66 @@ from collections.abc import Iterator
 import pytest
 
 from chasqui.foreign import joblist, rsmq
-from chasqui.server.commands import time_ms
+from chasqui.server.commands import parse_server_time
 from chasqui.server.link import Link
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.rsmq_keys import RsmqKeys
-from tests.cli.hostile import STRINGS
-from tests.cli.seed_hostile import World
+from tests.cli.hostile import HOSTILE_TEXTS
+from tests.cli.seed_hostile import HostileQueues
 from tests.cli.test_hostile import FORMATS, Screen, assert_well_formed
 from tests.cli.test_hostile import screen as screen
-from tests.engines import await_that
-from tests.links import say
+from tests.engines import wait_until
+from tests.links import command
 from tests.servers import Server
 
 LATER_MS = 9_999_999_999_999
 
 
 @pytest.fixture
-def world(any_server: Server, queue: str) -> Iterator[World]:
+def world(any_server: Server, queue: str) -> Iterator[HostileQueues]:
     """A namespace and a list queue that are called after every other text; damage of every kind, spelled in them."""
     with Link.open(any_server.url) as link:
-        made = World(link, queue, tuple(STRINGS.values())[::2], time_ms(link.run(say("TIME"))))
+        made = HostileQueues(
+            link, queue, tuple(HOSTILE_TEXTS.values())[::2], parse_server_time(link.run(command("TIME")))
+        )
         _spoil_rsmq(made)
         _spoil_list(made)
         yield made
 
 
-def _spoil_rsmq(world: World) -> None:
+def _spoil_rsmq(world: HostileQueues) -> None:
     sound, ghost = RsmqKeys("orders", world.name), RsmqKeys("ghost", world.name)
-    world.link.run(rsmq.create(sound))
-    world.link.run(rsmq.create(RsmqKeys("dead", world.name)))
-    world.say("SADD", sound.queues, *world.texts)
+    world.link.run(rsmq.create_queue(sound))
+    world.link.run(rsmq.create_queue(RsmqKeys("dead", world.name)))
+    world.command("SADD", sound.queues, *world.texts)
     for number, text in enumerate(world.texts):
         message = f"m{text}"
-        world.say("ZADD", sound.messages, LATER_MS if number % 3 else number, message)
-        world.say("HSET", sound.hash, message, text, f"{message}:rc", text, f"stray {text}", text)
-        world.say("ZADD", sound.messages, 10**15 + number, f"no body {text}")
-        world.say("ZADD", ghost.messages, 1, text)
-        world.say("HSET", ghost.hash, text, text)
+        world.command("ZADD", sound.messages, LATER_MS if number % 3 else number, message)
+        world.command("HSET", sound.hash, message, text, f"{message}:rc", text, f"stray {text}", text)
+        world.command("ZADD", sound.messages, 10**15 + number, f"no body {text}")
+        world.command("ZADD", ghost.messages, 1, text)
+        world.command("HSET", ghost.hash, text, text)
         odd = RsmqKeys(f"odd{number}", world.name)
-        world.say(
+        world.command(
             "HSET", odd.hash, "vt", text, "delay", text, "maxsize", text, "created", text, "totalsent", text
         )
-        world.say("SET", RsmqKeys(f"typed{number}", world.name).hash, text)
-    world.say("SADD", sound.queues, *(f"typed{number}" for number in range(3)))
+        world.command("SET", RsmqKeys(f"typed{number}", world.name).hash, text)
+    world.command("SADD", sound.queues, *(f"typed{number}" for number in range(3)))
 
 
-def _spoil_list(world: World) -> None:
+def _spoil_list(world: HostileQueues) -> None:
     keys = JobListKeys(world.name)
     for number, text in enumerate(world.texts):
         for place in (keys.pending, keys.pending, keys.completed, keys.failed):
-            world.say("LPUSH", place, f"j{text}")
-        world.say("HSET", f"{keys.prefix}j{text}", "payload", text, "status", text, "last_error", text)
-        world.say("HSET", f"{keys.prefix}lost {text}", "payload", text, "status", text)
-        world.say("HSET", f"{keys.prefix}empty {text}", "status", text, "claimed_at_ms", text)
-        world.say("SET", f"{keys.prefix}typed {text}", text)
-        world.say("LPUSH", keys.processing, f"typed {text}", f"nothing {number}")
+            world.command("LPUSH", place, f"j{text}")
+        world.command("HSET", f"{keys.prefix}j{text}", "payload", text, "status", text, "last_error", text)
+        world.command("HSET", f"{keys.prefix}lost {text}", "payload", text, "status", text)
+        world.command("HSET", f"{keys.prefix}empty {text}", "status", text, "claimed_at_ms", text)
+        world.command("SET", f"{keys.prefix}typed {text}", text)
+        world.command("LPUSH", keys.processing, f"typed {text}", f"nothing {number}")
 
 
-def _texts_below(world: World) -> list[str]:
+def _texts_below(world: HostileQueues) -> list[str]:
     return [f"m{text}" for text in world.heard if text]
 
 
@@ -77,7 +79,7 @@ def _some_formats(nth: int) -> list[str]:
     return ["table", FORMATS[1 + nth % 3], FORMATS[4 + nth % 3]]
 
 
-def test_looks_at_other_systems_let_nothing_through(world: World, screen: Screen) -> None:
+def test_looks_at_other_systems_let_nothing_through(world: HostileQueues, screen: Screen) -> None:
     place = ("--ns", world.name)
     lines = [
         ["inspect", f"rsmq:{world.name}:orders", f"rsmq:{world.name}:ghost", f"list:{world.name}"],
@@ -102,7 +104,9 @@ def test_looks_at_other_systems_let_nothing_through(world: World, screen: Screen
             assert_well_formed(told, how, words[0])
 
 
-def test_changes_and_migrations_let_nothing_through(world: World, screen: Screen, any_server: Server) -> None:
+def test_changes_and_migrations_let_nothing_through(
+    world: HostileQueues, screen: Screen, any_server: Server
+) -> None:
     place, ids = ("--ns", world.name), _texts_below(world)
     lines = [
         ["rsmq", "hold", "orders", *ids[:20], "--for", "1h", "--held", *place],
@@ -133,15 +137,15 @@ def test_changes_and_migrations_let_nothing_through(world: World, screen: Screen
 
 
 @pytest.mark.parametrize("how", ["table", "wide", "jsonl"])
-def test_events_let_nothing_through(world: World, screen: Screen, how: str) -> None:
+def test_events_let_nothing_through(world: HostileQueues, screen: Screen, how: str) -> None:
     keys = JobListKeys(world.name)
     texts = [text for text in world.heard if text]
     events = [json.dumps({"id": text, "status": text}) for text in texts] + texts
 
     def tell() -> None:
-        await_that(lambda: world.say("PUBSUB", "NUMSUB", keys.events)[1] == 1, "somebody listens")
+        wait_until(lambda: world.command("PUBSUB", "NUMSUB", keys.events)[1] == 1, "somebody listens")
         for event in events:
-            world.say("PUBLISH", keys.events, event)
+            world.command("PUBLISH", keys.events, event)
 
     teller = threading.Thread(target=tell)
     teller.start()
@@ -149,4 +153,4 @@ def test_events_let_nothing_through(world: World, screen: Screen, how: str) -> N
     teller.join()
     assert len(shown.splitlines()) >= len(events)
     assert_well_formed(shown, how, "events")
-    assert joblist.Event.of(b"\xff").raw == b"\xff"
+    assert joblist.ListJobEvent.parse(b"\xff").raw == b"\xff"

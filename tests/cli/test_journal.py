@@ -18,12 +18,12 @@ def begin(journal: Journal, queue: str = "q", note: str | None = None) -> Writin
 def test_what_was_kept_is_on_disk_before_the_change_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     with begin(journal) as pen:
-        pen.keep([{"kind": "dead", "d": "00"}])
+        pen.write_items([{"kind": "dead", "d": "00"}])
         [found] = journal.entries()
         assert (found.items, found.result) == (1, None)
         assert found.path.stat().st_mode & 0o777 == 0o600
         assert found.path.parent.stat().st_mode & 0o777 == 0o700
-        pen.tell(purged=1)
+        pen.set_result(purged=1)
     [found] = journal.entries()
     assert found.result == {"purged": 1, "ended": "done"}
     assert list(journal.items(found)) == [{"kind": "dead", "d": "00"}]
@@ -56,7 +56,7 @@ def test_operations_are_found_by_the_beginning_of_their_id(tmp_path: Path) -> No
 def test_a_line_cut_off_by_a_power_failure_spoils_nothing(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     with begin(journal, note="because\x1b[2J") as pen:
-        pen.keep([{"kind": "dead"}])
+        pen.write_items([{"kind": "dead"}])
     [found] = journal.entries()
     whole = found.path.read_text()
     assert "\x1b" not in whole
@@ -69,7 +69,7 @@ def test_a_line_cut_off_by_a_power_failure_spoils_nothing(tmp_path: Path) -> Non
 def test_a_queue_whose_name_is_no_text_is_found_again_under_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     with begin(journal, queue="q\udcff", note="\udcff") as pen:
-        pen.keep([{"kind": "added", "id": "\udcfe"}])
+        pen.write_items([{"kind": "added", "id": "\udcfe"}])
     [entry] = journal.entries()
     assert (entry.operation.queue, entry.operation.note) == ("q\udcff", "\udcff")
     assert list(journal.items(entry)) == [{"kind": "added", "id": "\udcfe"}]

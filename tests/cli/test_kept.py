@@ -9,13 +9,13 @@ import pytest
 from chasqui.foreign import rsmq
 from chasqui.sync_queue import SyncQueue
 from chasqui_cli.commands.undo import FLOWS
-from tests.cli.seed_foreign import Scene, seed_rsmq
-from tests.cli.yard import Inside
-from tests.cli.yard import inside as inside
-from tests.cli.yard import yard as yard
+from tests.cli.seed_foreign import ForeignQueues, seed_rsmq
+from tests.cli.yard import InProcessCli
+from tests.cli.yard import cli as cli
+from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
 
 if TYPE_CHECKING:
-    from tests.cli.seed_dead import Yard
+    from tests.cli.seed_dead import DeadLetterSeeder
 
 SECRET = "hunter2-of-eve"
 DATA = {"user": "eve", "password": SECRET}
@@ -44,54 +44,58 @@ def test_every_kind_that_can_be_undone_is_shown_here() -> None:
 
 @pytest.mark.parametrize("change", [*HOW, *MORE])
 @pytest.mark.parametrize("server", ["redis-8.6"], indirect=True)
-def test_items_are_opened_and_their_secrets_covered(inside: Inside, yard: Yard, change: str) -> None:
-    seed(inside, yard)
-    file = inside.home / "letters.jsonl"
-    file.write_text(inside("dlq", "export", yard.queue, "letter", "--show-secrets").out)
-    words = [word.format(queue=yard.queue, file=file) for word in (HOW | MORE)[change]]
-    done = inside(*words)
+def test_items_are_opened_and_their_secrets_covered(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, change: str
+) -> None:
+    seed(cli, dead_letter_seeder)
+    file = cli.home / "letters.jsonl"
+    file.write_text(cli("dlq", "export", dead_letter_seeder.queue, "letter", "--show-secrets").out)
+    words = [word.format(queue=dead_letter_seeder.queue, file=file) for word in (HOW | MORE)[change]]
+    done = cli(*words)
     assert done.code == 0, done
-    op = inside.operations()[0]
+    op = cli.operations()[0]
     for how in FORMATS:
-        told = inside("log", op, "-o", how)
+        told = cli("log", op, "-o", how)
         assert told.code == 0, told
         assert_covered(told.out + told.err)
-        assert_covered(inside("log", "-o", how).out)
-    items = inside("log", op, "-o", "json").json["items"]
+        assert_covered(cli("log", "-o", how).out)
+    items = cli("log", op, "-o", "json").json["items"]
     assert items
-    shown = str(inside("log", op, "-o", "json", "--show-secrets").json)
+    shown = str(cli("log", op, "-o", "json", "--show-secrets").json)
     if change != "imported":
         assert SECRET in shown or SECRET.encode().hex() in shown, shown
-    undone = inside("undo", op, "--dry-run", "-o", "json")
+    undone = cli("undo", op, "--dry-run", "-o", "json")
     assert_covered(undone.out + undone.err)
     assert all(one["what"] for one in undone.json)
 
 
 @pytest.mark.parametrize("server", ["redis-8.6"], indirect=True)
-def test_a_letter_is_told_as_a_letter(inside: Inside, yard: Yard) -> None:
-    seed(inside, yard)
-    inside("dlq", "replay", yard.queue, "letter", "-y")
-    op = inside.operations()[0]
-    [item] = inside("log", op, "-o", "json").json["items"]
+def test_a_letter_is_told_as_a_letter(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
+    seed(cli, dead_letter_seeder)
+    cli("dlq", "replay", dead_letter_seeder.queue, "letter", "-y")
+    op = cli.operations()[0]
+    [item] = cli("log", op, "-o", "json").json["items"]
     assert (item["kind"], item["name"], item["reason"]) == ("replayed", "mail", "retries_exhausted")
     assert item["job"]["data"] == {"user": "eve", "password": "«redacted»"}
     assert (item["job"]["attempt"], item["becomes"]["attempt"]) == (24, 0)
     assert item["entry_id"]
-    table = inside("log", op, "--limit", "0")
+    table = cli("log", op, "--limit", "0")
     assert "1 more items are not shown" in table.err
 
 
 @pytest.mark.parametrize("server", ["redis-8.6"], indirect=True)
-def test_what_another_version_kept_is_covered_as_a_whole(inside: Inside, yard: Yard) -> None:
-    seed(inside, yard)
-    inside("dlq", "purge", yard.queue, "letter", "-y")
-    op = inside.operations()[0]
-    file = inside.home / f".local/state/chasqui/journal/{op}.jsonl"
+def test_what_another_version_kept_is_covered_as_a_whole(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    seed(cli, dead_letter_seeder)
+    cli("dlq", "purge", dead_letter_seeder.queue, "letter", "-y")
+    op = cli.operations()[0]
+    file = cli.home / f".local/state/chasqui/journal/{op}.jsonl"
     file.write_text(file.read_text().replace('"kind": "dead"', '"kind": "of tomorrow"'))
-    [item] = inside("log", op, "-o", "json").json["items"]
+    [item] = cli("log", op, "-o", "json").json["items"]
     assert (item["kind"], item["fields"]) == ("of tomorrow", "«redacted»")
     file.write_text(file.read_text().replace('"kind": "of tomorrow"', '"kind": "spec"'))
-    assert_covered(inside("log", op, "-o", "json").out)
+    assert_covered(cli("log", op, "-o", "json").out)
 
 
 def assert_covered(text: str) -> None:
@@ -99,13 +103,13 @@ def assert_covered(text: str) -> None:
     assert SECRET.encode().hex() not in text
 
 
-def seed(inside: Inside, yard: Yard) -> None:
+def seed(inside: InProcessCli, yard: DeadLetterSeeder) -> None:
     """The secret in every place that can be changed."""
-    yard.bury("letter", DATA)
-    yard.bury("", d=b"\xc1 not a job, " + SECRET.encode(), reason="decode_failed")
+    yard.add_dead_letter("letter", DATA)
+    yard.add_dead_letter("", d=b"\xc1 not a job, " + SECRET.encode(), reason="decode_failed")
     with SyncQueue(yard.queue, redis_url=inside.url) as queue:
         queue.add("job", DATA, job_id="later", delay_ms=3_600_000)
-    scene = Scene(yard.link, yard.queue)
+    scene = ForeignQueues(yard.link, yard.queue)
     seed_rsmq(scene)
     scene.run(rsmq.send_many(scene.orders, [rsmq.Draft(f'{{"password": "{SECRET}"}}')]))
     carried = ("--data", f'{{"password": "{SECRET}"}}')

@@ -13,12 +13,12 @@ from chasqui import delaying
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from chasqui_cli.commands import check, doctor, job, queues, watch
-from chasqui_cli.records import EVENT, FINDING, SNAPSHOT
-from chasqui_cli.verdicts import JOB, VERDICT
-from tests.cli.inside import Inside, assert_shaped
-from tests.cli.seed_look import Seed, every_state
-from tests.cli.shell import Ended, assert_complains
-from tests.proxy import proxied
+from chasqui_cli.records import EVENT_SCHEMA, FINDING_SCHEMA, SNAPSHOT_SCHEMA
+from chasqui_cli.verdicts import JOB_SCHEMA, JOB_STATE_SCHEMA
+from tests.cli.inside import InProcessCli, assert_matches_schema
+from tests.cli.seed_look import QueueSeeder, every_state
+from tests.cli.shell import CommandResult, assert_error
+from tests.proxy import proxy_to
 from tests.servers import Server
 
 FIXED = [
@@ -45,12 +45,12 @@ FIXED = [
 class Scene:
     """A seeded queue, and the program pointed at its server."""
 
-    def __init__(self, server: Server, seed: Seed, inside: Inside) -> None:
+    def __init__(self, server: Server, seed: QueueSeeder, inside: InProcessCli) -> None:
         self.server, self.seed, self._inside = server, seed, inside
         self.queue, self.home = seed.queue, inside.home
         self.jobs = every_state(seed)
 
-    def __call__(self, *words: str, url: str | None = None) -> Ended:
+    def __call__(self, *words: str, url: str | None = None) -> CommandResult:
         return self._inside(*words, "-u", url or self.server.url)
 
     def all_formats(self, *words: str, shape: Any, many: bool = True) -> tuple[list[Any], str]:
@@ -59,16 +59,16 @@ class Scene:
         records = as_json.json if many else [as_json.json]
         assert len(as_lines.lines) == len(records)
         for record in [*records, *as_lines.lines]:
-            assert_shaped(record, shape)
+            assert_matches_schema(record, shape)
         schema = self(*words, "--schema").json
         assert (schema["type"] == "array") is many
         return records, self(*words).out
 
 
 @pytest.fixture
-def scene(server: Server, queue: str, inside: Inside) -> Iterator[Scene]:
+def scene(server: Server, queue: str, cli: InProcessCli) -> Iterator[Scene]:
     with Link.open(server.url) as link:
-        yield Scene(server, Seed(link, queue), inside)
+        yield Scene(server, QueueSeeder(link, queue), cli)
 
 
 def cells(table: str, queue: str) -> dict[str, str]:
@@ -79,7 +79,7 @@ def cells(table: str, queue: str) -> dict[str, str]:
 
 
 def test_inspect(scene: Scene) -> None:
-    [record], table = scene.all_formats("inspect", scene.queue, shape=SNAPSHOT)
+    [record], table = scene.all_formats("inspect", scene.queue, shape=SNAPSHOT_SCHEMA)
     assert set(FIXED) <= record.keys()
     told = {name: record[name] for name in FIXED if not name.endswith("_ms")}
     lock = {"holder": "worker-1", "ttl_ms": record["promoter_lock"]["ttl_ms"]}
@@ -93,7 +93,7 @@ def test_inspect(scene: Scene) -> None:
 
 
 def test_a_queue_without_a_group_has_none_and_nothing_pending(scene: Scene) -> None:
-    scene.seed.say("XGROUP", "DESTROY", scene.seed.keys.stream, "default")
+    scene.seed.command("XGROUP", "DESTROY", scene.seed.keys.stream, "default")
     [record] = scene("inspect", scene.queue, "-o", "json").json
     assert (record["pending"], record["groups"], record["waiting"]) == (0, [], 3)
 
@@ -109,9 +109,9 @@ def test_inspect_is_one_round_trip_on_a_server_that_knows_no_script(scene: Scene
     big = "x" * 500_000
     scene.seed.add(data=big)
     scene.seed.delay(1000, data=big)
-    scene.seed.say("SCRIPT", "FLUSH")
+    scene.seed.command("SCRIPT", "FLUSH")
     names = [scene.queue, *(f"{scene.queue}-{number}" for number in range(many - 1))]
-    with proxied(scene.server.socket) as proxy:
+    with proxy_to(scene.server.socket) as proxy:
         ended = scene("inspect", *names, "-q", "-o", "jsonl", url=proxy.url)
         assert (ended.code, len(ended.lines)) == (0, many)
         assert (proxy.turns, proxy.connections) == (1, 1)
@@ -120,11 +120,11 @@ def test_inspect_is_one_round_trip_on_a_server_that_knows_no_script(scene: Scene
 
 def test_queues_are_listed_worst_first(scene: Scene) -> None:
     bad, fine = f"{scene.queue}-bad", f"{scene.queue}-fine"
-    Seed(scene.seed.link, bad).add()
-    other = Seed(scene.seed.link, fine)
+    QueueSeeder(scene.seed.link, bad).add()
+    other = QueueSeeder(scene.seed.link, fine)
     other.group()
     other.add()
-    records, table = scene.all_formats("queues", shape=queues.SHAPE)
+    records, table = scene.all_formats("queues", shape=queues.QUEUE_SCHEMA)
     mine = [
         (one["queue"], one["state"], one["glyph"])
         for one in records
@@ -162,7 +162,9 @@ def test_why_gives_one_verdict_for_every_state(scene: Scene) -> None:
         ended = scene("why", scene.jobs[state], "--queue", scene.queue)
         assert ended.code == 0
         assert words in ended.out.splitlines()[0]
-    [record], _ = scene.all_formats("why", "dead-1", "--queue", scene.queue, shape=VERDICT, many=False)
+    [record], _ = scene.all_formats(
+        "why", "dead-1", "--queue", scene.queue, shape=JOB_STATE_SCHEMA, many=False
+    )
     assert (record["state"], record["evidence"]["reason"], len(record["events"])) == (
         "dead",
         "retries_exhausted",
@@ -185,14 +187,14 @@ def test_why_without_a_queue_looks_everywhere_and_says_how_far(scene: Scene) -> 
 
 def test_job_show_merges_everything(scene: Scene) -> None:
     words = ("job", "show", scene.queue, "dead-1")
-    [record], table = scene.all_formats(*words, shape=JOB, many=False)
+    [record], table = scene.all_formats(*words, shape=JOB_SCHEMA, many=False)
     assert (record["state"], record["name"], record["attempt"]) == ("dead", "mail", 3)
     assert (record["data"], record["payload_bytes"]) == ({"to": "ada", "n": 1}, 11)
     assert [one["event"] for one in record["events"]] == ["active", "failed", "dlq"]
     assert "SMTP 550" in table
     done = scene("job", "show", scene.queue, "done-1", "-o", "json").json
     assert done["result"] == {"sent": True, "token": "«redacted»"}
-    assert_complains(scene("job", "show", scene.queue, "nobody", "-q"), 4, "no trace of a job 'nobody'")
+    assert_error(scene("job", "show", scene.queue, "nobody", "-q"), 4, "no trace of a job 'nobody'")
 
 
 def test_job_result_is_printed_decoded(scene: Scene) -> None:
@@ -201,11 +203,11 @@ def test_job_result_is_printed_decoded(scene: Scene) -> None:
         "token": "hush",
     }
     record = scene("job", "result", scene.queue, "done-1", "-o", "jsonl").json
-    assert_shaped(record, job.RESULT)
+    assert_matches_schema(record, job.RESULT_SCHEMA)
     assert record["result"]["token"] == "«redacted»"
-    assert_complains(scene("job", "result", scene.queue, "waits-1"), 4, "there is no result of 'waits-1'")
-    scene.seed.say("SET", scene.seed.keys.result("odd-1"), b"\xc1")
-    assert_complains(scene("job", "result", scene.queue, "odd-1"), 1)
+    assert_error(scene("job", "result", scene.queue, "waits-1"), 4, "there is no result of 'waits-1'")
+    scene.seed.command("SET", scene.seed.keys.result("odd-1"), b"\xc1")
+    assert_error(scene("job", "result", scene.queue, "odd-1"), 1)
 
 
 @pytest.mark.parametrize("which", ["delayed", "anonymous"])
@@ -213,20 +215,24 @@ def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(
     scene: Scene, which: str
 ) -> None:
     job_id, keys = scene.jobs[which], scene.seed.keys
-    members = scene.seed.say("ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
+    members = scene.seed.command("ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
     words = ("job", "cancel", scene.queue, job_id)
     dry = scene(*words, "--dry-run", "--read-only", "-o", "jsonl")
-    assert_shaped(dry.json, job.CANCELLED)
-    assert (dry.code, dry.json["outcome"], scene.seed.say("ZCARD", keys.delayed)) == (0, "would cancel", 2)
+    assert_matches_schema(dry.json, job.CANCEL_SCHEMA)
+    assert (dry.code, dry.json["outcome"], scene.seed.command("ZCARD", keys.delayed)) == (
+        0,
+        "would cancel",
+        2,
+    )
     assert not list(scene.home.rglob("journal/*"))
-    assert_complains(scene(*words, "-q", "--read-only", "--yes"), 5, "read-only")
+    assert_error(scene(*words, "-q", "--read-only", "--yes"), 5, "read-only")
     refused = scene(*words)
-    assert (refused.code, scene.seed.say("ZCARD", keys.delayed)) == (5, 2)
+    assert (refused.code, scene.seed.command("ZCARD", keys.delayed)) == (5, 2)
     done = scene(*words, "--yes", "--note", "a mistake", "-o", "jsonl")
     assert (done.code, done.json["outcome"]) == (0, "cancelled")
-    [left] = scene.seed.say("ZRANGE", keys.delayed, 0, -1)
+    [left] = scene.seed.command("ZRANGE", keys.delayed, 0, -1)
     [gone] = set(members[::2]) - {left}
-    assert scene.seed.say("EXISTS", keys.delayed_index(job_id), keys.delayed_marker(job_id)) == 0
+    assert scene.seed.command("EXISTS", keys.delayed_index(job_id), keys.delayed_marker(job_id)) == 0
     [journal] = scene.home.rglob("journal/*.jsonl")
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
     [item] = [line["item"] for line in lines if "item" in line]
@@ -234,17 +240,17 @@ def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(
     assert (bytes.fromhex(item["member"]), item["run_at_ms"]) == (gone, int(members[members.index(gone) + 1]))
     assert (item["index_ms"] > 0) == (item["marker_ms"] > 0) == (which == "delayed")
     assert lines[-1]["result"] == {"cancelled": 1, "gone": 0, "ended": "done"}
-    assert_complains(scene(*words, "--yes", "-q"), 4, "there is no delayed job")
+    assert_error(scene(*words, "--yes", "-q"), 4, "there is no delayed job")
     link = scene.seed.link
     for told in ("restored", "already"):
-        assert link.run(delaying.put_back(Commands(link.features()), keys, "op-1", [item])) == [told]
-    assert scene.seed.say("ZRANGE", keys.delayed, 0, -1, "WITHSCORES") == members
+        assert link.run(delaying.revert(Commands(link.features()), keys, "op-1", [item])) == [told]
+    assert scene.seed.command("ZRANGE", keys.delayed, 0, -1, "WITHSCORES") == members
 
 
 def test_events_of_the_past(scene: Scene) -> None:
     ended = scene("events", scene.queue)
     for record in ended.lines:
-        assert_shaped(record, EVENT)
+        assert_matches_schema(record, EVENT_SCHEMA)
     assert [one["event"] for one in ended.lines] == ["active", "failed", "dlq", "active", "completed"]
     assert ended.lines[-1] == {
         "queue": scene.queue, "entry_id": ended.lines[-1]["entry_id"], "event": "completed", "id": "done-1",
@@ -276,9 +282,9 @@ def test_events_are_chosen(scene: Scene, words: tuple[str, ...], kinds: list[str
 def test_events_after_an_id_and_what_was_trimmed(scene: Scene) -> None:
     ids = [one["entry_id"] for one in scene("events", scene.queue).lines]
     assert [one["entry_id"] for one in scene("events", scene.queue, "--from", ids[2]).lines] == ids[3:]
-    scene.seed.say("XTRIM", scene.seed.keys.events, "MAXLEN", 1)
+    scene.seed.command("XTRIM", scene.seed.keys.events, "MAXLEN", 1)
     gap, last = scene("events", scene.queue, "--from", ids[0]).lines
-    assert_shaped(gap, EVENT)
+    assert_matches_schema(gap, EVENT_SCHEMA)
     assert (gap["event"], gap["reason"], gap["from_id"], last["entry_id"]) == (
         "gap",
         "trimmed",
@@ -288,19 +294,19 @@ def test_events_after_an_id_and_what_was_trimmed(scene: Scene) -> None:
 
 
 def test_past_events_have_an_end_and_so_are_json_too(scene: Scene) -> None:
-    scene.seed.tell("active", "x", attempt=1)
-    scene.seed.tell("completed", "x", attempt=1)
+    scene.seed.add_event("active", "x", attempt=1)
+    scene.seed.add_event("completed", "x", attempt=1)
     told = scene("events", scene.queue, "-o", "json").json
     assert told == scene("events", scene.queue, "-o", "jsonl").lines
     assert [one["event"] for one in told][-2:] == ["active", "completed"]
 
 
 def test_events_of_all_queues_come_in_order_of_time(scene: Scene) -> None:
-    other = Seed(scene.seed.link, f"{scene.queue}-2")
+    other = QueueSeeder(scene.seed.link, f"{scene.queue}-2")
     scene.seed.let_time_pass()
-    other.tell("active", "x", attempt=1)
+    other.add_event("active", "x", attempt=1)
     scene.seed.let_time_pass()
-    scene.seed.tell("active", "y", attempt=1)
+    scene.seed.add_event("active", "y", attempt=1)
     mine = [scene.queue, other.queue]
     told = [one["id"] for one in scene("events").lines if one["queue"] in mine]
     assert told[-2:] == ["x", "y"]
@@ -323,8 +329,8 @@ def test_events_that_make_no_sense_are_refused(scene: Scene, words: tuple[str, .
 def test_watch_tells_what_changed(scene: Scene) -> None:
     words = ("watch", scene.queue, "--interval", "100ms", "--count", "2")
     first, second = scene(*words).lines
-    assert_shaped(first, watch.SHAPE)
-    assert_shaped(second, watch.SHAPE)
+    assert_matches_schema(first, watch.WATCH_SCHEMA)
+    assert_matches_schema(second, watch.WATCH_SCHEMA)
     assert (first["in_per_s"], second["added"], second["read"]) == (None, 0, 0)
     assert second["forecast"] == {"word": "stalled", "clears_ms": None, "per_s": None}
     head, *rows = scene(*words, "-o", "table").out.splitlines()
@@ -360,7 +366,7 @@ def test_check_speaks_nagios(scene: Scene, words: tuple[str, ...], status: str) 
     assert numbers["waiting"].split(";")[0] == "2"
     assert all(len(value.split(";")) == 4 for value in numbers.values())
     record = scene("check", scene.queue, *words, "--format", "json").json
-    assert_shaped(record, check.SHAPE)
+    assert_matches_schema(record, check.CHECK_SCHEMA)
     assert (record["status"], record["code"]) == (status, NAGIOS[status])
     told = scene("check", scene.queue, *words, "--format", "prometheus")
     assert f'chasqui_check_status{{queue="{scene.queue}"}} {NAGIOS[status]}.0' in told.out
@@ -371,10 +377,10 @@ def test_check_looks_for_workers_leaders_and_late_work(scene: Scene) -> None:
     fine = ("check", scene.queue, "--dlq-warn", "0")
     scene.seed.delay(-20_000)
     assert scene(*fine).code == 0
-    scene.seed.say("DEL", scene.seed.keys.promoter_lock)
+    scene.seed.command("DEL", scene.seed.keys.promoter_lock)
     assert (scene(*fine).code, scene(*fine, "--ignore-leaders").code) == (2, 0)
     assert scene(*fine, "--ignore-leaders", "--delayed-lag-warn", "10s").code == 1
-    scene.seed.say("XGROUP", "DESTROY", scene.seed.keys.stream, "default")
+    scene.seed.command("XGROUP", "DESTROY", scene.seed.keys.stream, "default")
     assert scene(*fine, "--ignore-leaders").code == 2
     assert scene(*fine, "--ignore-leaders", "--ignore-no-workers").code == 0
 
@@ -391,8 +397,8 @@ def test_check_does_not_know_what_is_not_there(scene: Scene) -> None:
 
 
 def test_doctor_tells_what_mends_it(scene: Scene) -> None:
-    scene.seed.lead(ttl_ms=None)
-    records, table = scene.all_formats("doctor", scene.queue, shape=FINDING)
+    scene.seed.take_leader_locks(ttl_ms=None)
+    records, table = scene.all_formats("doctor", scene.queue, shape=FINDING_SCHEMA)
     mine = {(one["code"], one["level"], one["mend"]) for one in records if one["queue"]}
     assert mine == {
         ("endless-lock", "critical", f"chasqui promote {scene.queue} --force-unlock"),
@@ -403,11 +409,11 @@ def test_doctor_tells_what_mends_it(scene: Scene) -> None:
     assert doctor.COLUMNS[0].title == "code"
     codes = {one["code"] for one in records if not one["queue"]}
     assert ("stand-ins" in codes) == (scene.server.kind != "redis-8.6")
-    assert_complains(scene("doctor", f"{scene.queue}-not", "-q"), 4, "there is nothing of a queue named")
+    assert_error(scene("doctor", f"{scene.queue}-not", "-q"), 4, "there is nothing of a queue named")
 
 
 def test_doctor_without_a_name_examines_all(scene: Scene) -> None:
-    Seed(scene.seed.link, f"{scene.queue}-bad").add()
+    QueueSeeder(scene.seed.link, f"{scene.queue}-bad").add()
     found = {(str(one["queue"]), one["code"]) for one in scene("doctor", "-o", "json").json}
     assert {(scene.queue, "dead-letters"), (f"{scene.queue}-bad", "no-group")} <= found
 
@@ -415,14 +421,14 @@ def test_doctor_without_a_name_examines_all(scene: Scene) -> None:
 def test_what_may_not_be_looked_at_is_a_finding(scene: Scene) -> None:
     user = f"viewer-{uuid.uuid4().hex[:8]}"
     rights = ("on", ">secret", "~*", "+@all", "-evalsha", "-evalsha_ro", "-eval", "-eval_ro")
-    scene.seed.say("ACL", "SETUSER", user, *rights)
+    scene.seed.command("ACL", "SETUSER", user, *rights)
     url = f"unix://{user}:secret@{scene.server.socket}"
     ended = scene("doctor", scene.queue, "-q", "-o", "json", url=url)
     told = [(one["code"], one["level"]) for one in ended.json if one["queue"] == scene.queue]
     assert told == [("refused", "critical")]
     [row] = [one for one in scene("queues", "-q", "-o", "json", url=url).json if one["queue"] == scene.queue]
     assert (row["state"], row["glyph"], row["waiting"]) == ("unseen", "?", None)
-    assert_shaped(row, queues.SHAPE)
+    assert_matches_schema(row, queues.QUEUE_SCHEMA)
     assert "secret" not in ended.out + ended.err
 
 
@@ -438,8 +444,8 @@ def test_metrics_once(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "verb", ["queues", "inspect", "why x", "job show q x", "events", "doctor", "metrics"]
 )
-def test_a_server_that_is_away_is_an_error_and_not_an_empty_list(inside: Inside, verb: str) -> None:
-    assert_complains(inside(*verb.split(), "-u", "unix:///nowhere/at/all", "-q"), 1)
+def test_a_server_that_is_away_is_an_error_and_not_an_empty_list(cli: InProcessCli, verb: str) -> None:
+    assert_error(cli(*verb.split(), "-u", "unix:///nowhere/at/all", "-q"), 1)
 
 
 def test_everything_looks_on_a_read_only_connection(scene: Scene) -> None:

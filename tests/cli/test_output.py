@@ -8,7 +8,15 @@ import pytest
 import yaml
 
 from chasqui_cli.columns import column
-from chasqui_cli.output import Color, Format, Look, cell, emit, emit_one, wants_color
+from chasqui_cli.output import (
+    Color,
+    Format,
+    OutputStyle,
+    format_value,
+    should_color,
+    write_record,
+    write_records,
+)
 
 RECORDS = [
     {"queue": "emails", "waiting": 7, "lock": {"holder": "c-1"}, "note": None},
@@ -23,7 +31,7 @@ COLUMNS = [
 
 
 def written(how: Format, capsys: pytest.CaptureFixture[str]) -> str:
-    emit(RECORDS, COLUMNS, Look(how))
+    write_records(RECORDS, COLUMNS, OutputStyle(how))
     return capsys.readouterr().out
 
 
@@ -40,7 +48,7 @@ def test_wide_shows_the_wide_columns_too(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_coloured_table_shows_markup_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    emit(RECORDS, COLUMNS, Look(Format.WIDE, Color.ALWAYS))
+    write_records(RECORDS, COLUMNS, OutputStyle(Format.WIDE, Color.ALWAYS))
     assert "[red]x[/red]" in capsys.readouterr().out
 
 
@@ -48,11 +56,11 @@ def test_colour_on_a_pipe_is_in_the_heading_only_and_nothing_is_cut(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = [{"queue": "q" * 300, "waiting": 1, "lock": None, "note": None}]
-    emit(long, COLUMNS, Look(Format.TABLE, Color.ALWAYS))
+    write_records(long, COLUMNS, OutputStyle(Format.TABLE, Color.ALWAYS))
     by_flag = capsys.readouterr().out
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    emit(long, COLUMNS, Look(Format.TABLE))
+    write_records(long, COLUMNS, OutputStyle(Format.TABLE))
     assert capsys.readouterr().out == by_flag
     head, row = by_flag.splitlines()
     assert (head[:9], head[-10:]) == ("\x1b[1mQUEUE", "HOLDER\x1b[0m")
@@ -85,21 +93,21 @@ def test_name_is_the_first_column_alone(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_no_records_are_an_empty_array_and_a_lone_header(capsys: pytest.CaptureFixture[str]) -> None:
-    emit([], COLUMNS, Look(Format.JSON))
-    emit([], COLUMNS, Look(Format.TABLE))
+    write_records([], COLUMNS, OutputStyle(Format.JSON))
+    write_records([], COLUMNS, OutputStyle(Format.TABLE))
     assert capsys.readouterr().out == "[]\nQUEUE  WAITING  HOLDER\n"
 
 
 def test_one_record_is_an_object_or_a_line_per_field(capsys: pytest.CaptureFixture[str]) -> None:
-    emit_one({"a": 1, "b": True}, Look(Format.JSON))
+    write_record({"a": 1, "b": True}, OutputStyle(Format.JSON))
     assert json.loads(capsys.readouterr().out) == {"a": 1, "b": True}
-    emit_one({"a": 1, "b": True}, Look(Format.TABLE))
+    write_record({"a": 1, "b": True}, OutputStyle(Format.TABLE))
     assert capsys.readouterr().out == "FIELD  VALUE\na      1\nb      yes\n"
 
 
 def test_cells_never_hold_a_raw_control() -> None:
-    assert cell({"x": "\x1b[2J"}) == r'{"x": "\u001b[2J"}'
-    assert cell("\x1b[2J") == r"\x1b[2J"
+    assert format_value({"x": "\x1b[2J"}) == r'{"x": "\u001b[2J"}'
+    assert format_value("\x1b[2J") == r"\x1b[2J"
 
 
 @pytest.mark.parametrize(
@@ -120,4 +128,4 @@ def test_colour_follows_flag_then_environment_then_terminal(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert wants_color(color, tty) is expected
+    assert should_color(color, tty) is expected

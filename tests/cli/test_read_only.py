@@ -17,12 +17,12 @@ import typer
 from chasqui.records import RepeatPattern
 from chasqui.sync_queue import SyncQueue
 from chasqui_cli.app import VERBS, app
-from tests.cli.seed_dead import Yard, seed
-from tests.cli.seed_foreign import Scene
-from tests.cli.seed_foreign import seed as seed_foreign
-from tests.cli.yard import Inside
-from tests.cli.yard import inside as inside
-from tests.cli.yard import yard as yard
+from tests.cli.seed_dead import DeadLetterSeeder, seed_every_kind
+from tests.cli.seed_foreign import ForeignQueues
+from tests.cli.seed_foreign import seed_both as seed_foreign
+from tests.cli.yard import InProcessCli
+from tests.cli.yard import cli as cli
+from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
 from tests.servers import Server
 
 WRITES: dict[str, tuple[str, ...]] = {
@@ -107,19 +107,19 @@ def overheard(server: Server) -> Iterator[list[str]]:
     try:
         yield heard
     finally:
-        server.ask("ECHO", "that was all")
+        server.run_command("ECHO", "that was all")
         assert last.wait(10)
         wire.close()
         listener.join(10)
 
 
-def _is_write(yard: Yard, line: str) -> bool:
+def _is_write(yard: DeadLetterSeeder, line: str) -> bool:
     name, *rest = [word.strip('"') for word in line.split()]
     if name.upper() in ("EVAL", "EVALSHA", "FCALL", "MULTI", "EXEC"):
         return True
     if (name.upper(), *(word.upper() for word in rest[:1])) == ("SCRIPT", "LOAD"):
         return False
-    [info] = yard.say("COMMAND", "INFO", name)
+    [info] = yard.command("COMMAND", "INFO", name)
     return info is not None and b"write" in info[2]
 
 
@@ -131,32 +131,40 @@ def test_every_verb_that_changes_something_is_known_here() -> None:
 
 
 @pytest.mark.parametrize("verb", write_verbs())
-def test_no_write_reaches_the_server(inside: Inside, yard: Yard, server: Server, verb: str) -> None:
-    words = _said(inside, yard, verb)
-    before = {key: yard.say("DUMP", key) for key in sorted(yard.say("KEYS", f"{{chasqui:{yard.queue}*"))}
-    written = len(inside.operations())
+def test_no_write_reaches_the_server(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server, verb: str
+) -> None:
+    words = _said(cli, dead_letter_seeder, verb)
+    before = {
+        key: dead_letter_seeder.command("DUMP", key)
+        for key in sorted(dead_letter_seeder.command("KEYS", f"{{chasqui:{dead_letter_seeder.queue}*"))
+    }
+    written = len(cli.operations())
     for how in (("--read-only",), ()):
         if not how:
-            inside.set(CHASQUI_READONLY="1")
+            cli.set(CHASQUI_READONLY="1")
         with overheard(server) as heard:
-            ended = inside(*verb.split(), *words, "--yes", *how)
+            ended = cli(*verb.split(), *words, "--yes", *how)
         assert ended.code == 5, (ended, heard)
         assert "read-only" in ended.err
-        assert not [line for line in heard if _is_write(yard, line)]
-    after = {key: yard.say("DUMP", key) for key in sorted(yard.say("KEYS", f"{{chasqui:{yard.queue}*"))}
+        assert not [line for line in heard if _is_write(dead_letter_seeder, line)]
+    after = {
+        key: dead_letter_seeder.command("DUMP", key)
+        for key in sorted(dead_letter_seeder.command("KEYS", f"{{chasqui:{dead_letter_seeder.queue}*"))
+    }
     assert after == before
-    assert len(inside.operations()) == written, "nothing was changed, so nothing is written down"
+    assert len(cli.operations()) == written, "nothing was changed, so nothing is written down"
 
 
 @pytest.mark.parametrize("verb", write_verbs())
 def test_a_dry_run_works_on_a_read_only_connection_and_says_what_it_would_do(
-    inside: Inside, yard: Yard, server: Server, verb: str
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server, verb: str
 ) -> None:
-    words = _said(inside, yard, verb)
-    written = len(inside.operations())
+    words = _said(cli, dead_letter_seeder, verb)
+    written = len(cli.operations())
     with overheard(server) as heard:
-        people = inside(*verb.split(), *words, "--dry-run", "--read-only")
-        programs = inside(*verb.split(), *words, "--dry-run", "--read-only", "-o", "jsonl")
+        people = cli(*verb.split(), *words, "--dry-run", "--read-only")
+        programs = cli(*verb.split(), *words, "--dry-run", "--read-only", "-o", "jsonl")
     assert people.code == 0, people
     assert "would " in people.err, people
     assert "nothing was changed" in people.err, people
@@ -164,20 +172,22 @@ def test_a_dry_run_works_on_a_read_only_connection_and_says_what_it_would_do(
     outcomes = [one["outcome"] for one in programs.lines if one.get("outcome") not in LEFT_ALONE]
     assert all(one.startswith("would ") for one in outcomes), programs.lines
     assert ("would" in people.out) == bool(outcomes), people
-    assert not [line for line in heard if _is_write(yard, line)]
-    assert len(inside.operations()) == written
+    assert not [line for line in heard if _is_write(dead_letter_seeder, line)]
+    assert len(cli.operations()) == written
 
 
-def test_the_ear_hears_writes(inside: Inside, yard: Yard, server: Server) -> None:
-    seed(yard)
+def test_the_ear_hears_writes(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server
+) -> None:
+    seed_every_kind(dead_letter_seeder)
     with overheard(server) as heard:
-        assert inside("dlq", "purge", yard.queue, "--yes").code == 0
-    assert any(_is_write(yard, line) for line in heard)
+        assert cli("dlq", "purge", dead_letter_seeder.queue, "--yes").code == 0
+    assert any(_is_write(dead_letter_seeder, line) for line in heard)
 
 
-def _said(inside: Inside, yard: Yard, verb: str) -> list[str]:
+def _said(inside: InProcessCli, yard: DeadLetterSeeder, verb: str) -> list[str]:
     """The verb's words, with something of every kind there to be changed."""
-    seed(yard)
+    seed_every_kind(yard)
     found = {"queue": yard.queue, "op": "", "delayed": "later", "spec": "tick"}
     file = inside.home / "letters.jsonl"
     file.write_text(inside("dlq", "export", yard.queue, "--show-secrets").out)
@@ -186,12 +196,12 @@ def _said(inside: Inside, yard: Yard, verb: str) -> list[str]:
         queue.add("job", {"n": 1})
         queue.add("job", {"n": 2}, job_id="later", delay_ms=3_600_000)
         found["spec"] = queue.add("job", {"n": 3}, repeat=RepeatPattern.every(60_000)).id
-    yard.say("XGROUP", "CREATE", yard.keys.stream, "default", "0")
-    yard.say("XGROUP", "CREATECONSUMER", yard.keys.stream, "default", "idle")
-    yard.say("XREADGROUP", "GROUP", "default", "holds-one", "COUNT", 1, "STREAMS", yard.keys.stream, ">")
-    yard.say("ZADD", yard.keys.delayed, 1, b"\x03\x00\x00\x00job\x94\xa3due\xc4\x01\x01\x00\x00")
-    yard.say("ZADD", yard.keys.repeat, 1, found["spec"])
-    scene = Scene(yard.link, yard.queue)
+    yard.command("XGROUP", "CREATE", yard.keys.stream, "default", "0")
+    yard.command("XGROUP", "CREATECONSUMER", yard.keys.stream, "default", "idle")
+    yard.command("XREADGROUP", "GROUP", "default", "holds-one", "COUNT", 1, "STREAMS", yard.keys.stream, ">")
+    yard.command("ZADD", yard.keys.delayed, 1, b"\x03\x00\x00\x00job\x94\xa3due\xc4\x01\x01\x00\x00")
+    yard.command("ZADD", yard.keys.repeat, 1, found["spec"])
+    scene = ForeignQueues(yard.link, yard.queue)
     seed_foreign(scene)
     rows = inside.home / "rows.jsonl"
     rows.write_text('{"body": "new"}\n')

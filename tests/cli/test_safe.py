@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui_cli.safe import safe
-from tests.cli.hostile import STRINGS, is_harmless
+from tests.cli.hostile import HOSTILE_TEXTS, is_harmless
 
 
-@pytest.mark.parametrize("text", STRINGS.values(), ids=STRINGS.keys())
+@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS.keys())
 def test_hostile_text_comes_out_harmless_and_on_one_line(text: str) -> None:
     shown = safe(text)
     assert is_harmless(shown)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.hostile import is_harmless
-from tests.cli.impostor import HOSTILE, Answers, bulk, impostor
-from tests.cli.shell import Shell, assert_complains
-from tests.servers import NATIVE_WORDS, Server, spawn
+from tests.cli.impostor import HOSTILE, Answers, bulk_reply, fake_server
+from tests.cli.shell import SubprocessCli, assert_error
+from tests.servers import NATIVE_WORDS, Server, start_server
 
 PASSWORD = "s3cr3t-of-the-andes"
 
 
-def test_status_says_who_answers_and_what_it_can_do(server: Server, shell: Shell) -> None:
-    told = shell("server", "status", "-u", server.url, "-o", "json").json
+def test_status_says_who_answers_and_what_it_can_do(server: Server, cli_process: SubprocessCli) -> None:
+    told = cli_process("server", "status", "-u", server.url, "-o", "json").json
     assert told["version"] == server.version
     assert told["kind"] == server.kind.split("-")[0]
     assert told["native_words"] == (
@@ -28,32 +28,34 @@ def test_status_says_who_answers_and_what_it_can_do(server: Server, shell: Shell
     assert told["role"] == "master"
 
 
-def test_status_on_a_read_only_link_says_the_same(server: Server, shell: Shell) -> None:
-    usual = shell("server", "status", "-u", server.url, "-o", "json").json
-    told = shell("server", "status", "-u", server.url, "-o", "json", "--read-only").json
+def test_status_on_a_read_only_link_says_the_same(server: Server, cli_process: SubprocessCli) -> None:
+    usual = cli_process("server", "status", "-u", server.url, "-o", "json").json
+    told = cli_process("server", "status", "-u", server.url, "-o", "json", "--read-only").json
     assert {name: told[name] for name in ("kind", "version", "native_words")} == {
         name: usual[name] for name in ("kind", "version", "native_words")
     }
 
 
-def test_the_url_comes_from_flag_then_environment_then_context(any_server: Server, shell: Shell) -> None:
+def test_the_url_comes_from_flag_then_environment_then_context(
+    any_server: Server, cli_process: SubprocessCli
+) -> None:
     nowhere = "redis://127.0.0.1:1"
-    _configure(shell.home, f'current = "here"\n[contexts.here]\nurl = "{any_server.url}"\n')
-    assert shell("server", "status").code == 0
-    assert shell("server", "status", REDIS_URL=nowhere).code == 1
-    assert shell("server", "status", REDIS_URL=nowhere, CHASQUI_REDIS_URL=any_server.url).code == 0
-    assert shell("server", "status", "-u", nowhere, CHASQUI_REDIS_URL=any_server.url).code == 1
-    assert shell("server", "status", "--context", "here", CHASQUI_REDIS_URL=nowhere).code == 0
+    _configure(cli_process.home, f'current = "here"\n[contexts.here]\nurl = "{any_server.url}"\n')
+    assert cli_process("server", "status").code == 0
+    assert cli_process("server", "status", REDIS_URL=nowhere).code == 1
+    assert cli_process("server", "status", REDIS_URL=nowhere, CHASQUI_REDIS_URL=any_server.url).code == 0
+    assert cli_process("server", "status", "-u", nowhere, CHASQUI_REDIS_URL=any_server.url).code == 1
+    assert cli_process("server", "status", "--context", "here", CHASQUI_REDIS_URL=nowhere).code == 0
 
 
-def test_nobody_listening_is_an_error_that_names_both_ways_out(shell: Shell) -> None:
+def test_nobody_listening_is_an_error_that_names_both_ways_out(cli_process: SubprocessCli) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    assert_complains(
-        shell("server", "status", "-u", f"redis://127.0.0.1:{port}"), 1, "--redis-url", "embedded://"
+    assert_error(
+        cli_process("server", "status", "-u", f"redis://127.0.0.1:{port}"), 1, "--redis-url", "embedded://"
     )
-    assert_complains(shell("server", "status", "-u", "unix:///nowhere/at/all.sock"), 1)
+    assert_error(cli_process("server", "status", "-u", "unix:///nowhere/at/all.sock"), 1)
 
 
 @pytest.mark.parametrize(
@@ -70,24 +72,26 @@ def test_nobody_listening_is_an_error_that_names_both_ways_out(shell: Shell) -> 
         "embedded://../escape",
     ],
 )
-def test_a_wrong_url_is_a_usage_error_that_never_repeats_the_password(shell: Shell, url: str) -> None:
-    ended = shell("server", "status", "-u", url)
-    assert_complains(ended, 2)
+def test_a_wrong_url_is_a_usage_error_that_never_repeats_the_password(
+    cli_process: SubprocessCli, url: str
+) -> None:
+    ended = cli_process("server", "status", "-u", url)
+    assert_error(ended, 2)
     assert PASSWORD not in ended.err
 
 
-def test_a_wrong_or_missing_password_is_told_without_telling_it(shell: Shell) -> None:
-    with spawn("valkey-9.1", password=PASSWORD, tcp=True) as server:
+def test_a_wrong_or_missing_password_is_told_without_telling_it(cli_process: SubprocessCli) -> None:
+    with start_server("valkey-9.1", password=PASSWORD, tcp=True) as server:
         bare = f"redis://127.0.0.1:{server.port}"
-        assert_complains(shell("server", "status", "-u", bare), 1)
-        wrong = shell("server", "status", "-u", f"redis://:not-{PASSWORD}@127.0.0.1:{server.port}")
-        assert_complains(wrong, 1)
+        assert_error(cli_process("server", "status", "-u", bare), 1)
+        wrong = cli_process("server", "status", "-u", f"redis://:not-{PASSWORD}@127.0.0.1:{server.port}")
+        assert_error(wrong, 1)
         assert PASSWORD not in wrong.err + wrong.out
         assert "warning: a password on the command line" in wrong.err
-        _assert_right_passwords_work(shell, bare)
+        _assert_right_passwords_work(cli_process, bare)
 
 
-def _assert_right_passwords_work(shell: Shell, bare: str) -> None:
+def _assert_right_passwords_work(shell: SubprocessCli, bare: str) -> None:
     kept = _keep(shell.home, PASSWORD)
     for words, variables in (
         (("--password-file", str(kept)), {}),
@@ -97,13 +101,13 @@ def _assert_right_passwords_work(shell: Shell, bare: str) -> None:
         assert ended.code == 0, ended.err
         assert PASSWORD not in ended.out + ended.err
     kept.chmod(0o644)
-    assert_complains(shell("server", "status", "-u", bare, "--password-file", kept), 2, "chmod 600")
+    assert_error(shell("server", "status", "-u", bare, "--password-file", kept), 2, "chmod 600")
 
 
-def test_no_such_context_lists_those_there_are(shell: Shell) -> None:
-    assert_complains(shell("server", "status", "--context", "nope"), 2, "'nope'", "none yet")
-    _configure(shell.home, '[contexts.prod]\nurl = "redis://localhost"\n')
-    assert_complains(shell("server", "status", "--context", "nope"), 2, "prod")
+def test_no_such_context_lists_those_there_are(cli_process: SubprocessCli) -> None:
+    assert_error(cli_process("server", "status", "--context", "nope"), 2, "'nope'", "none yet")
+    _configure(cli_process.home, '[contexts.prod]\nurl = "redis://localhost"\n')
+    assert_error(cli_process("server", "status", "--context", "nope"), 2, "prod")
 
 
 @pytest.mark.parametrize(
@@ -123,126 +127,130 @@ def test_no_such_context_lists_those_there_are(shell: Shell) -> None:
     ],
     ids=lambda text: text[:20],
 )
-def test_a_broken_configuration_is_told_with_its_place(shell: Shell, text: str, said: str) -> None:
-    _configure(shell.home, text)
-    assert_complains(shell("server", "status", "--context", "prod"), 2, said)
+def test_a_broken_configuration_is_told_with_its_place(
+    cli_process: SubprocessCli, text: str, said: str
+) -> None:
+    _configure(cli_process.home, text)
+    assert_error(cli_process("server", "status", "--context", "prod"), 2, said)
 
 
-def test_what_cannot_be_a_configuration_file_is_told_and_never_waited_for(shell: Shell) -> None:
-    path = _configure(shell.home, "")
+def test_what_cannot_be_a_configuration_file_is_told_and_never_waited_for(cli_process: SubprocessCli) -> None:
+    path = _configure(cli_process.home, "")
     path.unlink()
     path.mkdir()
-    assert_complains(shell("server", "status"), 2, "Is a directory")
+    assert_error(cli_process("server", "status"), 2, "Is a directory")
     path.rmdir()
     path.symlink_to(path)
-    assert_complains(shell("server", "status"), 2, "symbolic links")
+    assert_error(cli_process("server", "status"), 2, "symbolic links")
     path.unlink()
     os.mkfifo(path)
-    assert_complains(shell("server", "status", "-u", "redis://127.0.0.1:1"), 1, "nothing listens")
+    assert_error(cli_process("server", "status", "-u", "redis://127.0.0.1:1"), 1, "nothing listens")
 
 
-def test_a_password_in_a_file_that_others_can_read_is_refused(shell: Shell) -> None:
-    config = _configure(shell.home, f'[contexts.prod]\nurl = "redis://:{PASSWORD}@localhost"\n')
+def test_a_password_in_a_file_that_others_can_read_is_refused(cli_process: SubprocessCli) -> None:
+    config = _configure(cli_process.home, f'[contexts.prod]\nurl = "redis://:{PASSWORD}@localhost"\n')
     config.chmod(0o644)
-    ended = shell("server", "status", "--context", "prod")
-    assert_complains(ended, 2, "chmod 600")
+    ended = cli_process("server", "status", "--context", "prod")
+    assert_error(ended, 2, "chmod 600")
     assert PASSWORD not in ended.err
 
 
-def test_the_password_of_the_current_context_goes_to_its_own_server_only(shell: Shell) -> None:
-    kept = _keep(shell.home, PASSWORD)
+def test_the_password_of_the_current_context_goes_to_its_own_server_only(cli_process: SubprocessCli) -> None:
+    kept = _keep(cli_process.home, PASSWORD)
     heard: list[str] = []
 
     def listen(command: str) -> bytes:
         heard.append(command)
         return b"+OK\r\n"
 
-    with impostor(listen) as elsewhere:
+    with fake_server(listen) as elsewhere:
         _configure(
-            shell.home,
+            cli_process.home,
             f'current = "prod"\n[contexts.prod]\nurl = "{elsewhere}"\npassword_file = "{kept}"\n',
         )
-        shell("server", "status", "-u", elsewhere)
-        shell("server", "status", REDIS_URL=elsewhere)
+        cli_process("server", "status", "-u", elsewhere)
+        cli_process("server", "status", REDIS_URL=elsewhere)
         assert heard
         assert "AUTH" not in heard
-        shell("server", "status")
+        cli_process("server", "status")
         assert "AUTH" in heard
         heard.clear()
-        shell("server", "status", "--context", "prod", "-u", elsewhere)
+        cli_process("server", "status", "--context", "prod", "-u", elsewhere)
         assert "AUTH" in heard
 
 
 def test_certificates_of_the_current_context_are_not_asked_of_another_server(
-    shell: Shell, any_server: Server
+    cli_process: SubprocessCli, any_server: Server
 ) -> None:
-    _configure(shell.home, 'current = "prod"\n[contexts.prod]\nurl = "rediss://prod"\ntls_ca = "/ca.pem"\n')
-    assert shell("server", "status", "-u", any_server.url).code == 0
-    assert shell("server", "status", REDIS_URL=any_server.url).code == 0
+    _configure(
+        cli_process.home, 'current = "prod"\n[contexts.prod]\nurl = "rediss://prod"\ntls_ca = "/ca.pem"\n'
+    )
+    assert cli_process("server", "status", "-u", any_server.url).code == 0
+    assert cli_process("server", "status", REDIS_URL=any_server.url).code == 0
 
 
-def test_a_password_in_the_url_beats_the_one_in_the_environment(shell: Shell) -> None:
-    with spawn("valkey-9.1", password=PASSWORD, tcp=True) as server:
+def test_a_password_in_the_url_beats_the_one_in_the_environment(cli_process: SubprocessCli) -> None:
+    with start_server("valkey-9.1", password=PASSWORD, tcp=True) as server:
         right = f"redis://:{PASSWORD}@127.0.0.1:{server.port}"
         wrong = f"redis://:wrong@127.0.0.1:{server.port}"
-        assert shell("server", "status", "-u", right, REDISCLI_AUTH="wrong").code == 0
-        assert shell("server", "status", "-u", wrong, REDISCLI_AUTH=PASSWORD).code == 1
-        kept = _keep(shell.home, PASSWORD)
-        assert shell("server", "status", "-u", wrong, "--password-file", kept).code == 0
+        assert cli_process("server", "status", "-u", right, REDISCLI_AUTH="wrong").code == 0
+        assert cli_process("server", "status", "-u", wrong, REDISCLI_AUTH=PASSWORD).code == 1
+        kept = _keep(cli_process.home, PASSWORD)
+        assert cli_process("server", "status", "-u", wrong, "--password-file", kept).code == 0
 
 
-def test_a_tls_option_on_a_plain_url_is_refused(shell: Shell) -> None:
-    assert_complains(shell("server", "status", "-u", "redis://127.0.0.1", "--tls-insecure"), 2, "rediss://")
+def test_a_tls_option_on_a_plain_url_is_refused(cli_process: SubprocessCli) -> None:
+    assert_error(cli_process("server", "status", "-u", "redis://127.0.0.1", "--tls-insecure"), 2, "rediss://")
 
 
-def test_the_embedded_server_is_started_used_and_stopped(shell: Shell) -> None:
-    before = shell("server", "status", "-u", "embedded://", "-o", "json").json
+def test_the_embedded_server_is_started_used_and_stopped(cli_process: SubprocessCli) -> None:
+    before = cli_process("server", "status", "-u", "embedded://", "-o", "json").json
     assert before["running"] is False
-    started = shell("server", "start", "-o", "json")
+    started = cli_process("server", "start", "-o", "json")
     try:
         assert started.json["running"] is True
         assert started.json["service"] is True
-        again = shell("server", "start", "-o", "json")
+        again = cli_process("server", "start", "-o", "json")
         assert again.json["pid"] == started.json["pid"]
         assert "already running" in again.err
     finally:
-        stopped = shell("server", "stop", "-o", "json")
+        stopped = cli_process("server", "stop", "-o", "json")
     assert stopped.json["running"] is False
-    assert shell("server", "stop").code == 0
+    assert cli_process("server", "stop").code == 0
 
 
-def test_starting_and_stopping_mean_the_server_of_the_url(shell: Shell) -> None:
-    started = shell("server", "start", "-u", "embedded://mail", "-o", "json")
+def test_starting_and_stopping_mean_the_server_of_the_url(cli_process: SubprocessCli) -> None:
+    started = cli_process("server", "start", "-u", "embedded://mail", "-o", "json")
     try:
         assert started.json["url"] == "embedded://mail"
-        other = shell("server", "stop", "other", "-o", "json", CHASQUI_REDIS_URL="embedded://mail")
+        other = cli_process("server", "stop", "other", "-o", "json", CHASQUI_REDIS_URL="embedded://mail")
         assert other.json["url"] == "embedded://other"
-        assert shell("server", "status", "-u", "embedded://mail", "-o", "json").json["running"] is True
-        assert "it was not running" in shell("server", "stop", REDIS_URL="redis://127.0.0.1:1").err
+        assert cli_process("server", "status", "-u", "embedded://mail", "-o", "json").json["running"] is True
+        assert "it was not running" in cli_process("server", "stop", REDIS_URL="redis://127.0.0.1:1").err
         for verb in ("start", "stop"):
-            assert_complains(shell("server", verb, "-u", "redis://127.0.0.1:1"), 2, "embedded://NAME")
+            assert_error(cli_process("server", verb, "-u", "redis://127.0.0.1:1"), 2, "embedded://NAME")
     finally:
-        stopped = shell("server", "stop", "-o", "json", CHASQUI_REDIS_URL="embedded://mail")
+        stopped = cli_process("server", "stop", "-o", "json", CHASQUI_REDIS_URL="embedded://mail")
     assert (stopped.json["url"], stopped.json["running"]) == ("embedded://mail", False)
     assert "stopped" in stopped.err
 
 
 def test_the_environments_password_is_not_for_an_embedded_server(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
+    cli_process: SubprocessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chasqui_cli.desk import Desk
-    from chasqui_cli.settings import Given
+    from chasqui_cli.desk import CommandContext
+    from chasqui_cli.settings import ConnectionOptions
 
-    monkeypatch.setenv("HOME", str(shell.home))
+    monkeypatch.setenv("HOME", str(cli_process.home))
     monkeypatch.setenv("REDISCLI_AUTH", PASSWORD)
-    desk = Desk(given=Given(redis_url="embedded://"))
+    desk = CommandContext(connection=ConnectionOptions(redis_url="embedded://"))
     assert desk.address().login.password is None
 
 
-def test_server_alone_shows_its_words(shell: Shell) -> None:
-    ended = shell("server")
+def test_server_alone_shows_its_words(cli_process: SubprocessCli) -> None:
+    ended = cli_process("server")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == shell("server", "--help").out
+    assert ended.out == cli_process("server", "--help").out
 
 
 @pytest.mark.parametrize(
@@ -255,22 +263,24 @@ def test_server_alone_shows_its_words(shell: Shell) -> None:
         (lambda _: b":5\r\n", "no time"),
         (lambda _: b"$-1\r\n", "no time"),
         (lambda _: b"*0\r\n", "no time"),
-        (lambda _: bulk(b"foo"), "no time"),
+        (lambda _: bulk_reply(b"foo"), "no time"),
         (lambda _: b"-LOADING Redis is loading the dataset in memory\r\n", "LOADING"),
     ],
     ids=["escapes", "no code", "http", "hangs up", "number", "nothing", "empty", "text", "loading"],
 )
 def test_whatever_an_impostor_answers_is_an_error_with_a_hint(
-    shell: Shell, answers: Answers, said: str
+    cli_process: SubprocessCli, answers: Answers, said: str
 ) -> None:
-    with impostor(answers) as url:
-        ended = shell("server", "status", "-u", url)
-    assert_complains(ended, 1, said)
+    with fake_server(answers) as url:
+        ended = cli_process("server", "status", "-u", url)
+    assert_error(ended, 1, said)
     assert is_harmless(ended.err)
 
 
 @pytest.mark.parametrize("how", ["table", "json", "yaml", "csv"])
-def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(shell: Shell, how: str) -> None:
+def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(
+    cli_process: SubprocessCli, how: str
+) -> None:
     told = b"\r\n".join(
         [
             b"server_name:" + HOSTILE,
@@ -281,9 +291,13 @@ def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(shell: Shell, 
             "executable:/tmp/\u2028maxmemory_policy:noeviction".encode(),
         ]
     )
-    replies = {"TIME": b"*2\r\n" + bulk(b"1700000000") + bulk(b"5"), "INFO": bulk(told), "CONFIG": b":1\r\n"}
-    with impostor(lambda command: replies.get(command, b"+\x1b[2J\r\n")) as url:
-        ended = shell("server", "status", "-u", url, "-o", how)
+    replies = {
+        "TIME": b"*2\r\n" + bulk_reply(b"1700000000") + bulk_reply(b"5"),
+        "INFO": bulk_reply(told),
+        "CONFIG": b":1\r\n",
+    }
+    with fake_server(lambda command: replies.get(command, b"+\x1b[2J\r\n")) as url:
+        ended = cli_process("server", "status", "-u", url, "-o", how)
     assert (ended.code, ended.err) == (0, "")
     assert is_harmless(ended.out)
     if how == "json":
@@ -291,13 +305,13 @@ def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(shell: Shell, 
         assert [ended.json[name] for name in unknown] == [None] * 6
 
 
-def test_an_outage_never_starts_an_embedded_server(shell: Shell) -> None:
-    shell("server", "status", "-u", "redis://127.0.0.1:1")
-    assert not (shell.home / ".local").exists()
+def test_an_outage_never_starts_an_embedded_server(cli_process: SubprocessCli) -> None:
+    cli_process("server", "status", "-u", "redis://127.0.0.1:1")
+    assert not (cli_process.home / ".local").exists()
 
 
-def test_the_demo_runs_a_queue_and_leaves_nothing_behind(shell: Shell) -> None:
-    ended = shell("demo", "-o", "json", TMPDIR=str(shell.home))
+def test_the_demo_runs_a_queue_and_leaves_nothing_behind(cli_process: SubprocessCli) -> None:
+    ended = cli_process("demo", "-o", "json", TMPDIR=str(cli_process.home))
     assert ended.code == 0, ended.err
     fates = sorted((one["name"], one["runs"], one["fate"]) for one in ended.json)
     assert fates == [
@@ -314,7 +328,7 @@ def test_the_demo_runs_a_queue_and_leaves_nothing_behind(shell: Shell) -> None:
     why = {one["name"]: one["why"] for one in ended.json if one["fate"] == "dead"}
     assert why["invoice"] == "retries_exhausted: LookupError: no account for bob@example.com"
     assert "retry-scheduled" in ended.err
-    assert list(shell.home.iterdir()) == []
+    assert list(cli_process.home.iterdir()) == []
 
 
 def _keep(home: Path, password: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chasqui.errors import ConfigError
-from chasqui_cli.settings import Given, config_file, data_directory, resolve
+from chasqui_cli.settings import ConnectionOptions, config_file, data_directory, resolve_settings
 
 
 @pytest.fixture
@@ -26,8 +26,10 @@ def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("homeless")
 def test_a_user_without_a_home_can_reach_a_server_all_the_same() -> None:
     assert config_file() is None
-    assert resolve(Given(redis_url="redis://here")).url == "redis://here"
-    assert resolve(Given(redis_url="rediss://here", tls_ca=Path("~/ca"))).tls_ca == Path("~/ca")
+    assert resolve_settings(ConnectionOptions(redis_url="redis://here")).url == "redis://here"
+    assert resolve_settings(ConnectionOptions(redis_url="rediss://here", tls_ca=Path("~/ca"))).tls_ca == Path(
+        "~/ca"
+    )
 
 
 @pytest.mark.usefixtures("homeless")
@@ -42,7 +44,7 @@ def test_a_user_without_a_home_is_told_how_to_keep_data(monkeypatch: pytest.Monk
 def test_a_home_that_is_no_directory_holds_no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", "/dev/null")
-    assert resolve(Given(redis_url="redis://here")).context is None
+    assert resolve_settings(ConnectionOptions(redis_url="redis://here")).context is None
 
 
 def test_a_relative_place_is_ignored_as_the_xdg_rules_want(

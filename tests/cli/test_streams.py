@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.cli.shell import SubprocessCli
 from tests.cli.test_decode import ENVELOPE
-from tests.engines import await_that
+from tests.engines import wait_until
 
 ACCENTS = "81a161a7" + "żó→".encode().hex()
 QUESTION = json.dumps({"kind": "envelope", "hex": ENVELOPE}).encode() + b"\n"
 
 
-def in_sh(shell: Shell, script: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+def in_sh(shell: SubprocessCli, script: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
     """`script` in a real shell, in which `chasqui` is the program."""
     program = f'chasqui() {{ "{sys.executable}" -m chasqui_cli "$@"; }}\n'
     return subprocess.run(
@@ -40,63 +40,68 @@ def in_sh(shell: Shell, script: str, **variables: str) -> subprocess.CompletedPr
         ("decode --stdin-jsonl <&-", 0),
     ],
 )
-def test_a_closed_stream_is_an_empty_one(shell: Shell, redirection: str, code: int) -> None:
-    ended = in_sh(shell, f"chasqui {redirection}")
+def test_a_closed_stream_is_an_empty_one(cli_process: SubprocessCli, redirection: str, code: int) -> None:
+    ended = in_sh(cli_process, f"chasqui {redirection}")
     assert ended.returncode == code
     assert b"Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("words", [f"decode --hex {ENVELOPE}", f"decode --hex {ENVELOPE} -o table", "--help"])
-def test_output_that_finds_no_space_is_a_failure_that_says_so(shell: Shell, words: str) -> None:
-    ended = in_sh(shell, f"chasqui {words} >/dev/full")
+def test_output_that_finds_no_space_is_a_failure_that_says_so(cli_process: SubprocessCli, words: str) -> None:
+    ended = in_sh(cli_process, f"chasqui {words} >/dev/full")
     assert ended.returncode == 1
     lines = ended.stderr.decode().splitlines()
     assert lines[0] == "error: No space left on device"
     assert [line.split(":")[0] for line in lines] == ["error", "hint"]
 
 
-def test_a_remark_that_finds_no_space_does_not_stop_the_work(shell: Shell) -> None:
+def test_a_remark_that_finds_no_space_does_not_stop_the_work(cli_process: SubprocessCli) -> None:
     ended = in_sh(
-        shell, f"chasqui server status -u embedded:// -o name 2>/dev/full; chasqui decode --hex {ENVELOPE}"
+        cli_process,
+        f"chasqui server status -u embedded:// -o name 2>/dev/full; chasqui decode --hex {ENVELOPE}",
     )
     assert ended.returncode == 0
-    assert in_sh(shell, "chasqui decode --hex zz 2>/dev/full").returncode == 2
-    ended = in_sh(shell, "chasqui demo -o name 2>/dev/full")
+    assert in_sh(cli_process, "chasqui decode --hex zz 2>/dev/full").returncode == 2
+    ended = in_sh(cli_process, "chasqui demo -o name 2>/dev/full")
     assert (ended.returncode, len(ended.stdout.splitlines())) == (0, 9)
 
 
 @pytest.mark.parametrize("words", [f"decode --hex {ENVELOPE}", "--help", f"decode --hex {ENVELOPE} -o csv"])
-def test_a_reader_that_left_is_no_failure(shell: Shell, words: str) -> None:
-    ended = in_sh(shell, f"set -o pipefail; chasqui {words} | true")
+def test_a_reader_that_left_is_no_failure(cli_process: SubprocessCli, words: str) -> None:
+    ended = in_sh(cli_process, f"set -o pipefail; chasqui {words} | true")
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize("how", ["json", "jsonl", "yaml"])
 def test_what_an_encoding_lacks_is_escaped_and_still_says_the_same(
-    shell: Shell, how: str, encoding: str
+    cli_process: SubprocessCli, how: str, encoding: str
 ) -> None:
     import yaml
 
-    ended = in_sh(shell, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING=encoding)
+    ended = in_sh(
+        cli_process, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING=encoding
+    )
     text = ended.stdout.decode(encoding)
     told = yaml.safe_load(text) if how == "yaml" else json.loads(text)
     assert told["data"] == {"a": "żó→"}
 
 
 @pytest.mark.parametrize("how", ["table", "wide", "csv", "name"])
-def test_every_format_can_be_written_in_ascii(shell: Shell, how: str) -> None:
-    ended = in_sh(shell, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING="ascii")
+def test_every_format_can_be_written_in_ascii(cli_process: SubprocessCli, how: str) -> None:
+    ended = in_sh(
+        cli_process, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING="ascii"
+    )
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert ended.stdout.isascii()
 
 
-def test_a_batch_answers_each_line_before_it_asks_for_the_next(shell: Shell) -> None:
+def test_a_batch_answers_each_line_before_it_asks_for_the_next(cli_process: SubprocessCli) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "chasqui_cli", "decode", "--stdin-jsonl"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=shell.environment(),
+        env=cli_process.environment(),
     ) as program:
         assert program.stdin
         assert program.stdout
@@ -112,14 +117,14 @@ def test_a_batch_answers_each_line_before_it_asks_for_the_next(shell: Shell) -> 
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_a_demo_that_is_asked_to_go_leaves_nothing_behind(
-    shell: Shell, number: signal.Signals, code: int, tmp_path: Path
+    cli_process: SubprocessCli, number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     """Asked at its first remark: by then the server runs, and nothing has been shown yet."""
     with subprocess.Popen(
         [sys.executable, "-m", "chasqui_cli", "demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=shell.environment() | {"TMPDIR": str(tmp_path)},
+        env=cli_process.environment() | {"TMPDIR": str(tmp_path)},
     ) as program:
         assert program.stderr
         assert b"started a private" in program.stderr.readline()
@@ -130,7 +135,7 @@ def test_a_demo_that_is_asked_to_go_leaves_nothing_behind(
     # it may have got to its end before the signal got to it
     assert program.returncode in {code, 0, -number}
     assert not place.exists()
-    await_that(lambda: not _who_works_in(place), "its server is gone too")
+    wait_until(lambda: not _who_works_in(place), "its server is gone too")
 
 
 def _who_works_in(place: Path) -> list[str]:
@@ -145,14 +150,14 @@ def _who_works_in(place: Path) -> list[str]:
     return found
 
 
-def test_a_terminal_gets_no_escapes_when_colour_is_not_wanted(shell: Shell) -> None:
-    assert b"\x1b[" in _on_a_terminal(shell)
-    assert b"\x1b[" not in _on_a_terminal(shell, "--color", "never")
-    assert b"\x1b[" not in _on_a_terminal(shell, NO_COLOR="1")
-    assert b"\x1b[" not in _on_a_terminal(shell, TERM="dumb")
+def test_a_terminal_gets_no_escapes_when_colour_is_not_wanted(cli_process: SubprocessCli) -> None:
+    assert b"\x1b[" in _on_a_terminal(cli_process)
+    assert b"\x1b[" not in _on_a_terminal(cli_process, "--color", "never")
+    assert b"\x1b[" not in _on_a_terminal(cli_process, NO_COLOR="1")
+    assert b"\x1b[" not in _on_a_terminal(cli_process, TERM="dumb")
 
 
-def _on_a_terminal(shell: Shell, *words: str, **variables: str) -> bytes:
+def _on_a_terminal(shell: SubprocessCli, *words: str, **variables: str) -> bytes:
     """What is drawn on a real terminal."""
     ours, theirs = os.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chasqui import ArgumentError, ExtType, Pairs, Timestamp
-from chasqui.wire.splice import same
-from chasqui_cli.tagged import DEPTH_SHOWN, json_text, tagged, untagged
-from tests.cli.hostile import STRINGS, is_harmless
+from chasqui import ArgumentError, ExtType, MsgpackMap, Timestamp
+from chasqui.wire.splice import is_same_value
+from chasqui_cli.tagged import MAX_DEPTH, json_text, tagged, untagged
+from tests.cli.hostile import HOSTILE_TEXTS, is_harmless
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -27,7 +27,7 @@ JSON_VALUES = st.recursive(
         (b"\xc0\xff", {"$bin": "c0ff"}),
         (ExtType(5, b"\x01"), {"$ext": [5, "01"]}),
         (Timestamp(-3, 7), {"$timestamp": [-3, 7]}),
-        (Pairs(((7, "a"), ("b", 1))), {"$map": [[7, "a"], ["b", 1]]}),
+        (MsgpackMap(((7, "a"), ("b", 1))), {"$map": [[7, "a"], ["b", 1]]}),
         ({"$bin": "aa"}, {"$map": [["$bin", "aa"]]}),
         (math.inf, {"$float": "inf"}),
         ("\udcff", {"$str": "ff"}),
@@ -51,7 +51,7 @@ def test_plain_json_values_survive_unchanged(value: object) -> None:
     assert json.loads(json_text(value)) == value
 
 
-@pytest.mark.parametrize("text", STRINGS.values(), ids=STRINGS.keys())
+@pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS.keys())
 def test_json_is_harmless_on_a_terminal_and_still_says_the_same(text: str) -> None:
     written = json_text({text: text}, indent=2)
     assert is_harmless(written)
@@ -62,8 +62,8 @@ def test_a_value_too_deep_to_show_is_cut_where_display_ends() -> None:
     deep: list[object] = []
     for _ in range(5000):
         deep = [deep]
-    assert json_text(deep).count("[") == DEPTH_SHOWN
-    assert f'{{"$deep": {DEPTH_SHOWN}}}' in json_text(deep)
+    assert json_text(deep).count("[") == MAX_DEPTH
+    assert f'{{"$deep": {MAX_DEPTH}}}' in json_text(deep)
 
 
 _SCALARS = (
@@ -81,7 +81,7 @@ _VALUES = st.recursive(
     lambda inner: (
         st.lists(inner)
         | st.dictionaries(st.text() | st.just("$bin"), inner)
-        | st.lists(st.tuples(st.integers(), inner), min_size=1).map(lambda pairs: Pairs(tuple(pairs)))
+        | st.lists(st.tuples(st.integers(), inner), min_size=1).map(lambda pairs: MsgpackMap(tuple(pairs)))
     ),
     max_leaves=20,
 )
@@ -89,7 +89,7 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_untagged_is_the_way_back(value: Any) -> None:
-    assert same(untagged(json.loads(json_text(value))), value)
+    assert is_same_value(untagged(json.loads(json_text(value))), value)
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ import pytest
 
 from chasqui import Link, SyncQueue
 from tests.cli.hostile import is_harmless
-from tests.cli.inside import Inside
-from tests.cli.seed_tend import Lab
-from tests.cli.shell import Shell, assert_complains
+from tests.cli.inside import InProcessCli
+from tests.cli.seed_tend import QueueContents
+from tests.cli.shell import SubprocessCli, assert_error
 from tests.servers import Server
 
 MODULE = """
@@ -74,21 +74,21 @@ def app_dir(tmp_path: Path, queue: str) -> Path:
 
 
 @pytest.fixture
-def lab(server: Server, queue: str) -> Lab:
-    return Lab(Link.open(server.url), queue)
+def lab(server: Server, queue: str) -> QueueContents:
+    return QueueContents(Link.open(server.url), queue)
 
 
-def drained(lab: Lab) -> bool:
-    return bool(lab.say("XLEN", lab.keys.stream) == 0)
+def drained(lab: QueueContents) -> bool:
+    return bool(lab.command("XLEN", lab.keys.stream) == 0)
 
 
 @pytest.mark.parametrize("target", ["mail.jobs:send", "mail.jobs:plain", "mail.jobs:box"])
 def test_a_burst_ends_when_the_queue_is_drained(
-    server: Server, lab: Lab, shell: Shell, app_dir: Path, target: str
+    server: Server, lab: QueueContents, cli_process: SubprocessCli, app_dir: Path, target: str
 ) -> None:
     SyncQueue(lab.queue, link=lab.link).add_bulk([{"name": "n", "data": nth} for nth in range(50)])
     words = [] if target.endswith("box") else ["--queue", lab.queue]
-    told = shell("worker", "run", target, "--burst", "--app-dir", app_dir, "-u", server.url, *words)
+    told = cli_process("worker", "run", target, "--burst", "--app-dir", app_dir, "-u", server.url, *words)
     assert told.code == 0, told.err
     assert f"handler {target} from {app_dir / 'mail' / 'jobs.py'}" in told.err
     assert f"queue {lab.queue} on " in told.err
@@ -97,18 +97,18 @@ def test_a_burst_ends_when_the_queue_is_drained(
 
 
 def test_several_processes_share_the_work(
-    any_server: Server, queue: str, shell: Shell, app_dir: Path
+    any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
-    lab = Lab(Link.open(any_server.url), queue)
+    lab = QueueContents(Link.open(any_server.url), queue)
     SyncQueue(queue, link=lab.link).add_bulk([{"name": "n", "data": nth} for nth in range(50)])
     words = ("--burst", "--processes", "2", "--app-dir", app_dir, "-u", any_server.url, "--store-results")
-    told = shell("worker", "run", "mail.jobs:box", *words)
+    told = cli_process("worker", "run", "mail.jobs:box", *words)
     assert told.code == 0, told.err
     done = re.findall(r"(\d+) done", told.err)
     assert drained(lab)
     assert "2 processes with up to 100 jobs" in told.err
     assert len(done) >= 2
-    assert len(lab.say("KEYS", lab.keys.result("") + "*")) == 50
+    assert len(lab.command("KEYS", lab.keys.result("") + "*")) == 50
 
 
 @pytest.mark.parametrize(
@@ -125,18 +125,18 @@ def test_several_processes_share_the_work(
     ],
 )
 def test_what_is_no_handler_is_told_in_two_lines(
-    any_server: Server, inside: Inside, app_dir: Path, target: str, said: str
+    any_server: Server, cli: InProcessCli, app_dir: Path, target: str, said: str
 ) -> None:
-    inside.url = any_server.url
-    assert_complains(inside("worker", "run", target, "--app-dir", app_dir), 2, said)
+    cli.url = any_server.url
+    assert_error(cli("worker", "run", target, "--app-dir", app_dir), 2, said)
 
 
 @pytest.mark.parametrize(("module", "error"), [("broken", "KeyError"), ("missing", "ModuleNotFoundError")])
 def test_a_users_own_mistake_is_shown_with_its_own_trace(
-    any_server: Server, inside: Inside, app_dir: Path, module: str, error: str
+    any_server: Server, cli: InProcessCli, app_dir: Path, module: str, error: str
 ) -> None:
-    inside.url = any_server.url
-    told = inside("worker", "run", f"{module}:x", "--app-dir", app_dir)
+    cli.url = any_server.url
+    told = cli("worker", "run", f"{module}:x", "--app-dir", app_dir)
     assert told.code == 2
     frames = [line for line in told.err.splitlines() if line.startswith("  File ")]
     assert frames
@@ -145,32 +145,34 @@ def test_a_users_own_mistake_is_shown_with_its_own_trace(
     assert is_harmless(told.err)
 
 
-def test_what_everybody_may_write_is_not_imported(any_server: Server, inside: Inside, app_dir: Path) -> None:
-    inside.url = any_server.url
+def test_what_everybody_may_write_is_not_imported(
+    any_server: Server, cli: InProcessCli, app_dir: Path
+) -> None:
+    cli.url = any_server.url
     words = ("worker", "run", "mail.jobs:send", "--queue", "q", "--app-dir", app_dir)
     for path in (app_dir / "mail" / "jobs.py", app_dir / "mail", app_dir):
         before = path.stat().st_mode
         path.chmod(before | 0o002)
-        assert_complains(inside(*words), 2, f"everybody may write to {path}", "chmod o-w")
+        assert_error(cli(*words), 2, f"everybody may write to {path}", "chmod o-w")
         path.chmod(before)
     assert "mail.jobs" not in sys.modules
 
 
-def test_options_are_looked_at_first(any_server: Server, inside: Inside, app_dir: Path) -> None:
-    inside.url = any_server.url
+def test_options_are_looked_at_first(any_server: Server, cli: InProcessCli, app_dir: Path) -> None:
+    cli.url = any_server.url
     words = ("worker", "run", "mail.jobs:send", "--queue", "q", "--app-dir", app_dir)
-    assert_complains(inside(*words, "--read-only"), 5, "read-only")
-    assert_complains(inside(*words, "--metrics-port", "x"), 2, "no port")
-    assert_complains(inside(*words, "--claim-idle", "5"), 2, "no duration")
-    assert_complains(inside("worker", "run", "a:b", "--app-dir", app_dir / "none"), 2, "no directory")
-    inside.url = "redis://127.0.0.1:1"
-    assert inside(*words).code == 1
+    assert_error(cli(*words, "--read-only"), 5, "read-only")
+    assert_error(cli(*words, "--metrics-port", "x"), 2, "no port")
+    assert_error(cli(*words, "--claim-idle", "5"), 2, "no duration")
+    assert_error(cli("worker", "run", "a:b", "--app-dir", app_dir / "none"), 2, "no directory")
+    cli.url = "redis://127.0.0.1:1"
+    assert cli(*words).code == 1
 
 
 class OnTerminal:
     """A worker whose stderr is a terminal."""
 
-    def __init__(self, shell: Shell, *words: object) -> None:
+    def __init__(self, shell: SubprocessCli, *words: object) -> None:
         self.ours, theirs = pty.openpty()
         self.child = subprocess.Popen(
             [sys.executable, "-m", "chasqui_cli", "worker", "run", *map(str, words)],
@@ -197,7 +199,7 @@ class OnTerminal:
 
 
 @contextmanager
-def on_terminal(shell: Shell, *words: object) -> Iterator[OnTerminal]:
+def on_terminal(shell: SubprocessCli, *words: object) -> Iterator[OnTerminal]:
     worker = OnTerminal(shell, *words)
     try:
         yield worker
@@ -209,12 +211,12 @@ def on_terminal(shell: Shell, *words: object) -> Iterator[OnTerminal]:
 
 
 def test_a_terminal_is_told_in_one_line_that_is_written_over(
-    any_server: Server, queue: str, shell: Shell, app_dir: Path
+    any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
-    lab = Lab(Link.open(any_server.url), queue)
+    lab = QueueContents(Link.open(any_server.url), queue)
     door = SyncQueue(queue, link=lab.link)
     words = ("mail.jobs:send", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url)
-    with on_terminal(shell, *words, "--max-attempts", "1") as worker:
+    with on_terminal(cli_process, *words, "--max-attempts", "1") as worker:
         worker.until(r"promoter leader")
         door.add("n", 1)
         door.add("bad", 2)
@@ -232,19 +234,19 @@ def test_a_terminal_is_told_in_one_line_that_is_written_over(
 
 
 def test_the_first_signal_drains_and_the_second_leaves_at_once(
-    any_server: Server, queue: str, shell: Shell, app_dir: Path, tmp_path: Path
+    any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path, tmp_path: Path
 ) -> None:
-    lab = Lab(Link.open(any_server.url), queue)
+    lab = QueueContents(Link.open(any_server.url), queue)
     door = SyncQueue(queue, link=lab.link)
     words = ("mail.jobs:slow", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url)
     first, second = tmp_path / "first", tmp_path / "second"
-    with on_terminal(shell, *words) as worker:
+    with on_terminal(cli_process, *words) as worker:
         door.add("n", str(first))
         worker.until("1 in flight")
         os.kill(worker.child.pid, signal.SIGTERM)
         assert worker.child.wait(20) == 0
     assert first.read_text() == "ended"
-    with on_terminal(shell, *words) as worker:
+    with on_terminal(cli_process, *words) as worker:
         door.add("n", str(second))
         worker.until("1 in flight")
         os.kill(worker.child.pid, signal.SIGTERM)
@@ -254,12 +256,14 @@ def test_the_first_signal_drains_and_the_second_leaves_at_once(
     assert second.read_text() == "begun"
 
 
-def test_metrics_are_served(any_server: Server, queue: str, shell: Shell, app_dir: Path) -> None:
+def test_metrics_are_served(
+    any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     door = SyncQueue(queue, link=Link.open(any_server.url))
     words = ("mail.jobs:send", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url)
-    with on_terminal(shell, *words, "--metrics-port", port, "--max-attempts", "1") as worker:
+    with on_terminal(cli_process, *words, "--metrics-port", port, "--max-attempts", "1") as worker:
         door.add("mail", 1)
         door.add("bad", 2)
         worker.until(r"1 done · 1 failed")
@@ -272,13 +276,13 @@ def test_metrics_are_served(any_server: Server, queue: str, shell: Shell, app_di
 
 
 def test_a_change_of_source_starts_it_again(
-    any_server: Server, queue: str, shell: Shell, app_dir: Path
+    any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
     source = app_dir / "live.py"
     source.write_text("def work(job):\n    return 1\n")
     words = ("live:work", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url, "--store-results")
     door = SyncQueue(queue, link=Link.open(any_server.url))
-    with on_terminal(shell, *words, "--reload") as worker:
+    with on_terminal(cli_process, *words, "--reload") as worker:
         worker.until("working")
         assert door.add("n", 1).wait_for_result(timeout=20) == 1
         source.write_text("def work(job):\n    return 22\n")
@@ -290,13 +294,13 @@ def test_a_change_of_source_starts_it_again(
 
 
 def test_a_server_that_goes_away_is_told_and_waited_for(
-    server: Server, queue: str, shell: Shell, app_dir: Path
+    server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
-    from tests.servers import spawn
+    from tests.servers import start_server
 
-    with spawn(server.kind) as lonely:
+    with start_server(server.kind) as lonely:
         words = ("mail.jobs:send", "--queue", queue, "--app-dir", app_dir, "-u", lonely.url)
-        with on_terminal(shell, *words) as worker:
+        with on_terminal(cli_process, *words) as worker:
             worker.until("working")
             lonely.kill()
             worker.until(r"failing since \S+: ")

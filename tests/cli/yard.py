@@ -17,8 +17,8 @@ import pytest
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
 from chasqui_cli.app import run
-from tests.cli.seed_dead import Yard
-from tests.cli.shell import Ended, Shell
+from tests.cli.seed_dead import DeadLetterSeeder
+from tests.cli.shell import CommandResult, SubprocessCli
 from tests.servers import Server
 
 VARIABLES = (
@@ -33,20 +33,20 @@ VARIABLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class InProcessCli:
     """Runs `chasqui`; `url` is where it looks for the server. `home` holds its configuration and journal."""
 
     home: Path
     url: str
     patch: pytest.MonkeyPatch
 
-    def __call__(self, *words: str | Path, stdin: str = "") -> Ended:
+    def __call__(self, *words: str | Path, stdin: str = "") -> CommandResult:
         out, err = io.StringIO(), io.StringIO()
         self.patch.setattr(sys, "stdin", io.StringIO(stdin))
         self.patch.setattr(sys, "argv", ["chasqui", *map(str, words)])
         with redirect_stdout(out), redirect_stderr(err):
             code = run([*map(str, words)])
-        return Ended(int(code), out.getvalue(), err.getvalue())
+        return CommandResult(int(code), out.getvalue(), err.getvalue())
 
     def set(self, **variables: str) -> None:
         for name, value in variables.items():
@@ -58,23 +58,23 @@ class Inside:
 
 
 @pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server) -> Inside:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server) -> InProcessCli:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CHASQUI_REDIS_URL", server.url)
-    return Inside(tmp_path, server.url, monkeypatch)
+    return InProcessCli(tmp_path, server.url, monkeypatch)
 
 
 @pytest.fixture
-def yard(server: Server, queue: str) -> Iterator[Yard]:
+def dead_letter_seeder(server: Server, queue: str) -> Iterator[DeadLetterSeeder]:
     with Link.open(server.url) as link:
-        yield Yard(link, Keys(queue))
+        yield DeadLetterSeeder(link, Keys(queue))
 
 
-def on_a_terminal(shell: Shell, *words: str, typed: str = "", **variables: str) -> tuple[int, str]:
+def run_on_terminal(shell: SubprocessCli, *words: str, typed: str = "", **variables: str) -> tuple[int, str]:
     """The program on a real terminal: its exit code, and everything it showed."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

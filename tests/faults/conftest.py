@@ -14,16 +14,16 @@ import pytest
 
 from chasqui import SyncQueue
 from chasqui.errors import ChasquiError
-from tests.proxy import proxied
+from tests.proxy import proxy_to
 from tests.server_binaries import KINDS
-from tests.servers import spawn
-from tests.stage import Stage, stage_on
+from tests.servers import start_server
+from tests.stage import FaultScenario, fault_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tests.conftest import Servers
+    from tests.conftest import ServerPool
     from tests.proxy import Proxy
     from tests.server_binaries import Kind
     from tests.servers import Server
@@ -52,35 +52,35 @@ def server_args() -> Sequence[str]:
 
 
 @pytest.fixture
-def cruel_server(kind: Kind, server_args: Sequence[str], servers: Servers) -> Iterator[Server]:
+def own_server(kind: Kind, server_args: Sequence[str], servers: ServerPool) -> Iterator[Server]:
     """A server that no other test shares."""
     servers.get(kind)  # says what to do when there is none
-    with spawn(kind, args=server_args) as server:
+    with start_server(kind, args=server_args) as server:
         yield server
 
 
 @pytest.fixture
-def stage(cruel_server: Server, queue: str, tmp_path: Path) -> Iterator[Stage]:
-    with stage_on(cruel_server, queue, tmp_path, **QUICK) as ready:
+def scenario(own_server: Server, queue: str, tmp_path: Path) -> Iterator[FaultScenario]:
+    with fault_scenario(own_server, queue, tmp_path, **QUICK) as ready:
         yield ready
 
 
 @pytest.fixture
-def proxy(stage: Stage) -> Iterator[Proxy]:
+def proxy(scenario: FaultScenario) -> Iterator[Proxy]:
     """A network before the server, to be cruel with."""
-    with proxied(stage.server.socket) as made:
+    with proxy_to(scenario.server.socket) as made:
         yield made
 
 
 @pytest.fixture
-def door(stage: Stage) -> Iterator[SyncQueue]:
+def queue_client(scenario: FaultScenario) -> Iterator[SyncQueue]:
     """The queue, straight to its server."""
-    with SyncQueue(stage.queue_name, redis_url=stage.server.url) as queue:
+    with SyncQueue(scenario.queue_name, redis_url=scenario.server.url) as queue:
         yield queue
 
 
 @pytest.fixture
-def recovered(request: pytest.FixtureRequest) -> Callable[[float], None]:
+def report_recovery(request: pytest.FixtureRequest) -> Callable[[float], None]:
     """Say how many seconds recovery took, for the table at the end."""
     return lambda seconds: request.node.user_properties.append(("recovery_s", seconds))
 
@@ -91,7 +91,7 @@ def add(door: SyncQueue, *deeds: list[Any], count: int = 1, **options: Any) -> l
     return [added.id for added in door.add_bulk([job] * count)]
 
 
-def insistently(call: Callable[[], Any]) -> Any:
+def retry(call: Callable[[], Any]) -> Any:
     """What a caller does who was told that something went wrong: once more."""
     try:
         return call()
@@ -100,7 +100,7 @@ def insistently(call: Callable[[], Any]) -> Any:
 
 
 @dataclass(slots=True)
-class Line:
+class FaultSummary:
     """What the tests of one fault came to."""
 
     title: str
@@ -116,18 +116,18 @@ class Line:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """A table: fault, whether the promise held, in how many tests, and the longest recovery."""
-    lines: dict[str, Line] = {}
+    lines: dict[str, FaultSummary] = {}
     for outcome in ("passed", "failed", "error"):
         for report in terminalreporter.stats.get(outcome, []):
             if found := re.search(r"test_fault_(\d\d)_(\w+)", report.nodeid):
-                _enter(lines.setdefault(found[1], Line(found[2].replace("_", " "))), report)
+                _enter(lines.setdefault(found[1], FaultSummary(found[2].replace("_", " "))), report)
     if lines:
         terminalreporter.section("faults: verdict, tests, longest recovery")
         for number, line in sorted(lines.items()):
             terminalreporter.write_line(f"{number}  {line}")
 
 
-def _enter(line: Line, report: pytest.TestReport) -> None:
+def _enter(line: FaultSummary, report: pytest.TestReport) -> None:
     if report.passed:
         line.passed += report.when == "call"
     else:

@@ -11,14 +11,14 @@ import pytest
 
 from chasqui.fires import next_fire
 from chasqui.wire.repeat_spec import Cron
-from tests.engines import CLOCK, await_that
+from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import add, everywhere
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from chasqui import SyncQueue
-    from tests.stage import Stage
+    from tests.stage import FaultScenario
 
 MINUTE_MS = 60_000
 POLL_S = 0.1
@@ -28,70 +28,74 @@ SLACK_S = 0.5
 LATE_S = POLL_S + ERROR_S + SLACK_S
 
 
-def _rudder(stage: Stage, wrong_by_ms: int) -> Path:
+def _rudder(stage: FaultScenario, wrong_by_ms: int) -> Path:
     file = stage.directory / "rudder"
     file.with_suffix(".new").write_text(str(wrong_by_ms))
     file.with_suffix(".new").rename(file)  # nobody reads half a number
     return file
 
 
-def _lateness(stage: Stage, job_id: str, due: float) -> float:
-    await_that(lambda: stage.ledger.runs(job_id), "it runs")
+def _lateness(stage: FaultScenario, job_id: str, due: float) -> float:
+    wait_until(lambda: stage.ledger.runs(job_id), "it runs")
     return stage.ledger.runs(job_id)[-1].started - due
 
 
 @everywhere
 @pytest.mark.parametrize("wrong_by_ms", [MINUTE_MS, pytest.param(-MINUTE_MS, marks=pytest.mark.slow)])
 def test_fault_30_a_clock_that_is_a_minute_wrong_makes_nothing_early_or_late(
-    stage: Stage, door: SyncQueue, wrong_by_ms: int
+    scenario: FaultScenario, queue_client: SyncQueue, wrong_by_ms: int
 ) -> None:
-    rudder = str(_rudder(stage, wrong_by_ms))
+    rudder = str(_rudder(scenario, wrong_by_ms))
     retry: dict[str, Any] = {"attempts": 3, "backoff": {"kind": "fixed", "delay_ms": 700, "jitter_ms": 0}}
-    with stage.worker(rudder=rudder), stage.queue(rudder=rudder) as wrong:
-        await_that(lambda: stage.bench.say("EXISTS", stage.bench.keys.promoter_lock), "somebody leads")
-        [failing] = add(door, ["fail_until", 1], **retry)
-        before = CLOCK.mono()
+    with scenario.worker(rudder=rudder), scenario.queue(rudder=rudder) as wrong:
+        wait_until(
+            lambda: scenario.bench.command("EXISTS", scenario.bench.keys.promoter_lock), "somebody leads"
+        )
+        [failing] = add(queue_client, ["fail_until", 1], **retry)
+        before = CLOCK.monotonic()
         delayed = wrong.add("job", {}, delay_ms=700)["id"]
-        after = CLOCK.mono()
+        after = CLOCK.monotonic()
         wrong.upsert_repeatable_job("tick", {}, repeat={"kind": "cron", "expression": "* * * * * *"})
-        late = _lateness(stage, delayed, after + 0.7)
+        late = _lateness(scenario, delayed, after + 0.7)
         assert before - after <= late <= LATE_S, "the delay"
-        await_that(lambda: stage.ledger.completed([failing]), "it is tried again")
-        first, second = stage.ledger.runs(failing)
+        wait_until(lambda: scenario.ledger.completed([failing]), "it is tried again")
+        first, second = scenario.ledger.runs(failing)
         assert first.ended is not None
         assert 0.7 <= second.started - first.ended <= 0.7 + LATE_S, "the retry"
-        await_that(lambda: len(_ticks(stage)) >= 4, "it fires")
-    wall = CLOCK.now_ms() / 1000 - CLOCK.mono()
-    delays = [tick.started + wall - tick.created_at_ms / 1000 for tick in _ticks(stage)]
+        wait_until(lambda: len(_ticks(scenario)) >= 4, "it fires")
+    wall = CLOCK.now_ms() / 1000 - CLOCK.monotonic()
+    delays = [tick.started + wall - tick.created_at_ms / 1000 for tick in _ticks(scenario)]
     assert -0.01 <= min(delays) <= max(delays) <= LATE_S, "a tick is early or late"
     assert median(delays) <= POLL_S + ERROR_S, "ticks are late as a rule"
-    gaps_ms = [after.created_at_ms - before.created_at_ms for before, after in pairwise(_ticks(stage))]
+    gaps_ms = [after.created_at_ms - before.created_at_ms for before, after in pairwise(_ticks(scenario))]
     assert all(abs(gap_ms - 1000) <= 1000 * LATE_S for gap_ms in gaps_ms), "a tick is missing, or comes twice"
 
 
-def _ticks(stage: Stage) -> list[Any]:
+def _ticks(stage: FaultScenario) -> list[Any]:
     return [run for run in stage.ledger.runs() if run.name == "tick"]
 
 
 @everywhere
 @pytest.mark.slow
-def test_fault_30_a_clock_that_is_put_back_and_forth_changes_nothing(stage: Stage, door: SyncQueue) -> None:
-    rudder = str(_rudder(stage, 0))
-    with stage.worker(rudder=rudder, concurrency=5), stage.worker(rudder=rudder, concurrency=5):
-        running = add(door, ["sleep", 2.5], count=5)  # two and a half leases
+def test_fault_30_a_clock_that_is_put_back_and_forth_changes_nothing(
+    scenario: FaultScenario, queue_client: SyncQueue
+) -> None:
+    rudder = str(_rudder(scenario, 0))
+    with scenario.worker(rudder=rudder, concurrency=5), scenario.worker(rudder=rudder, concurrency=5):
+        running = add(queue_client, ["sleep", 2.5], count=5)  # two and a half leases
         failing = add(
-            door, ["fail_until", 2], count=5, attempts=4, backoff={"kind": "fixed", "delay_ms": 300}
+            queue_client, ["fail_until", 2], count=5, attempts=4, backoff={"kind": "fixed", "delay_ms": 300}
         )
-        delayed = add(door, count=5, delay_ms=1000)
-        due = CLOCK.mono() + 1.0
-        await_that(lambda: set(running) <= set(stage.ledger.starts()), "they have begun")
+        delayed = add(queue_client, count=5, delay_ms=1000)
+        due = CLOCK.monotonic() + 1.0
+        wait_until(lambda: set(running) <= set(scenario.ledger.starts()), "they have begun")
         for wrong_by_ms in (-MINUTE_MS, 60 * MINUTE_MS, -24 * 60 * MINUTE_MS, 0):
-            _rudder(stage, wrong_by_ms)
-            CLOCK.pause(0.4)
-        assert max(_lateness(stage, job_id, due) for job_id in delayed) <= LATE_S + 0.1
-        stage.await_end([*running, *failing, *delayed])
-    stage.settle([*running, *failing, *delayed])
-    starts = stage.ledger.starts()
+            _rudder(scenario, wrong_by_ms)
+            CLOCK.sleep_sync(0.4)
+        assert max(_lateness(scenario, job_id, due) for job_id in delayed) <= LATE_S + 0.1
+        scenario.await_end([*running, *failing, *delayed])
+    scenario.check_accounts([*running, *failing, *delayed])
+    starts = scenario.ledger.starts()
     assert {starts[job_id] for job_id in (*running, *delayed)} == {1}
     assert {starts[job_id] for job_id in failing} == {3}
 

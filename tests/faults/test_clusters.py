@@ -15,41 +15,41 @@ from chasqui.server.cluster import slot_of
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
-from tests.cli.shell import Shell, shell
-from tests.clusters import Member, TestCluster, cluster, replica
-from tests.engines import CLOCK, await_that
+from tests.cli.shell import SubprocessCli, cli_process
+from tests.clusters import ClusterNode, ClusterServers, cluster_servers, replica
+from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import QUICK, everywhere
-from tests.ledger import Ledger
-from tests.live.bench import Bench
-from tests.stage import Stage
+from tests.ledger import RunLedger
+from tests.live.bench import QueueHarness
+from tests.stage import FaultScenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from typing import Self
 
-    from tests.conftest import Servers
+    from tests.conftest import ServerPool
     from tests.server_binaries import Kind
 
-__all__ = ["shell"]
+__all__ = ["cli_process"]
 
 NODE_TIMEOUT_S = 1.5
 
 
 @pytest.fixture
-def trio(kind: Kind, servers: Servers) -> Iterator[TestCluster]:
+def trio(kind: Kind, servers: ServerPool) -> Iterator[ClusterServers]:
     servers.get(kind)
-    with cluster(kind) as made:
+    with cluster_servers(kind) as made:
         yield made
 
 
 @contextmanager
-def staged(trio: TestCluster, queue: str, directory: Path) -> Iterator[Stage]:
+def staged(trio: ClusterServers, queue: str, directory: Path) -> Iterator[FaultScenario]:
     """A stage whose server is the whole cluster."""
     home = trio.owner(Keys(queue).stream)
     with Link.open(trio.url) as link:
-        bench = Bench(home.server.kind, link, Commands(link.features()), queue)
-        yield Stage(home.server, queue, directory, bench, Ledger(directory / "ledger"), QUICK)
+        bench = QueueHarness(home.server.kind, link, Commands(link.features()), queue)
+        yield FaultScenario(home.server, queue, directory, bench, RunLedger(directory / "ledger"), QUICK)
 
 
 class Load(threading.Thread):
@@ -65,7 +65,7 @@ class Load(threading.Thread):
 
     def __enter__(self) -> Self:
         self.start()
-        await_that(lambda: len(self.confirmed) > 200, "there is load")
+        wait_until(lambda: len(self.confirmed) > 200, "there is load")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,7 +83,7 @@ class Load(threading.Thread):
                 jobs[0]["delay_ms"] = 20
                 self._until_confirmed(door, jobs)
                 self.confirmed += [str(job["job_id"]) for job in jobs]
-                self.told_at += [CLOCK.mono()] * len(jobs)
+                self.told_at += [CLOCK.monotonic()] * len(jobs)
 
     def _until_confirmed(self, door: SyncQueue, jobs: list[dict[str, Any]]) -> None:
         call: Any = lambda: door.add_bulk(jobs)  # noqa: E731 - the next call is what the error says
@@ -97,65 +97,67 @@ class Load(threading.Thread):
                 self.troubles.append(str(error))
             else:
                 return
-            CLOCK.pause(0.05)
+            CLOCK.sleep_sync(0.05)
 
     def confirmed_after(self, moment: float) -> float:
         """How long it took from then until a call that had begun later was confirmed."""
         seen = len(self.confirmed) + 5
-        await_that(lambda: len(self.confirmed) > seen, "jobs can be added again", 30)
+        wait_until(lambda: len(self.confirmed) > seen, "jobs can be added again", 30)
         return self.told_at[seen] - moment
 
 
 @everywhere
 @pytest.mark.slow
 def test_fault_22_after_a_master_was_killed_work_goes_on_with_its_replica(
-    trio: TestCluster, kind: Kind, queue: str, tmp_path: Path, recovered: Any
+    trio: ClusterServers, kind: Kind, queue: str, tmp_path: Path, report_recovery: Any
 ) -> None:
     with ExitStack() as stack:
         home = trio.owner(Keys(queue).stream)
         for _ in range(2):  # one to take over, one to be waited for then
             spare = stack.enter_context(replica(kind, home))
-            spare.tell("CONFIG", "SET", "cluster-allow-replica-migration", "no")  # it stays with this shard
+            spare.send("CONFIG", "SET", "cluster-allow-replica-migration", "no")  # it stays with this shard
         stage = stack.enter_context(staged(trio, queue, tmp_path))
         for _ in range(2):
             stack.enter_context(stage.worker(url=trio.url, concurrency=10))
         with Load(queue, trio.url, durability="replicated") as load:
             home.server.kill()
-            killed = CLOCK.mono()
+            killed = CLOCK.monotonic()
             took = load.confirmed_after(killed)
             seen = list(load.confirmed)
-            await_that(lambda: stage.ledger.completed(seen), "workers work again")
-            worked = CLOCK.mono() - killed
+            wait_until(lambda: stage.ledger.completed(seen), "workers work again")
+            worked = CLOCK.monotonic() - killed
         stage.await_end(load.confirmed)
-        stage.settle(load.confirmed, extra_runs=100)
+        stage.check_accounts(load.confirmed, extra_runs=100)
     assert took <= NODE_TIMEOUT_S + 3
     assert worked <= NODE_TIMEOUT_S + 3 + 2  # and what was leased to be taken up again
-    recovered(took)
+    report_recovery(took)
 
 
-def _migrate(trio: TestCluster, slot: int, source: Member, target: Member, *, halfway_s: float) -> None:
+def _migrate(
+    trio: ClusterServers, slot: int, source: ClusterNode, target: ClusterNode, *, halfway_s: float
+) -> None:
     """Move a slot with all that is in it, as a cluster's own tool does, with a rest when half the keys are moved."""
-    target.tell("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
-    source.tell("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
-    keys = source.tell("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
+    target.send("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+    source.send("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+    keys = source.send("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
     for number, key in enumerate(keys):
         if number == len(keys) // 2:
-            CLOCK.pause(halfway_s)
+            CLOCK.sleep_sync(halfway_s)
         _move(source, target, key)
-    while keys := source.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
+    while keys := source.send("CLUSTER", "GETKEYSINSLOT", slot, 100):
         for key in keys:
             _move(source, target, key)
     for member in (target, source, *trio.others(target)):
-        member.tell("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+        member.send("CLUSTER", "SETSLOT", slot, "NODE", target.id)
 
 
-def _move(source: Member, target: Member, key: bytes) -> None:
-    source.tell("MIGRATE", "127.0.0.1", target.server.port or 0, key, 0, 5000)
+def _move(source: ClusterNode, target: ClusterNode, key: bytes) -> None:
+    source.send("MIGRATE", "127.0.0.1", target.server.port or 0, key, 0, 5000)
 
 
 @everywhere
 def test_fault_23_a_slot_that_moves_under_load_thrice_loses_nothing(
-    trio: TestCluster, queue: str, tmp_path: Path, recovered: Any
+    trio: ClusterServers, queue: str, tmp_path: Path, report_recovery: Any
 ) -> None:
     slot, home = slot_of(Keys(queue).stream), trio.owner(Keys(queue).stream)
     one, other = trio.others(home)
@@ -168,19 +170,19 @@ def test_fault_23_a_slot_that_moves_under_load_thrice_loses_nothing(
         with Load(queue, trio.url) as load:
             for source, target, halfway_s in ((home, one, 0.0), (one, other, 1.0), (other, home, 0.3)):
                 _migrate(trio, slot, source, target, halfway_s=halfway_s)
-                moved = CLOCK.mono()
+                moved = CLOCK.monotonic()
                 load.confirmed_after(moved)
                 seen = list(load.confirmed)
-                await_that(partial(stage.ledger.completed, seen), "readers go on")
-                took.append(CLOCK.mono() - moved)
+                wait_until(partial(stage.ledger.completed, seen), "readers go on")
+                took.append(CLOCK.monotonic() - moved)
         stage.await_end(load.confirmed)
-        stage.settle(load.confirmed, extra_runs=100)
+        stage.check_accounts(load.confirmed, extra_runs=100)
     assert max(took) <= 3
-    recovered(max(took))
+    report_recovery(max(took))
 
 
 async def test_fault_24_a_plain_url_to_the_wrong_node_is_told_and_to_the_right_one_works(
-    trio: TestCluster, queue: str, shell: Shell
+    trio: ClusterServers, queue: str, cli_process: SubprocessCli
 ) -> None:
     home = trio.owner(Keys(queue).stream)
     wrong = trio.others(home)[0]
@@ -191,7 +193,7 @@ async def test_fault_24_a_plain_url_to_the_wrong_node_is_told_and_to_the_right_o
     with pytest.raises(ServerError, match="MOVED") as caught:
         await Worker(queue, lambda job: None, redis_url=f"redis://{wrong.url}", burst=True).run()
     assert "redis+cluster://" in str(caught.value.hint)
-    told = shell("add", queue, "{}", "--redis-url", f"redis://{wrong.url}")
+    told = cli_process("add", queue, "{}", "--redis-url", f"redis://{wrong.url}")
     assert told.code
     assert "Traceback" not in told.err
     assert "hint: this server is part of a cluster: use redis+cluster://" in told.err

@@ -17,7 +17,7 @@ import pytest
 from chasqui import SyncQueue, Worker
 from chasqui.errors import ServerError
 from chasqui.server.embedded import EmbeddedServer
-from tests.engines import ROOT, await_that
+from tests.engines import ROOT, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ class Producer:
 
     def await_more(self, count: int = 100) -> None:
         wanted = len(self.acknowledged) + count
-        await_that(lambda: len(self.acknowledged) >= wanted, "jobs are acknowledged", 30)
+        wait_until(lambda: len(self.acknowledged) >= wanted, "jobs are acknowledged", 30)
 
     def kill(self) -> None:
         self.process.kill()
@@ -107,7 +107,7 @@ async def test_fault_42_killed_producers_and_killed_servers_lose_no_acknowledged
     other.await_more()
     assert _server(base).status().pid == pid, "it belongs to no process"
     for _ in range(3):
-        await_that(lambda: _server(base).status().pid, "there is a server", 30)
+        wait_until(lambda: _server(base).status().pid, "there is a server", 30)
         os.kill(_server(base).status().pid or 0, signal.SIGKILL)
         other.await_more()
     other.kill()
@@ -147,7 +147,7 @@ async def test_fault_42_a_full_disk_is_told_and_loses_no_acknowledged_job(base: 
                 _fill(door, acknowledged)
         assert 0 < len(acknowledged) < 1000, "the disk never got full"
         server = _server(disk)
-        await_that(lambda: not server.status().pid, "it has ended rather than lie", 30)
+        wait_until(lambda: not server.status().pid, "it has ended rather than lie", 30)
         with pytest.raises(ServerError, match="no space left"):
             with SyncQueue("mail", redis_url="embedded://mine", data_dir=disk) as door:
                 door.add("job", {})

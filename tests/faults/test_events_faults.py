@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chasqui import SyncQueue
     from chasqui.events import Gap
     from tests.proxy import Proxy
-    from tests.stage import Stage
+    from tests.stage import FaultScenario
 
 
 class Reader:
@@ -36,7 +36,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def following(stage: Stage, url: str) -> AsyncIterator[Reader]:
+async def following(stage: FaultScenario, url: str) -> AsyncIterator[Reader]:
     """From now on, whenever the first read may be."""
     reader = Reader()
     async with QueueEvents(
@@ -58,17 +58,17 @@ async def following(stage: Stage, url: str) -> AsyncIterator[Reader]:
                 await reading
 
 
-def _told_meanwhile(stage: Stage) -> None:
+def _told_meanwhile(stage: FaultScenario) -> None:
     for number in range(50):
         _tell(stage, number)
 
 
-def _tell(stage: Stage, number: int) -> None:
-    stage.bench.say("XADD", stage.bench.keys.events, "*", "e", "active", "id", str(number), "ts", "1")
+def _tell(stage: FaultScenario, number: int) -> None:
+    stage.bench.command("XADD", stage.bench.keys.events, "*", "e", "active", "id", str(number), "ts", "1")
 
 
-def _ever_told(stage: Stage) -> int:
-    told = stage.bench.say("XINFO", "STREAM", stage.bench.keys.events)
+def _ever_told(stage: FaultScenario) -> int:
+    told = stage.bench.command("XINFO", "STREAM", stage.bench.keys.events)
     count: int = dict(zip(told[::2], told[1::2], strict=True))[b"entries-added"]
     return count
 
@@ -76,42 +76,42 @@ def _ever_told(stage: Stage) -> int:
 @everywhere
 @pytest.mark.parametrize("server_args", [DURABLE], ids=["durable"])
 async def test_fault_41_every_event_is_told_or_told_to_be_lost(
-    stage: Stage, door: SyncQueue, proxy: Proxy, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, proxy: Proxy, report_recovery: Callable[[float], None]
 ) -> None:
-    async with following(stage, proxy.url) as reader:
-        with stage.worker():
-            await asyncio.to_thread(stage.await_end, add(door, count=100))
-            await eventually(lambda: reader.accounted == _ever_told(stage))
+    async with following(scenario, proxy.url) as reader:
+        with scenario.worker():
+            await asyncio.to_thread(scenario.await_end, add(queue_client, count=100))
+            await eventually(lambda: reader.accounted == _ever_told(scenario))
             assert not reader.gaps, "nothing was lost yet"
 
             proxy.refuse()
-            await asyncio.to_thread(stage.await_end, add(door, count=100))
-            stage.bench.say("XTRIM", stage.bench.keys.events, "MAXLEN", 40)
+            await asyncio.to_thread(scenario.await_end, add(queue_client, count=100))
+            scenario.bench.command("XTRIM", scenario.bench.keys.events, "MAXLEN", 40)
             proxy.listen()
-            took = await eventually(lambda: reader.accounted == _ever_told(stage))
+            took = await eventually(lambda: reader.accounted == _ever_told(scenario))
             [gap] = reader.gaps
-            assert (gap.why, gap.lost_estimate) == ("trimmed", _ever_told(stage) - len(reader.seen))
+            assert (gap.why, gap.lost_estimate) == ("trimmed", _ever_told(scenario) - len(reader.seen))
 
-            stage.server.kill()
-            stage.server.start()
-            await asyncio.to_thread(stage.await_end, add(door, count=100))
-            await eventually(lambda: reader.accounted == _ever_told(stage))
+            scenario.server.kill()
+            scenario.server.start()
+            await asyncio.to_thread(scenario.await_end, add(queue_client, count=100))
+            await eventually(lambda: reader.accounted == _ever_told(scenario))
     assert len(reader.gaps) == 1
     assert len(set(reader.seen)) == len(reader.seen), "an event was told twice"
     assert took <= 5
-    recovered(took)
+    report_recovery(took)
 
 
 @everywhere
 async def test_fault_41_a_server_that_forgot_its_events_leaves_a_gap_and_is_followed_again(
-    stage: Stage, recovered: Callable[[float], None]
+    scenario: FaultScenario, report_recovery: Callable[[float], None]
 ) -> None:
-    async with following(stage, stage.server.url) as reader:
+    async with following(scenario, scenario.server.url) as reader:
         await eventually(lambda: len(reader.seen) == 50)
-        stage.server.kill()
-        stage.server.start()
-        _told_meanwhile(stage)
+        scenario.server.kill()
+        scenario.server.start()
+        _told_meanwhile(scenario)
         took = await eventually(lambda: len(reader.seen) == 100)
     assert [gap.why for gap in reader.gaps][-1] in {"deleted", "recreated", "rewound"}
     assert took <= 5
-    recovered(took)
+    report_recovery(took)

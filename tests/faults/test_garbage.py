@@ -11,16 +11,16 @@ import pytest
 
 from chasqui import RepeatPattern, SyncQueue
 from chasqui.errors import ChasquiError
-from tests.engines import CLOCK, await_that
+from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import add, everywhere
-from tests.ledger import dead, dead_ids, left
+from tests.ledger import dead_job_ids, dead_letters, remaining_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chasqui.wire.keys import Keys
-    from tests.live.bench import Bench
-    from tests.stage import Stage
+    from tests.live.bench import QueueHarness
+    from tests.stage import FaultScenario
 
 SOON = {"kind": "fixed", "delay_ms": 50, "jitter_ms": 0}
 
@@ -36,27 +36,30 @@ NO_JOBS = [
 
 @everywhere
 def test_fault_25_garbage_in_the_delayed_set_is_kept_apart_and_holds_nobody_up(
-    stage: Stage, door: SyncQueue, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, report_recovery: Callable[[float], None]
 ) -> None:
-    keys = stage.bench.keys
+    keys = scenario.bench.keys
     for place, member in enumerate(NO_JOBS):
-        stage.bench.say("ZADD", keys.delayed, ("-inf", "0", "1", "2.5", "-7", "1e3")[place], member)
-    stage.bench.say("ZADD", keys.delayed, "+inf", b"never due")
+        scenario.bench.command("ZADD", keys.delayed, ("-inf", "0", "1", "2.5", "-7", "1e3")[place], member)
+    scenario.bench.command("ZADD", keys.delayed, "+inf", b"never due")
     with pytest.raises(ChasquiError, match="float"):
-        stage.bench.say("ZADD", keys.delayed, "nan", b"x")
-    with stage.worker() as worker:
-        ids = add(door, count=5, delay_ms=100)
-        took = await_that(lambda: stage.ledger.completed(ids), "the jobs run on time")
-        await_that(lambda: len(dead(stage.bench)) == len(NO_JOBS), "the garbage is kept")
+        scenario.bench.command("ZADD", keys.delayed, "nan", b"x")
+    with scenario.worker() as worker:
+        ids = add(queue_client, count=5, delay_ms=100)
+        took = wait_until(lambda: scenario.ledger.completed(ids), "the jobs run on time")
+        wait_until(lambda: len(dead_letters(scenario.bench)) == len(NO_JOBS), "the garbage is kept")
         odd = msgpack.packb(["odd", b"\x80", 1, 0])
-        stage.bench.say("ZADD", keys.delayed, "0", b"\x02\x00\x00\x00\xff\xfe" + odd)
-        await_that(lambda: stage.ledger.completed(["odd"]), "a name that is no text does not stop a job")
-        await_that(lambda: left(stage.bench) == {"stream": 0, "pending": 0, "delayed": 1}, "all is settled")
+        scenario.bench.command("ZADD", keys.delayed, "0", b"\x02\x00\x00\x00\xff\xfe" + odd)
+        wait_until(lambda: scenario.ledger.completed(["odd"]), "a name that is no text does not stop a job")
+        wait_until(
+            lambda: remaining_jobs(scenario.bench) == {"stream": 0, "pending": 0, "delayed": 1},
+            "all is settled",
+        )
         assert worker.alive
-    assert sorted(letter.d for letter in dead(stage.bench)) == sorted(NO_JOBS)
-    assert {letter.reason for letter in dead(stage.bench)} == {"malformed"}
+    assert sorted(letter.d for letter in dead_letters(scenario.bench)) == sorted(NO_JOBS)
+    assert {letter.reason for letter in dead_letters(scenario.bench)} == {"malformed"}
     assert took <= 1
-    recovered(took)
+    report_recovery(took)
 
 
 WRONG: dict[str, tuple[Callable[[Keys], str], set[str]]] = {
@@ -80,7 +83,7 @@ FEATURES = {"plain", "delayed", "failing", "hopeless", "ticks"}
 class Trials:
     """One job for each feature, and the fires of a schedule; what could be added is told."""
 
-    def __init__(self, stage: Stage, door: SyncQueue) -> None:
+    def __init__(self, stage: FaultScenario, door: SyncQueue) -> None:
         self._stage, self._door = stage, door
         self.added: dict[str, list[str]] = {}
         self.refused: set[str] = set()
@@ -104,13 +107,13 @@ class Trials:
 
     def await_all(self, features: set[str], what: str) -> None:
         for feature in sorted(features):
-            await_that(partial(self.done, feature), f"{feature} {what}", 10)
+            wait_until(partial(self.done, feature), f"{feature} {what}", 10)
 
     def done(self, feature: str) -> bool:
         if feature == "ticks":
             return self._ticked() > self._ticks
         if feature == "hopeless":
-            return set(self.added.get(feature, [])) <= set(dead_ids(self._stage.bench))
+            return set(self.added.get(feature, [])) <= set(dead_job_ids(self._stage.bench))
         return self._stage.ledger.completed(self.added.get(feature, []))
 
 
@@ -126,18 +129,18 @@ MEND = """
 
 
 @contextmanager
-def wrong_type(bench: Bench, name: str) -> Iterator[None]:
+def wrong_type(bench: QueueHarness, name: str) -> Iterator[None]:
     """For a while the key holds something else; then it is what it was. Nobody gets a word in between."""
     aside = f"{name}:aside"
-    bench.say("EVAL", SPOIL, 2, name, aside)
+    bench.command("EVAL", SPOIL, 2, name, aside)
     yield
-    bench.say("EVAL", MEND, 2, name, aside)
+    bench.command("EVAL", MEND, 2, name, aside)
 
 
 class Trouble:
     """One key of the wrong type under everything a queue can do, from the trials to the last account."""
 
-    def __init__(self, stage: Stage, door: SyncQueue, key: str) -> None:
+    def __init__(self, stage: FaultScenario, door: SyncQueue, key: str) -> None:
         self.stage, self.door, self.key = stage, door, key
         self.name, self.pauses = WRONG[key][0](stage.bench.keys), WRONG[key][1]
         door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
@@ -154,11 +157,11 @@ class Trouble:
 
     def heal(self) -> float:
         """Everything is tried again; answers how long it took to be back."""
-        start = CLOCK.mono()
+        start = CLOCK.monotonic()
         self.trials.add_all()
         self.trials.await_all(FEATURES, "is back")
         assert self.trials.refused <= self.pauses
-        return CLOCK.mono() - start
+        return CLOCK.monotonic() - start
 
     def settle(self) -> None:
         """What was accepted is done, also while the key was wrong."""
@@ -167,45 +170,45 @@ class Trouble:
         others = [job for jobs in self.trials.added.values() for job in jobs]
         self.stage.await_end([*others, *hopeless])
         ticks = {run.id for run in self.stage.ledger.runs() if run.name == "tick"}
-        self.stage.settle([*others, *hopeless, *ticks], dead=hopeless)
+        self.stage.check_accounts([*others, *hopeless, *ticks], dead=hopeless)
 
 
 @everywhere
 @pytest.mark.parametrize("key", WRONG)
 def test_fault_26_a_key_of_the_wrong_type_pauses_one_feature_until_it_is_right_again(
-    stage: Stage, door: SyncQueue, key: str, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, key: str, report_recovery: Callable[[float], None]
 ) -> None:
-    trouble = Trouble(stage, door, key)
-    with stage.worker(store_results=True) as worker:
+    trouble = Trouble(scenario, queue_client, key)
+    with scenario.worker(store_results=True) as worker:
         trouble.begin()
-        with wrong_type(stage.bench, trouble.name):
+        with wrong_type(scenario.bench, trouble.name):
             trouble.strike()
-            CLOCK.pause(1)
+            CLOCK.sleep_sync(1)
             assert worker.alive
         took = trouble.heal()
         trouble.settle()
     assert took <= 5
-    recovered(took)
+    report_recovery(took)
 
 
 @everywhere
 @pytest.mark.slow
 @pytest.mark.parametrize("key", WRONG)
 def test_fault_26_a_key_of_the_wrong_type_for_ever_costs_nothing_but_its_feature(
-    stage: Stage, door: SyncQueue, key: str
+    scenario: FaultScenario, queue_client: SyncQueue, key: str
 ) -> None:
     """For ever is longer than the worker lives: it leaves in peace, and nothing is lost for who comes after it."""
-    trouble = Trouble(stage, door, key)
-    with stage.worker(store_results=True) as worker:
+    trouble = Trouble(scenario, queue_client, key)
+    with scenario.worker(store_results=True) as worker:
         trouble.begin()
-        with wrong_type(stage.bench, trouble.name):
+        with wrong_type(scenario.bench, trouble.name):
             for _ in range(3):
                 trouble.strike()
-                CLOCK.pause(2)
+                CLOCK.sleep_sync(2)
             assert worker.alive
             worker.stop()
             assert worker.process.returncode == 0
-    with stage.worker(store_results=True):
+    with scenario.worker(store_results=True):
         trouble.heal()
         trouble.settle()
 
@@ -213,24 +216,24 @@ def test_fault_26_a_key_of_the_wrong_type_for_ever_costs_nothing_but_its_feature
 @everywhere
 @pytest.mark.parametrize("key", ["result", "dlid", "didx"])
 def test_fault_26_a_wrong_type_at_a_key_of_one_job_costs_that_job_nothing(
-    stage: Stage, door: SyncQueue, key: str
+    scenario: FaultScenario, queue_client: SyncQueue, key: str
 ) -> None:
-    name = WRONG[key][0](stage.bench.keys)
-    stage.bench.say("LPUSH", name, "not at all what belongs here")
-    with stage.worker(store_results=True):
+    name = WRONG[key][0](scenario.bench.keys)
+    scenario.bench.command("LPUSH", name, "not at all what belongs here")
+    with scenario.worker(store_results=True):
         try:
-            created = door.add("job", {"do": [["give", 5]]}, job_id="job-1", delay_ms=100).created
+            created = queue_client.add("job", {"do": [["give", 5]]}, job_id="job-1", delay_ms=100).created
         except ChasquiError:
             created = False
         if created:
-            stage.await_end(["job-1"])
-            stage.settle(["job-1"])
+            scenario.await_end(["job-1"])
+            scenario.check_accounts(["job-1"])
         else:
-            stage.bench.say("DEL", name)
-            assert door.add("job", {"do": [["give", 5]]}, job_id="job-1", delay_ms=100).created
-            stage.await_end(["job-1"])
-            stage.settle(["job-1"])
-        assert door.get_job_result("job-1") == 5
+            scenario.bench.command("DEL", name)
+            assert queue_client.add("job", {"do": [["give", 5]]}, job_id="job-1", delay_ms=100).created
+            scenario.await_end(["job-1"])
+            scenario.check_accounts(["job-1"])
+        assert queue_client.get_job_result("job-1") == 5
 
 
 def _deep(levels: int) -> bytes:
@@ -258,19 +261,19 @@ UNFIT: dict[str, tuple[list[bytes], str]] = {
 
 @everywhere
 def test_fault_27_entries_that_cannot_be_jobs_are_buried_once_with_every_field(
-    stage: Stage, door: SyncQueue
+    scenario: FaultScenario, queue_client: SyncQueue
 ) -> None:
     entries = {
-        what: stage.bench.say("XADD", stage.bench.keys.stream, "*", *fields)
+        what: scenario.bench.command("XADD", scenario.bench.keys.stream, "*", *fields)
         for what, (fields, _) in UNFIT.items()
     }
-    ids = add(door, count=5)
-    with stage.worker() as worker:
-        await_that(lambda: len(dead(stage.bench)) == len(UNFIT), "all are buried")
-        stage.await_end(ids)
+    ids = add(queue_client, count=5)
+    with scenario.worker() as worker:
+        wait_until(lambda: len(dead_letters(scenario.bench)) == len(UNFIT), "all are buried")
+        scenario.await_end(ids)
         assert worker.alive
-    stage.settle(ids)
-    letters = {letter.source_id.encode(): letter for letter in dead(stage.bench)}
+    scenario.check_accounts(ids)
+    letters = {letter.source_id.encode(): letter for letter in dead_letters(scenario.bench)}
     for what, (fields, reason) in UNFIT.items():
         letter = letters[entries[what]]
         assert letter.reason == reason, what
@@ -282,8 +285,10 @@ def test_fault_27_entries_that_cannot_be_jobs_are_buried_once_with_every_field(
 
 
 @everywhere
-def test_fault_28_bad_specs_are_kept_and_told_and_the_others_fire(stage: Stage, door: SyncQueue) -> None:
-    bench, keys = stage.bench, stage.bench.keys
+def test_fault_28_bad_specs_are_kept_and_told_and_the_others_fire(
+    scenario: FaultScenario, queue_client: SyncQueue
+) -> None:
+    bench, keys = scenario.bench, scenario.bench.keys
     bad = {
         "garbage": b"\xc1",
         "empty": b"",
@@ -294,16 +299,16 @@ def test_fault_28_bad_specs_are_kept_and_told_and_the_others_fire(stage: Stage, 
         "no-pattern": msgpack.packb(["no-pattern", "n", {"Moon": [1]}, b"\xc4\x01\x01", None, None, None, 0]),
     }
     for key, data in bad.items():
-        bench.say("HSET", keys.repeat_spec(key), "spec", data)
-        bench.say("ZADD", keys.repeat, "1", key)
+        bench.command("HSET", keys.repeat_spec(key), "spec", data)
+        bench.command("ZADD", keys.repeat, "1", key)
     for number in range(300):  # more than one batch of them
-        bench.say("ZADD", keys.repeat, "2", f"without a hash {number}")
-    bench.say("ZADD", keys.repeat, "3", b"\xff\xfe")
-    door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
-    with stage.worker() as worker:
-        await_that(lambda: len(stage.ledger.runs()) >= 3, "the good one fires")
-        await_that(lambda: "garbage" in worker.said(), "the bad ones are told")
-    assert {run.name for run in stage.ledger.runs()} == {"tick"}
-    assert bench.say("ZCARD", keys.repeat) == len(bad) + 302
+        bench.command("ZADD", keys.repeat, "2", f"without a hash {number}")
+    bench.command("ZADD", keys.repeat, "3", b"\xff\xfe")
+    queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
+    with scenario.worker() as worker:
+        wait_until(lambda: len(scenario.ledger.runs()) >= 3, "the good one fires")
+        wait_until(lambda: "garbage" in worker.said(), "the bad ones are told")
+    assert {run.name for run in scenario.ledger.runs()} == {"tick"}
+    assert bench.command("ZCARD", keys.repeat) == len(bad) + 302
     for key, data in bad.items():
-        assert bench.say("HGET", keys.repeat_spec(key), "spec") == data
+        assert bench.command("HGET", keys.repeat_spec(key), "spec") == data

@@ -6,37 +6,39 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engines import CLOCK, await_that
+from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import LEASE_S, add, everywhere
-from tests.ledger import dead, dead_ids
+from tests.ledger import dead_job_ids, dead_letters
 
 if TYPE_CHECKING:
     from chasqui import SyncQueue
-    from tests.stage import Stage
+    from tests.stage import FaultScenario
 
 SHORT_LEASE: dict[str, Any] = {"claim_min_idle_ms": 400, "heartbeat_ms": 100}
 
 
 @everywhere
-def test_fault_04_a_healthy_handler_of_ten_leases_is_started_once(stage: Stage, door: SyncQueue) -> None:
-    ids = add(door, ["sleep", 4.0], count=3)
-    with stage.worker(**SHORT_LEASE), stage.worker(**SHORT_LEASE):
-        stage.await_end(ids)
-    stage.settle(ids)
-    assert set(stage.ledger.starts().values()) == {1}
+def test_fault_04_a_healthy_handler_of_ten_leases_is_started_once(
+    scenario: FaultScenario, queue_client: SyncQueue
+) -> None:
+    ids = add(queue_client, ["sleep", 4.0], count=3)
+    with scenario.worker(**SHORT_LEASE), scenario.worker(**SHORT_LEASE):
+        scenario.await_end(ids)
+    scenario.check_accounts(ids)
+    assert set(scenario.ledger.starts().values()) == {1}
 
 
 @pytest.mark.parametrize("deed", ["block", "spin"])
 @pytest.mark.parametrize("plain", [False, True], ids=["coroutine", "function"])
 def test_fault_05_a_handler_that_blocks_for_three_leases_is_started_once(
-    stage: Stage, door: SyncQueue, deed: str, plain: bool
+    scenario: FaultScenario, queue_client: SyncQueue, deed: str, plain: bool
 ) -> None:
-    ids = add(door, [deed, 3 * LEASE_S])
-    with stage.worker(plain=plain) as blocked, stage.worker(plain=plain) as other:
-        stage.await_end(ids)
+    ids = add(queue_client, [deed, 3 * LEASE_S])
+    with scenario.worker(plain=plain) as blocked, scenario.worker(plain=plain) as other:
+        scenario.await_end(ids)
         said = blocked.said() + other.said()
-    stage.settle(ids)
-    assert set(stage.ledger.starts().values()) == {1}
+    scenario.check_accounts(ids)
+    assert set(scenario.ledger.starts().values()) == {1}
     if not plain:
         assert "WARNING" in said, "nobody was told that a handler blocks the loop"
 
@@ -44,7 +46,7 @@ def test_fault_05_a_handler_that_blocks_for_three_leases_is_started_once(
 class Watch:
     """Looks at what is pending, again and again: who has held each entry, since when, and for how long in silence."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: FaultScenario) -> None:
         self._stage = stage
         self.holders: dict[bytes, set[bytes]] = {}
         self.silent_ms = 0
@@ -52,8 +54,8 @@ class Watch:
         self.longest_s = 0.0
 
     def look(self) -> None:
-        bench, now = self._stage.bench, CLOCK.mono()
-        rows = bench.say("XPENDING", bench.keys.stream, "default", "-", "+", 1000)
+        bench, now = self._stage.bench, CLOCK.monotonic()
+        rows = bench.command("XPENDING", bench.keys.stream, "default", "-", "+", 1000)
         for entry_id, holder, idle_ms, _ in rows:
             self.holders.setdefault(entry_id, set()).add(holder)
             self.silent_ms = max(self.silent_ms, idle_ms)
@@ -62,22 +64,22 @@ class Watch:
 
 @everywhere
 def test_fault_06_jobs_that_wait_longer_than_the_lease_behind_slow_ones_start_once(
-    stage: Stage, door: SyncQueue
+    scenario: FaultScenario, queue_client: SyncQueue
 ) -> None:
     # the quick ones make a worker believe that it can fetch many in advance
-    ids = add(door, count=300) + add(door, ["sleep", 0.1], count=60)
-    watch = Watch(stage)
+    ids = add(queue_client, count=300) + add(queue_client, ["sleep", 0.1], count=60)
+    watch = Watch(scenario)
 
     def done() -> bool:
         watch.look()
-        return stage.ledger.completed(ids)
+        return scenario.ledger.completed(ids)
 
-    with stage.worker(concurrency=1, **SHORT_LEASE), stage.worker(concurrency=1, **SHORT_LEASE):
-        stage.await_consumers(2)
-        await_that(done, "all have run")
-        stage.await_end(ids)
-    stage.settle(ids)
-    assert set(stage.ledger.starts().values()) == {1}
+    with scenario.worker(concurrency=1, **SHORT_LEASE), scenario.worker(concurrency=1, **SHORT_LEASE):
+        scenario.await_consumers(2)
+        wait_until(done, "all have run")
+        scenario.await_end(ids)
+    scenario.check_accounts(ids)
+    assert set(scenario.ledger.starts().values()) == {1}
     lease_ms = SHORT_LEASE["claim_min_idle_ms"]
     assert watch.longest_s * 1000 > 2 * lease_ms, "nothing was held for long, so this proves nothing"
     assert watch.silent_ms < lease_ms, "a lease was not renewed in time"
@@ -87,17 +89,17 @@ def test_fault_06_jobs_that_wait_longer_than_the_lease_behind_slow_ones_start_on
 @everywhere
 @pytest.mark.parametrize("store_results", [False, True], ids=["results off", "results on"])
 def test_fault_34_a_result_that_cannot_be_stored_is_not_a_reason_to_run_again(
-    stage: Stage, door: SyncQueue, store_results: bool
+    scenario: FaultScenario, queue_client: SyncQueue, store_results: bool
 ) -> None:
-    ids = add(door, ["give_what_cannot_be_stored"], count=3)
-    with stage.worker(store_results=store_results):
-        more = add(door, count=3)
-        await_that(lambda: stage.ledger.completed(more), "the worker lives")
-        stage.await_end([*ids, *more])
-    assert set(stage.ledger.starts().values()) == {1}
-    letters = dead(stage.bench)
+    ids = add(queue_client, ["give_what_cannot_be_stored"], count=3)
+    with scenario.worker(store_results=store_results):
+        more = add(queue_client, count=3)
+        wait_until(lambda: scenario.ledger.completed(more), "the worker lives")
+        scenario.await_end([*ids, *more])
+    assert set(scenario.ledger.starts().values()) == {1}
+    letters = dead_letters(scenario.bench)
     assert {letter.reason for letter in letters} <= {"unrecoverable"}
-    stage.settle([*ids, *more], dead=list(dead_ids(stage.bench)))
+    scenario.check_accounts([*ids, *more], dead=list(dead_job_ids(scenario.bench)))
     assert all("object" in (letter.detail or "") for letter in letters), "the reason is clear"
 
 
@@ -106,15 +108,15 @@ def test_fault_34_a_result_that_cannot_be_stored_is_not_a_reason_to_run_again(
     [("leave", "SystemExit"), ("cancel_oneself", "CancelledError"), ("recurse", "recursion")],
 )
 def test_fault_34_a_handler_that_ends_strangely_has_failed_and_its_worker_lives(
-    stage: Stage, door: SyncQueue, deed: str, told: str
+    scenario: FaultScenario, queue_client: SyncQueue, deed: str, told: str
 ) -> None:
-    ids = add(door, [deed], attempts=2, backoff=20)
-    with stage.worker() as worker:
-        more = add(door, count=3)
-        stage.await_end([*ids, *more])
+    ids = add(queue_client, [deed], attempts=2, backoff=20)
+    with scenario.worker() as worker:
+        more = add(queue_client, count=3)
+        scenario.await_end([*ids, *more])
         assert worker.alive
-    stage.settle([*ids, *more], dead=ids)
-    assert [run.attempt for run in stage.ledger.runs(ids[0])] == [0, 1]
-    [letter] = dead(stage.bench)
+    scenario.check_accounts([*ids, *more], dead=ids)
+    assert [run.attempt for run in scenario.ledger.runs(ids[0])] == [0, 1]
+    [letter] = dead_letters(scenario.bench)
     assert letter.reason == "retries_exhausted"
     assert told.lower() in (letter.detail or "").lower(), letter.detail

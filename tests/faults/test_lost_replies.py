@@ -12,16 +12,16 @@ import pytest
 from chasqui import SyncQueue
 from chasqui.errors import Unconfirmed
 from chasqui.server import scripts
-from tests.engines import CLOCK, PATIENCE_S, await_that
-from tests.faults.conftest import add, everywhere, insistently
+from tests.engines import CLOCK, PATIENCE_S, wait_until
+from tests.faults.conftest import add, everywhere, retry
 from tests.faults.test_server import SOON, mixture
-from tests.ledger import EMPTY, dead, dead_ids, left
-from tests.proxy import Cut
+from tests.ledger import EMPTY, dead_job_ids, dead_letters, remaining_jobs
+from tests.proxy import CutReply
 from tests.server_binaries import KINDS
 
 if TYPE_CHECKING:
     from tests.proxy import Proxy
-    from tests.stage import Stage
+    from tests.stage import FaultScenario
 
 Aim = Callable[[bytes, bytes], bool]
 WHOLE = 1 << 30
@@ -42,7 +42,7 @@ def test_every_byte_of_a_short_reply_is_a_place_to_cut_and_the_ends_of_a_long_on
     assert (_places(5000)[0], _places(5000)[-1]) == (0, 4999)
 
 
-def _cut_everywhere(make: Callable[[int], Cut], most: int = SMALL) -> None:
+def _cut_everywhere(make: Callable[[int], CutReply], most: int = SMALL) -> None:
     """Make something happen with its reply whole, to see how long that is, then once for each place to cut it. The
     very first reply is another one if the server does not know a script yet.
     """
@@ -58,7 +58,7 @@ def _nearly(passed: int, length: int) -> bool:
 
 
 def _call_cut_everywhere(
-    stage: Stage,
+    stage: FaultScenario,
     proxy: Proxy,
     call: Callable[[SyncQueue], Any],
     check: Callable[[int], None],
@@ -66,11 +66,11 @@ def _call_cut_everywhere(
 ) -> None:
     """The same with a call of a producer's, through a new connection each time, and a check after it."""
 
-    def make(after: int) -> Cut:
+    def make(after: int) -> CutReply:
         with SyncQueue(stage.queue_name, redis_url=proxy.url) as through:
             through.get_job_result("warm")
-            cut = proxy.cut = Cut(after)
-            insistently(lambda: call(through))
+            cut = proxy.cut = CutReply(after)
+            retry(lambda: call(through))
             proxy.cut = None
         check(after)
         return cut
@@ -90,20 +90,20 @@ ADDS: dict[str, Callable[[SyncQueue], Any]] = {
 @everywhere
 @pytest.mark.parametrize("what", ADDS)
 def test_fault_20_an_add_whose_reply_is_lost_at_any_byte_can_be_made_again(
-    stage: Stage, proxy: Proxy, what: str
+    scenario: FaultScenario, proxy: Proxy, what: str
 ) -> None:
-    bench = stage.bench
+    bench = scenario.bench
 
     def exactly_one(after: int) -> None:
         found = [
-            bench.say("XLEN", bench.keys.stream),
-            bench.say("ZCARD", bench.keys.delayed),
-            bench.say("ZCARD", bench.keys.repeat),
+            bench.command("XLEN", bench.keys.stream),
+            bench.command("ZCARD", bench.keys.delayed),
+            bench.command("ZCARD", bench.keys.repeat),
         ]
         assert sum(found) == 1, f"{after} bytes passed"
-        bench.say("FLUSHALL")
+        bench.command("FLUSHALL")
 
-    _call_cut_everywhere(stage, proxy, lambda door: _add_again(door, what), exactly_one)
+    _call_cut_everywhere(scenario, proxy, lambda door: _add_again(door, what), exactly_one)
 
 
 def _add_again(door: SyncQueue, what: str) -> None:
@@ -116,9 +116,9 @@ def _add_again(door: SyncQueue, what: str) -> None:
 
 @everywhere
 def test_fault_20_a_bulk_whose_reply_is_lost_at_any_byte_can_be_sent_again_without_doubles(
-    stage: Stage, proxy: Proxy
+    scenario: FaultScenario, proxy: Proxy
 ) -> None:
-    bench = stage.bench
+    bench = scenario.bench
     jobs: list[dict[str, Any]] = [{"name": "job", "data": {"i": i}} for i in range(1200)]
     for at in range(0, 1200, 100):  # of every sort, so that they go in many pieces
         jobs[at] |= {"job_id": f"named-{at}"}
@@ -135,40 +135,40 @@ def test_fault_20_a_bulk_whose_reply_is_lost_at_any_byte_can_be_sent_again_witho
         assert len({job.id for job in added}) == 1200
 
     def exactly_those(after: int) -> None:
-        entries = bench.say("XRANGE", bench.keys.stream, "-", "+")
+        entries = bench.command("XRANGE", bench.keys.stream, "-", "+")
         assert len(entries) == len({bytes(fields[1]) for _, fields in entries}) == 1188, (
             f"{after} bytes passed"
         )
-        assert bench.say("ZCARD", bench.keys.delayed) == 12
-        bench.say("FLUSHALL")
+        assert bench.command("ZCARD", bench.keys.delayed) == 12
+        bench.command("FLUSHALL")
 
-    _call_cut_everywhere(stage, proxy, send, exactly_those, most=40)
+    _call_cut_everywhere(scenario, proxy, send, exactly_those, most=40)
     assert set(told) <= {1200}, "who is told that jobs are unconfirmed is told of each"
 
 
 @everywhere
 def test_fault_20_a_replay_whose_reply_is_lost_at_any_byte_can_be_made_again(
-    stage: Stage, door: SyncQueue, proxy: Proxy
+    scenario: FaultScenario, queue_client: SyncQueue, proxy: Proxy
 ) -> None:
-    bench = stage.bench
-    add(door, ["be_hopeless"], count=5)
-    with stage.worker():
-        await_that(lambda: len(dead(bench)) == 5, "all are dead")
-    letters = bench.say("XRANGE", bench.keys.dlq, "-", "+")
+    bench = scenario.bench
+    add(queue_client, ["be_hopeless"], count=5)
+    with scenario.worker():
+        wait_until(lambda: len(dead_letters(bench)) == 5, "all are dead")
+    letters = bench.command("XRANGE", bench.keys.dlq, "-", "+")
 
     def all_are_back(after: int) -> None:
-        entries = bench.say("XRANGE", bench.keys.stream, "-", "+")
+        entries = bench.command("XRANGE", bench.keys.stream, "-", "+")
         assert len(entries) == len({bytes(fields[1]) for _, fields in entries}) == 5, f"{after} bytes passed"
-        assert dead(bench) == []
-        bench.say("FLUSHALL")
+        assert dead_letters(bench) == []
+        bench.command("FLUSHALL")
         for _, fields in letters:
-            bench.say("XADD", bench.keys.dlq, "*", *fields)
+            bench.command("XADD", bench.keys.dlq, "*", *fields)
 
-    _call_cut_everywhere(stage, proxy, _replay_all, all_are_back)
+    _call_cut_everywhere(scenario, proxy, _replay_all, all_are_back)
 
 
 def _replay_all(door: SyncQueue) -> None:
-    insistently(lambda: door.replay_dlq(5))
+    retry(lambda: door.replay_dlq(5))
     door.replay_dlq(5)
 
 
@@ -187,7 +187,7 @@ class Saying:
 
 
 def _as_said(word: str) -> bytes:
-    return (scripts.sha(word) if word in scripts.names() else word).encode()
+    return (scripts.script_sha(word) if word in scripts.script_names() else word).encode()
 
 
 SAYINGS = {
@@ -210,46 +210,48 @@ SAYINGS = {
 )
 @pytest.mark.parametrize("what", SAYINGS)
 def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
-    stage: Stage, door: SyncQueue, proxy: Proxy, what: str, most: int
+    scenario: FaultScenario, queue_client: SyncQueue, proxy: Proxy, what: str, most: int
 ) -> None:
-    saying, bench = SAYINGS[what], stage.bench
+    saying, bench = SAYINGS[what], scenario.bench
     ids: list[str] = []
 
-    def one_more(after: int) -> Cut:
+    def one_more(after: int) -> CutReply:
         job_id = f"job-{len(ids):05}"
-        cut = proxy.cut = Cut(after, saying.about(job_id))
-        ids.extend(add(door, *saying.deeds, job_id=job_id, **dict(saying.options)))
-        await_that(lambda: set(ids) == set(stage.ledger.completions()) | set(dead_ids(bench)), "it is done")
-        await_that(lambda: left(bench) == EMPTY, "and settled")
+        cut = proxy.cut = CutReply(after, saying.about(job_id))
+        ids.extend(add(queue_client, *saying.deeds, job_id=job_id, **dict(saying.options)))
+        wait_until(
+            lambda: set(ids) == set(scenario.ledger.completions()) | set(dead_job_ids(bench)), "it is done"
+        )
+        wait_until(lambda: remaining_jobs(bench) == EMPTY, "and settled")
         return cut
 
-    def work(after: int) -> Cut:
+    def work(after: int) -> CutReply:
         """What follows a lost reply closely may be said another way: until it is said this way again."""
-        end = CLOCK.mono() + PATIENCE_S
+        end = CLOCK.monotonic() + PATIENCE_S
         while not (cut := one_more(after)).over:
-            assert CLOCK.mono() < end, f"it is never said as {saying.words} again"
+            assert CLOCK.monotonic() < end, f"it is never said as {saying.words} again"
         return cut
 
-    with stage.worker(
+    with scenario.worker(
         url=proxy.url, store_results=True, claim_min_idle_ms=60_000
     ):  # nobody waits for a lease
-        stage.await_consumers(1)
+        scenario.await_consumers(1)
         _cut_everywhere(work, most)
-    stage.settle(ids, dead=ids if what == "bury" else [])
-    assert set(stage.ledger.starts().values()) == {2 if what == "retry" else 1}
+    scenario.check_accounts(ids, dead=ids if what == "bury" else [])
+    assert set(scenario.ledger.starts().values()) == {2 if what == "retry" else 1}
 
 
 @everywhere
 def test_fault_20_a_worker_that_loses_replies_of_every_kind_does_all_jobs(
-    stage: Stage, door: SyncQueue, proxy: Proxy, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, proxy: Proxy, report_recovery: Callable[[float], None]
 ) -> None:
     chance = random.Random(20)
-    with stage.worker(url=proxy.url, store_results=True):
-        await_that(lambda: proxy.connections, "it is connected")
+    with scenario.worker(url=proxy.url, store_results=True):
+        wait_until(lambda: proxy.connections, "it is connected")
         proxy.mischief = lambda: chance.random() < 0.05
-        good, hopeless = mixture(door, 160)
-        CLOCK.pause(5)
+        good, hopeless = mixture(queue_client, 160)
+        CLOCK.sleep_sync(5)
         proxy.mischief = lambda: False
-        took = stage.await_end([*good, *hopeless])
-    stage.settle([*good, *hopeless], dead=hopeless)
-    recovered(took)
+        took = scenario.await_end([*good, *hopeless])
+    scenario.check_accounts([*good, *hopeless], dead=hopeless)
+    report_recovery(took)

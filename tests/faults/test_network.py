@@ -10,56 +10,56 @@ import pytest
 
 from chasqui import SyncQueue
 from chasqui.errors import ServerError, Unconfirmed
-from tests.engines import CLOCK, await_that
-from tests.faults.conftest import add, everywhere, insistently
-from tests.proxy import Weather
+from tests.engines import CLOCK, wait_until
+from tests.faults.conftest import add, everywhere, retry
+from tests.proxy import NetworkConditions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.proxy import Proxy
-    from tests.stage import Stage
+    from tests.stage import FaultScenario
 
 
 @everywhere
 @pytest.mark.slow
 def test_fault_18_a_worker_whose_connections_went_silent_works_again(
-    stage: Stage, door: SyncQueue, proxy: Proxy, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, proxy: Proxy, report_recovery: Callable[[float], None]
 ) -> None:
-    with stage.worker(url=proxy.url):
-        before = add(door, count=5)
-        stage.await_end(before)
-        proxy.fall_silent()
-        after = add(door, count=5)
-        delayed = add(door, count=5, delay_ms=100)
-        took = stage.await_end([*before, *after, *delayed], 30)
-    stage.settle([*before, *after, *delayed])
+    with scenario.worker(url=proxy.url):
+        before = add(queue_client, count=5)
+        scenario.await_end(before)
+        proxy.go_silent()
+        after = add(queue_client, count=5)
+        delayed = add(queue_client, count=5, delay_ms=100)
+        took = scenario.await_end([*before, *after, *delayed], 30)
+    scenario.check_accounts([*before, *after, *delayed])
     assert took <= 0.2 + 10  # what a read waits for, and ten seconds
-    recovered(took)
+    report_recovery(took)
 
 
 @pytest.mark.slow
 def test_fault_18_a_producer_whose_connection_went_silent_neither_hangs_nor_doubles(
-    stage: Stage, proxy: Proxy, recovered: Callable[[float], None]
+    scenario: FaultScenario, proxy: Proxy, report_recovery: Callable[[float], None]
 ) -> None:
-    with SyncQueue(stage.queue_name, redis_url=proxy.url) as through:
+    with SyncQueue(scenario.queue_name, redis_url=proxy.url) as through:
         through.add("job", {})
-        proxy.fall_silent()
-        start = CLOCK.mono()
-        insistently(lambda: through.add("job", {}, job_id="second"))
-        took = CLOCK.mono() - start
-        proxy.fall_silent()
-        start = CLOCK.mono()
-    assert CLOCK.mono() - start < 1, "closing hangs"
-    assert stage.bench.say("XLEN", stage.bench.keys.stream) == 2
+        proxy.go_silent()
+        start = CLOCK.monotonic()
+        retry(lambda: through.add("job", {}, job_id="second"))
+        took = CLOCK.monotonic() - start
+        proxy.go_silent()
+        start = CLOCK.monotonic()
+    assert CLOCK.monotonic() - start < 1, "closing hangs"
+    assert scenario.bench.command("XLEN", scenario.bench.keys.stream) == 2
     assert took <= 11
-    recovered(took)
+    report_recovery(took)
 
 
 WEATHERS = {
-    "200 ms": Weather(latency_s=0.2),
-    "1 % resets": Weather(reset_chance=0.01),
-    "64 kB/s": Weather(bytes_per_s=64_000),
+    "200 ms": NetworkConditions(latency_s=0.2),
+    "1 % resets": NetworkConditions(reset_chance=0.01),
+    "64 kB/s": NetworkConditions(bytes_per_s=64_000),
 }
 
 
@@ -69,12 +69,12 @@ WEATHERS = {
     ["1 % resets", *(pytest.param(one, marks=pytest.mark.slow) for one in ("200 ms", "64 kB/s"))],
 )
 def test_fault_21_a_slow_a_breaking_and_a_narrow_network_lose_nothing_and_steal_nothing(
-    stage: Stage, proxy: Proxy, weather: str
+    scenario: FaultScenario, proxy: Proxy, weather: str
 ) -> None:
     proxy.weather = replace(WEATHERS[weather])
     lease: dict[str, Any] = {"claim_min_idle_ms": 2000, "heartbeat_ms": 600, "concurrency": 20}
-    with SyncQueue(stage.queue_name, redis_url=proxy.url) as through:
-        with stage.worker(url=proxy.url, **lease), stage.worker(url=proxy.url, **lease):
+    with SyncQueue(scenario.queue_name, redis_url=proxy.url) as through:
+        with scenario.worker(url=proxy.url, **lease), scenario.worker(url=proxy.url, **lease):
             ids = [f"long-{n}" for n in range(5)]
             for job_id in ids:
                 _surely(partial(through.add, "job", {"do": [["sleep", 5.0]]}, job_id=job_id))
@@ -87,9 +87,9 @@ def test_fault_21_a_slow_a_breaking_and_a_narrow_network_lose_nothing_and_steal_
                 jobs[0]["delay_ms"] = 300
                 _surely(partial(through.add_bulk, jobs))
                 ids += some
-            stage.await_end(ids, 60)
-    stage.settle(ids)
-    assert {stage.ledger.starts()[f"long-{n}"] for n in range(5)} == {1}, (
+            scenario.await_end(ids, 60)
+    scenario.check_accounts(ids)
+    assert {scenario.ledger.starts()[f"long-{n}"] for n in range(5)} == {1}, (
         "somebody stole a job that was running"
     )
     if proxy.weather.reset_chance:
@@ -114,19 +114,23 @@ def _surely(call: Callable[[], Any]) -> None:
     "seconds", [3, pytest.param(10, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)]
 )
 def test_fault_19_after_refused_connections_work_goes_on_within_five_seconds(
-    stage: Stage, door: SyncQueue, proxy: Proxy, seconds: int, recovered: Callable[[float], None]
+    scenario: FaultScenario,
+    queue_client: SyncQueue,
+    proxy: Proxy,
+    seconds: int,
+    report_recovery: Callable[[float], None],
 ) -> None:
-    gate = stage.directory / "gate"
-    with stage.worker(url=proxy.url, concurrency=10, claim_min_idle_ms=(seconds + 10) * 1000):
-        running = add(door, ["await_file", str(gate)], count=5)
-        await_that(lambda: len(stage.ledger.starts()) == 5, "all have begun")
+    gate = scenario.directory / "gate"
+    with scenario.worker(url=proxy.url, concurrency=10, claim_min_idle_ms=(seconds + 10) * 1000):
+        running = add(queue_client, ["await_file", str(gate)], count=5)
+        wait_until(lambda: len(scenario.ledger.starts()) == 5, "all have begun")
         proxy.refuse()
         gate.touch()
-        more = add(door, count=5) + add(door, count=5, delay_ms=100)
-        CLOCK.pause(seconds)
+        more = add(queue_client, count=5) + add(queue_client, count=5, delay_ms=100)
+        CLOCK.sleep_sync(seconds)
         proxy.listen()
-        took = stage.await_end([*running, *more])
-    stage.settle([*running, *more])
-    assert set(stage.ledger.starts().values()) == {1}
+        took = scenario.await_end([*running, *more])
+    scenario.check_accounts([*running, *more])
+    assert set(scenario.ledger.starts().values()) == {1}
     assert took <= 5
-    recovered(took)
+    report_recovery(took)

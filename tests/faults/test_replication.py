@@ -12,11 +12,11 @@ import pytest
 
 from chasqui import SyncQueue
 from chasqui.errors import ServerError, Unconfirmed
-from tests.cli.shell import Shell, shell
-from tests.engines import await_that
+from tests.cli.shell import SubprocessCli, cli_process
+from tests.engines import wait_until
 from tests.faults.conftest import QUICK, everywhere
 from tests.faults.test_server import Node, two_nodes
-from tests.stage import stage_on
+from tests.stage import fault_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from chasqui.doors import Durability
 
-__all__ = ["shell", "two_nodes"]
+__all__ = ["cli_process", "two_nodes"]
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def _crash(master: Node, replica: Node) -> None:
     with lagging(replica):
         master.server.kill()
     replica.tell("REPLICAOF", "NO", "ONE")
-    await_that(lambda: replica.info("role") == "master", "it is the master now")
+    wait_until(lambda: replica.info("role") == "master", "it is the master now")
 
 
 def _present(replica: Node, queue: str) -> int:
@@ -58,7 +58,7 @@ def test_fault_14_a_crash_loses_no_more_than_was_added_while_the_replica_lagged(
     second.follow(first)
     with SyncQueue(queue, redis_url=first.server.url) as door:
         door.add_bulk([{"name": "job", "data": n} for n in range(500)])
-        await_that(lambda: _present(second, queue) == 500, "the replica has them")
+        wait_until(lambda: _present(second, queue) == 500, "the replica has them")
         with lagging(second):
             door.add_bulk([{"name": "job", "data": n} for n in range(500)])
             first.server.kill()
@@ -95,21 +95,21 @@ class Insistent(threading.Thread):
 
 @everywhere
 def test_fault_14_what_a_replica_was_waited_for_survives_a_crash_under_load(
-    two_nodes: tuple[Node, Node], queue: str, tmp_path: Path, recovered: Callable[[float], None]
+    two_nodes: tuple[Node, Node], queue: str, tmp_path: Path, report_recovery: Callable[[float], None]
 ) -> None:
     first, second = two_nodes
     second.follow(first)
     producer = Insistent(queue, first.server.url, "replicated")
     producer.start()
-    await_that(lambda: len(producer.confirmed) > 300, "there is load")
+    wait_until(lambda: len(producer.confirmed) > 300, "there is load")
     _crash(first, second)
     producer.join(30)
-    with stage_on(second.server, queue, tmp_path, **QUICK) as stage, stage.worker(concurrency=20):
+    with fault_scenario(second.server, queue, tmp_path, **QUICK) as stage, stage.worker(concurrency=20):
         took = stage.await_end(producer.confirmed)
         unsure = set(stage.ledger.completions()) - set(producer.confirmed)
         assert unsure <= set(producer.tried)
-        stage.settle([*producer.confirmed, *unsure])
-    recovered(took)
+        stage.check_accounts([*producer.confirmed, *unsure])
+    report_recovery(took)
 
 
 @everywhere
@@ -146,13 +146,13 @@ def test_fault_14_a_script_that_was_forgotten_is_waited_for_too(
 
 
 def test_fault_14_the_command_line_waits_for_a_replica_too(
-    two_nodes: tuple[Node, Node], queue: str, shell: Shell
+    two_nodes: tuple[Node, Node], queue: str, cli_process: SubprocessCli
 ) -> None:
     first, second = two_nodes
     words = ("add", queue, "{}", "--durability", "replicated", "--redis-url", first.server.url)
-    refused = shell(*words)
+    refused = cli_process(*words)
     assert refused.code
     assert "0 of 1 replicas" in refused.err
     second.follow(first)
-    assert shell(*words).code == 0
+    assert cli_process(*words).code == 0
     assert _present(second, queue) == 2

@@ -23,8 +23,8 @@ from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from tests.clocks import eventually
 from tests.faults.conftest import QUICK, everywhere
-from tests.ledger import EMPTY, dead_ids, left
-from tests.live.bench import GROUP, Bench
+from tests.ledger import EMPTY, dead_job_ids, remaining_jobs
+from tests.live.bench import GROUP, QueueHarness
 from tests.servers import NATIVE_WORDS
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Scene:
     """One queue with a job of every sort in it, and the worker of a user who lacks a right."""
 
     lack: Lack
-    bench: Bench
+    bench: QueueHarness
     said: list[str]
     completions: Counter[str] = field(default_factory=Counter)
     fresh: list[str] = field(default_factory=list)
@@ -127,7 +127,7 @@ class Scene:
         keys = self.bench.keys
         self.bench.run(self.bench.commands.ensure_group(keys, GROUP))
         abandoned = self._add(door)
-        self.bench.say("XREADGROUP", "GROUP", GROUP, "dead", "COUNT", 1, "STREAMS", keys.stream, ">")
+        self.bench.command("XREADGROUP", "GROUP", GROUP, "dead", "COUNT", 1, "STREAMS", keys.stream, ">")
         self.fresh = self._add(door, count=3)
         self.hopeless = self._add(door, "be hopeless")
         self.added = [*abandoned, *self.fresh, *self.hopeless, *self._add(door, delay_ms=100)]
@@ -155,13 +155,17 @@ class Scene:
 
     @property
     def is_over(self) -> bool:
-        done = set(self.completions) | set(dead_ids(self.bench))
-        return {*self.added, "tick"} <= done and self.completions["tick"] == 3 and left(self.bench) == EMPTY
+        done = set(self.completions) | set(dead_job_ids(self.bench))
+        return (
+            {*self.added, "tick"} <= done
+            and self.completions["tick"] == 3
+            and remaining_jobs(self.bench) == EMPTY
+        )
 
     def settle(self) -> None:
         ok = Counter({job_id: 1 for job_id in self.added if job_id not in self.hopeless})
         assert self.completions == ok | Counter(tick=3), f"without {self.lack.name}"
-        assert dead_ids(self.bench) == Counter(self.hopeless), f"without {self.lack.name}"
+        assert dead_job_ids(self.bench) == Counter(self.hopeless), f"without {self.lack.name}"
 
 
 @contextmanager
@@ -192,13 +196,13 @@ async def all_at_work(
         scenes, workers, running = [], [], []
         for number, lack in enumerate(lacks):
             name = f"{queue}-{number}"
-            bench = Bench(server.kind, link, Commands(link.features()), name)
+            bench = QueueHarness(server.kind, link, Commands(link.features()), name)
             scene = Scene(lack, bench, said.setdefault(lack.name, []))
             rules = [rule.replace("QUEUE", name) for rule in lack.rules]
-            bench.say("ACL", "SETUSER", f"user-{number}", "on", ">pw", *rules)
+            bench.command("ACL", "SETUSER", f"user-{number}", "on", ">pw", *rules)
             with SyncQueue(name, redis_url=server.url) as door:
                 scene.set(door)
-            bench.say("SCRIPT", "FLUSH")  # nobody lives on what another has loaded
+            bench.command("SCRIPT", "FLUSH")  # nobody lives on what another has loaded
             url = f"unix://user-{number}:pw@{server.socket}"
             who.set(lack.name)
             worker = Worker(name, scene.handle, redis_url=url, **{**QUICK, **options})
@@ -225,23 +229,23 @@ async def _all(scenes: list[Scene], holds: Callable[[Scene], bool], what: str) -
 def _grant(scenes: list[Scene]) -> None:
     for number, scene in enumerate(scenes):
         rule = scene.lack.remedy.replace("QUEUE", scene.bench.queue)
-        scene.bench.say("ACL", "SETUSER", f"user-{number}", rule)
+        scene.bench.command("ACL", "SETUSER", f"user-{number}", rule)
 
 
 @everywhere
 async def test_fault_39_a_worker_without_a_command_names_it_does_the_rest_and_heals(
-    cruel_server: Server, kind: Kind, queue: str, recovered: Callable[[float], None]
+    own_server: Server, kind: Kind, queue: str, report_recovery: Callable[[float], None]
 ) -> None:
     lacks = lacking_a_command("{chasqui:QUEUE}:*", workers_rights(kind))
     lacks = [lack for lack in lacks if lack.name != "script|load"]  # any other user may do that for it
-    async with all_at_work(cruel_server, queue, lacks) as scenes:
+    async with all_at_work(own_server, queue, lacks) as scenes:
         unmissed = {"command|docs", "xgroup|delconsumer"}  # without any other right; when it leaves
         missed = [scene for scene in scenes if scene.lack.name not in unmissed]
         await _all(missed, lambda scene: scene.names_it, "named")
         able = [scene for scene in scenes if scene.lack.name != "xreadgroup"]
         await _all(able, lambda scene: scene.works, "at work")
         for scene in scenes:
-            assert not set(dead_ids(scene.bench)) - set(scene.hopeless), (
+            assert not set(dead_job_ids(scene.bench)) - set(scene.hopeless), (
                 f"buried for want of {scene.lack.name}"
             )
         _grant(scenes)
@@ -249,31 +253,31 @@ async def test_fault_39_a_worker_without_a_command_names_it_does_the_rest_and_he
         for scene in scenes:
             scene.settle()
     assert took <= 10
-    recovered(took)
+    report_recovery(took)
 
 
 @everywhere
 async def test_fault_39_a_worker_that_may_not_load_scripts_reads_what_is_new_all_the_same(
-    cruel_server: Server, kind: Kind, queue: str, recovered: Callable[[float], None]
+    own_server: Server, kind: Kind, queue: str, report_recovery: Callable[[float], None]
 ) -> None:
     lacks = lacking_a_command("{chasqui:QUEUE}:*", workers_rights(kind))
     lacks = [lack for lack in lacks if lack.name == "script|load"]
-    async with all_at_work(cruel_server, queue, lacks) as [scene]:
+    async with all_at_work(own_server, queue, lacks) as [scene]:
         await _all([scene], lambda scene: scene.names_it and scene.works, "named, and at work")
         _grant([scene])
         took = await _all([scene], lambda scene: scene.is_over, "over")
         scene.settle()
     assert took <= 10
-    recovered(took)
+    report_recovery(took)
 
 
 @everywhere
 async def test_fault_39_the_rights_that_are_written_down_are_enough(
-    cruel_server: Server, kind: Kind, queue: str
+    own_server: Server, kind: Kind, queue: str
 ) -> None:
     enough = tuple(f"+{one}" for one in workers_rights(kind))
     lack = Lack("nothing", ("~{chasqui:QUEUE}:*", "~{chasqui:}:nowhere", "-@all", *enough), "+ping", "")
-    async with all_at_work(cruel_server, queue, [lack], store_results=True) as [scene]:
+    async with all_at_work(own_server, queue, [lack], store_results=True) as [scene]:
         await _all([scene], lambda scene: scene.is_over, "over")
         scene.settle()
     assert not [line for line in scene.said if "permission" in line]
@@ -296,7 +300,7 @@ KEYS = {
 @everywhere
 @pytest.mark.slow
 async def test_fault_39_a_worker_without_a_key_names_it_does_the_rest_and_heals(
-    cruel_server: Server, queue: str, recovered: Callable[[float], None]
+    own_server: Server, queue: str, report_recovery: Callable[[float], None]
 ) -> None:
     def key(suffix: str) -> str:
         return f"~{{chasqui:QUEUE}}:{suffix}"
@@ -310,7 +314,7 @@ async def test_fault_39_a_worker_without_a_key_names_it_does_the_rest_and_heals(
         )
         for name, suffix in KEYS.items()
     ]
-    async with all_at_work(cruel_server, queue, lacks, store_results=True) as scenes:
+    async with all_at_work(own_server, queue, lacks, store_results=True) as scenes:
         await _all(scenes, lambda scene: scene.names_it, "named")
         able = [scene for scene in scenes if scene.lack.name not in ("stream", "result")]
         await _all(able, lambda scene: scene.works, "at work")
@@ -319,12 +323,12 @@ async def test_fault_39_a_worker_without_a_key_names_it_does_the_rest_and_heals(
         for scene in scenes:
             scene.settle()
     assert took <= 10
-    recovered(took)
+    report_recovery(took)
 
 
 @everywhere
 def test_fault_39_a_producer_without_a_command_is_told_which_and_nothing_is_half_written(
-    cruel_server: Server, queue: str
+    own_server: Server, queue: str
 ) -> None:
     deeds: dict[str, Callable[[SyncQueue], object]] = {
         "add": lambda door: door.add("job", {}),
@@ -336,14 +340,14 @@ def test_fault_39_a_producer_without_a_command_is_told_which_and_nothing_is_half
         "cancel": lambda door: door.cancel_delayed("later"),
         "schedule": lambda door: door.upsert_repeatable_job("job", {}, repeat=RepeatPattern.every(60_000)),
     }
-    with Link.open(cruel_server.url) as link:
+    with Link.open(own_server.url) as link:
         for number, lack in enumerate(lacking_a_command("{chasqui:QUEUE}:*", PRODUCER)):
             name = f"{queue}-{number}"
-            bench = Bench(cruel_server.kind, link, Commands(link.features()), name)
-            bench.say("SCRIPT", "FLUSH")
+            bench = QueueHarness(own_server.kind, link, Commands(link.features()), name)
+            bench.command("SCRIPT", "FLUSH")
             rules = [rule.replace("QUEUE", name) for rule in lack.rules]
-            bench.say("ACL", "SETUSER", f"user-{number}", "on", ">pw", *rules)
-            url = f"unix://user-{number}:pw@{cruel_server.socket}"
+            bench.command("ACL", "SETUSER", f"user-{number}", "on", ">pw", *rules)
+            url = f"unix://user-{number}:pw@{own_server.socket}"
             told = {deed: _told(name, url, bench, do) for deed, do in deeds.items()}
             refused = {deed: why for deed, why in told.items() if why}
             assert set(refused.values()) <= {lack.named}, f"without {lack.name}"
@@ -353,7 +357,7 @@ def test_fault_39_a_producer_without_a_command_is_told_which_and_nothing_is_half
             )
 
 
-def _told(name: str, url: str, bench: Bench, do: Callable[[SyncQueue], object]) -> str | None:
+def _told(name: str, url: str, bench: QueueHarness, do: Callable[[SyncQueue], object]) -> str | None:
     """What is said to be missing, if anything is: then nothing has changed but what is told to be written."""
     before, written = _held(bench), 0
     problem: BaseException | None = None
@@ -371,7 +375,7 @@ def _told(name: str, url: str, bench: Bench, do: Callable[[SyncQueue], object]) 
     return problem.hint
 
 
-def _held(bench: Bench) -> tuple[int, ...]:
+def _held(bench: QueueHarness) -> tuple[int, ...]:
     keys = bench.keys
     words = (("XLEN", keys.stream), ("ZCARD", keys.delayed), ("ZCARD", keys.repeat))
-    return tuple(bench.say(*one) for one in words)
+    return tuple(bench.command(*one) for one in words)

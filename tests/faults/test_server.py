@@ -9,20 +9,20 @@ import pytest
 
 from chasqui import RepeatPattern, SyncQueue
 from chasqui.server.link import Link
-from tests.engines import CLOCK, await_that
+from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import QUICK, add, everywhere
-from tests.ledger import left
-from tests.links import say
-from tests.servers import Server, spawn
-from tests.stage import stage_on
+from tests.ledger import remaining_jobs
+from tests.links import command
+from tests.servers import Server, start_server
+from tests.stage import fault_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.conftest import Servers
+    from tests.conftest import ServerPool
     from tests.server_binaries import Kind
-    from tests.stage import Stage
+    from tests.stage import FaultScenario
 
 PREFETCH = 10
 SOON = {"kind": "fixed", "delay_ms": 50, "jitter_ms": 0}
@@ -39,56 +39,63 @@ def mixture(door: SyncQueue, count: int) -> tuple[list[str], list[str]]:
 
 
 @everywhere
-def test_fault_09_a_server_that_forgets_its_scripts_changes_nothing(stage: Stage, door: SyncQueue) -> None:
-    with stage.worker(store_results=True) as worker:
-        good, hopeless = mixture(door, 160)
-        while left(stage.bench) != {"stream": 0, "pending": 0, "delayed": 0}:
-            stage.bench.say("SCRIPT", "FLUSH")
-            CLOCK.pause(0.03)
-        stage.await_end([*good, *hopeless])
+def test_fault_09_a_server_that_forgets_its_scripts_changes_nothing(
+    scenario: FaultScenario, queue_client: SyncQueue
+) -> None:
+    with scenario.worker(store_results=True) as worker:
+        good, hopeless = mixture(queue_client, 160)
+        while remaining_jobs(scenario.bench) != {"stream": 0, "pending": 0, "delayed": 0}:
+            scenario.bench.command("SCRIPT", "FLUSH")
+            CLOCK.sleep_sync(0.03)
+        scenario.await_end([*good, *hopeless])
         assert "NOSCRIPT" not in worker.said(), "a loop took it for trouble"
-    stage.settle([*good, *hopeless], dead=hopeless)
+    scenario.check_accounts([*good, *hopeless], dead=hopeless)
     expected = {1: 160, 3: 40}
-    found = list(stage.ledger.starts().values())
+    found = list(scenario.ledger.starts().values())
     assert {times: found.count(times) for times in set(found)} == expected
 
 
 @everywhere
 def test_fault_10_connections_killed_again_and_again_are_back_within_two_seconds(
-    stage: Stage, door: SyncQueue, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, report_recovery: Callable[[float], None]
 ) -> None:
-    with stage.worker(concurrency=10), stage.worker(concurrency=10):
-        good, hopeless = mixture(door, 160)
+    with scenario.worker(concurrency=10), scenario.worker(concurrency=10):
+        good, hopeless = mixture(queue_client, 160)
         for _ in range(25):
-            stage.bench.say("CLIENT", "KILL", "TYPE", "normal")
-            CLOCK.pause(0.1)
-        more = add(door, count=20)
-        took = await_that(lambda: stage.ledger.completed(more), "it works again")
-        stage.await_end([*good, *hopeless, *more])
+            scenario.bench.command("CLIENT", "KILL", "TYPE", "normal")
+            CLOCK.sleep_sync(0.1)
+        more = add(queue_client, count=20)
+        took = wait_until(lambda: scenario.ledger.completed(more), "it works again")
+        scenario.await_end([*good, *hopeless, *more])
     assert took <= 2
-    stage.settle([*good, *hopeless, *more], dead=hopeless)
-    recovered(took)
+    scenario.check_accounts([*good, *hopeless, *more], dead=hopeless)
+    report_recovery(took)
 
 
 @pytest.mark.parametrize("words", [("DEBUG", "SLEEP", "1.6"), ("CLIENT", "PAUSE", "1600", "ALL")])
 def test_fault_11_a_stall_of_most_of_a_lease_makes_nobody_steal(
-    stage: Stage, door: SyncQueue, words: tuple[str, ...], recovered: Callable[[float], None]
+    scenario: FaultScenario,
+    queue_client: SyncQueue,
+    words: tuple[str, ...],
+    report_recovery: Callable[[float], None],
 ) -> None:
     lease: dict[str, Any] = {"claim_min_idle_ms": 2000, "heartbeat_ms": 600, "concurrency": 5}
-    with stage.worker(**lease), stage.worker(**lease):
-        ids = add(door, ["sleep", 3.0], count=5)
-        await_that(lambda: len(stage.ledger.starts()) == 5, "all have begun")
-        stage.bench.say(*words)
-        more = add(door, count=5)
-        took = await_that(lambda: stage.ledger.completed(more), "it works again")
-        stage.await_end([*ids, *more])
-    stage.settle([*ids, *more])
-    assert set(stage.ledger.starts().values()) == {1}
-    recovered(took)
+    with scenario.worker(**lease), scenario.worker(**lease):
+        ids = add(queue_client, ["sleep", 3.0], count=5)
+        wait_until(lambda: len(scenario.ledger.starts()) == 5, "all have begun")
+        scenario.bench.command(*words)
+        more = add(queue_client, count=5)
+        took = wait_until(lambda: scenario.ledger.completed(more), "it works again")
+        scenario.await_end([*ids, *more])
+    scenario.check_accounts([*ids, *more])
+    assert set(scenario.ledger.starts().values()) == {1}
+    report_recovery(took)
 
 
 @contextmanager
-def everything_under_way(stage: Stage, door: SyncQueue) -> Iterator[tuple[list[str], list[str], list[str]]]:
+def everything_under_way(
+    stage: FaultScenario, door: SyncQueue
+) -> Iterator[tuple[list[str], list[str], list[str]]]:
     """Before the trouble: jobs running, a schedule firing, delays that fall due during it."""
     gate = stage.directory / "gate"
     door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
@@ -97,31 +104,31 @@ def everything_under_way(stage: Stage, door: SyncQueue) -> Iterator[tuple[list[s
     hopeless = add(door, ["await_file", str(gate)], ["be_hopeless"], count=4)
     delayed = add(door, count=4, delay_ms=1500)
     with stage.worker(concurrency=20):
-        await_that(lambda: set(running) | set(hopeless) <= set(stage.ledger.starts()), "all have begun")
-        await_that(lambda: _ticks(stage), "the schedule fires")
+        wait_until(lambda: set(running) | set(hopeless) <= set(stage.ledger.starts()), "all have begun")
+        wait_until(lambda: _ticks(stage), "the schedule fires")
         yield running, hopeless, delayed
 
 
-def _ticks(stage: Stage) -> int:
+def _ticks(stage: FaultScenario) -> int:
     return sum(run.name == "tick" for run in stage.ledger.runs())
 
 
-def _all_loops_are_back(stage: Stage, door: SyncQueue, delayed: list[str]) -> tuple[float, list[str]]:
+def _all_loops_are_back(stage: FaultScenario, door: SyncQueue, delayed: list[str]) -> tuple[float, list[str]]:
     """How long until what was delayed, what is delayed now and the schedule all run again; and what was added."""
-    start, before = CLOCK.mono(), _ticks(stage)
+    start, before = CLOCK.monotonic(), _ticks(stage)
     fresh = add(door, count=2, delay_ms=100)
-    await_that(lambda: stage.ledger.completed([*delayed, *fresh]), "the promoter is back", 10)
-    await_that(lambda: _ticks(stage) > before, "the scheduler is back", 10)
-    return CLOCK.mono() - start, fresh
+    wait_until(lambda: stage.ledger.completed([*delayed, *fresh]), "the promoter is back", 10)
+    wait_until(lambda: _ticks(stage) > before, "the scheduler is back", 10)
+    return CLOCK.monotonic() - start, fresh
 
 
-def _settle_all_but_ticks(stage: Stage, added: list[str], hopeless: list[str]) -> None:
+def _settle_all_but_ticks(stage: FaultScenario, added: list[str], hopeless: list[str]) -> None:
     """Nothing ran twice either: a worker that lived through the trouble remembers what it has done."""
     ticks = {run.id for run in stage.ledger.runs() if run.name == "tick"}
-    stage.settle([*added, *hopeless, *ticks], dead=hopeless)
+    stage.check_accounts([*added, *hopeless, *ticks], dead=hopeless)
 
 
-def _end_all(stage: Stage, door: SyncQueue, added: list[str]) -> None:
+def _end_all(stage: FaultScenario, door: SyncQueue, added: list[str]) -> None:
     [spec] = door.get_repeatable_jobs()
     assert door.remove_repeatable_by_key(spec.key)
     stage.await_end(added)
@@ -130,18 +137,18 @@ def _end_all(stage: Stage, door: SyncQueue, added: list[str]) -> None:
 @everywhere
 @pytest.mark.parametrize("seconds", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_fault_12_after_the_server_was_full_every_loop_is_back_and_nothing_is_lost(
-    stage: Stage, door: SyncQueue, seconds: int, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, seconds: int, report_recovery: Callable[[float], None]
 ) -> None:
-    with everything_under_way(stage, door) as (running, hopeless, delayed):
-        stage.bench.say("CONFIG", "SET", "maxmemory", "1")
-        (stage.directory / "gate").touch()
-        CLOCK.pause(seconds)
-        stage.bench.say("CONFIG", "SET", "maxmemory", "0")
-        took, fresh = _all_loops_are_back(stage, door, delayed)
-        _end_all(stage, door, [*running, *hopeless, *delayed, *fresh])
-    _settle_all_but_ticks(stage, [*running, *delayed, *fresh], hopeless)
+    with everything_under_way(scenario, queue_client) as (running, hopeless, delayed):
+        scenario.bench.command("CONFIG", "SET", "maxmemory", "1")
+        (scenario.directory / "gate").touch()
+        CLOCK.sleep_sync(seconds)
+        scenario.bench.command("CONFIG", "SET", "maxmemory", "0")
+        took, fresh = _all_loops_are_back(scenario, queue_client, delayed)
+        _end_all(scenario, queue_client, [*running, *hopeless, *delayed, *fresh])
+    _settle_all_but_ticks(scenario, [*running, *delayed, *fresh], hopeless)
     assert took <= 5
-    recovered(took)
+    report_recovery(took)
 
 
 class Node:
@@ -151,7 +158,7 @@ class Node:
         self.server, self._link = server, link
 
     def tell(self, *words: str) -> Any:
-        return self._link.run(say(*words))
+        return self._link.run(command(*words))
 
     def info(self, name: str) -> str:
         """One line of INFO replication."""
@@ -160,43 +167,46 @@ class Node:
 
     def follow(self, master: Node) -> None:
         self.tell("REPLICAOF", "127.0.0.1", str(master.server.port))
-        await_that(lambda: self.info("master_link_status") == "up", "the replica is in step")
-        await_that(lambda: "state=online" in master.info("slave0"), "the master knows it")
+        wait_until(lambda: self.info("master_link_status") == "up", "the replica is in step")
+        wait_until(lambda: "state=online" in master.info("slave0"), "the master knows it")
 
     def fail_over(self) -> None:
-        await_that(lambda: "state=online" in self.info("slave0"), "there is a replica")
+        wait_until(lambda: "state=online" in self.info("slave0"), "there is a replica")
         self.tell("FAILOVER", "TIMEOUT", "5000")
-        await_that(lambda: self.info("role") == "slave", "the roles have changed")
+        wait_until(lambda: self.info("role") == "slave", "the roles have changed")
 
 
 @pytest.fixture
-def two_nodes(kind: Kind, servers: Servers) -> Iterator[tuple[Node, Node]]:
+def two_nodes(kind: Kind, servers: ServerPool) -> Iterator[tuple[Node, Node]]:
     servers.get(kind)
     args = ("--repl-diskless-sync-delay", "0")
-    with spawn(kind, tcp=True, args=args) as first, spawn(kind, tcp=True, args=args) as second:
+    with start_server(kind, tcp=True, args=args) as first, start_server(kind, tcp=True, args=args) as second:
         with Link.open(first.url) as to_first, Link.open(second.url) as to_second:
             yield Node(first, to_first), Node(second, to_second)
 
 
 @everywhere
 def test_fault_13_after_three_seconds_as_a_replica_every_loop_is_back(
-    two_nodes: tuple[Node, Node], queue: str, tmp_path: Path, recovered: Callable[[float], None]
+    two_nodes: tuple[Node, Node], queue: str, tmp_path: Path, report_recovery: Callable[[float], None]
 ) -> None:
     first, second = two_nodes
     url = first.server.url
-    with stage_on(first.server, queue, tmp_path, **QUICK) as stage, SyncQueue(queue, redis_url=url) as door:
+    with (
+        fault_scenario(first.server, queue, tmp_path, **QUICK) as stage,
+        SyncQueue(queue, redis_url=url) as door,
+    ):
         second.follow(first)
         with everything_under_way(stage, door) as (running, hopeless, delayed):
             first.fail_over()
             (tmp_path / "gate").touch()
-            CLOCK.pause(3)
+            CLOCK.sleep_sync(3)
             second.fail_over()
-            await_that(lambda: first.info("role") == "master", "the roles are as before")
+            wait_until(lambda: first.info("role") == "master", "the roles are as before")
             took, fresh = _all_loops_are_back(stage, door, delayed)
             _end_all(stage, door, [*running, *hopeless, *delayed, *fresh])
         _settle_all_but_ticks(stage, [*running, *delayed, *fresh], hopeless)
     assert took <= 5
-    recovered(took)
+    report_recovery(took)
 
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
@@ -205,89 +215,91 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 @everywhere
 @pytest.mark.parametrize("server_args", [DURABLE], ids=["durable"])
 def test_fault_15_a_server_killed_and_started_again_with_its_data_loses_nothing(
-    stage: Stage, door: SyncQueue, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, report_recovery: Callable[[float], None]
 ) -> None:
-    with everything_under_way(stage, door) as (running, hopeless, delayed):
-        stage.server.kill()
-        (stage.directory / "gate").touch()
-        CLOCK.pause(1)
-        stage.server.start()
-        took, fresh = _all_loops_are_back(stage, door, delayed)
-        _end_all(stage, door, [*running, *hopeless, *delayed, *fresh])
-    _settle_all_but_ticks(stage, [*running, *delayed, *fresh], hopeless)
+    with everything_under_way(scenario, queue_client) as (running, hopeless, delayed):
+        scenario.server.kill()
+        (scenario.directory / "gate").touch()
+        CLOCK.sleep_sync(1)
+        scenario.server.start()
+        took, fresh = _all_loops_are_back(scenario, queue_client, delayed)
+        _end_all(scenario, queue_client, [*running, *hopeless, *delayed, *fresh])
+    _settle_all_but_ticks(scenario, [*running, *delayed, *fresh], hopeless)
     assert took <= 5
-    recovered(took)
+    report_recovery(took)
 
 
 @pytest.mark.parametrize("server_args", [(*DURABLE, "--loading-process-events-interval-bytes", "1024")])
 @pytest.mark.parametrize("seconds", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_fault_15_a_server_that_loads_for_seconds_is_waited_for(
-    stage: Stage, door: SyncQueue, seconds: int, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, seconds: int, report_recovery: Callable[[float], None]
 ) -> None:
-    with everything_under_way(stage, door) as (running, hopeless, delayed):
-        stage.bench.say("DEBUG", "POPULATE", str((seconds + 1) * 1000))
-        stage.bench.say("BGREWRITEAOF")
-        await_that(
-            lambda: b"aof_rewrite_in_progress:0" in stage.bench.say("INFO", "persistence"), "rewritten"
+    with everything_under_way(scenario, queue_client) as (running, hopeless, delayed):
+        scenario.bench.command("DEBUG", "POPULATE", str((seconds + 1) * 1000))
+        scenario.bench.command("BGREWRITEAOF")
+        wait_until(
+            lambda: b"aof_rewrite_in_progress:0" in scenario.bench.command("INFO", "persistence"), "rewritten"
         )
-        stage.server.command += ["--key-load-delay", "1000"]
-        stage.server.kill()
-        (stage.directory / "gate").touch()
-        start = CLOCK.mono()
-        stage.server.start()
-        assert CLOCK.mono() - start > seconds, "it loaded for a while"
-        took, fresh = _all_loops_are_back(stage, door, delayed)
-        _end_all(stage, door, [*running, *hopeless, *delayed, *fresh])
-    _settle_all_but_ticks(stage, [*running, *delayed, *fresh], hopeless)
+        scenario.server.command += ["--key-load-delay", "1000"]
+        scenario.server.kill()
+        (scenario.directory / "gate").touch()
+        start = CLOCK.monotonic()
+        scenario.server.start()
+        assert CLOCK.monotonic() - start > seconds, "it loaded for a while"
+        took, fresh = _all_loops_are_back(scenario, queue_client, delayed)
+        _end_all(scenario, queue_client, [*running, *hopeless, *delayed, *fresh])
+    _settle_all_but_ticks(scenario, [*running, *delayed, *fresh], hopeless)
     assert took <= 5
-    recovered(took)
+    report_recovery(took)
 
 
-def _lose_everything(stage: Stage) -> None:
+def _lose_everything(stage: FaultScenario) -> None:
     stage.server.kill()
     stage.server.start()
 
 
-LOSSES: dict[str, Callable[[Stage], object]] = {
+LOSSES: dict[str, Callable[[FaultScenario], object]] = {
     "restart without data": _lose_everything,
-    "FLUSHALL": lambda stage: stage.bench.say("FLUSHALL"),
-    "DEL stream": lambda stage: stage.bench.say("DEL", stage.bench.keys.stream),
-    "XGROUP DESTROY": lambda stage: stage.bench.say("XGROUP", "DESTROY", stage.bench.keys.stream, "default"),
+    "FLUSHALL": lambda stage: stage.bench.command("FLUSHALL"),
+    "DEL stream": lambda stage: stage.bench.command("DEL", stage.bench.keys.stream),
+    "XGROUP DESTROY": lambda stage: stage.bench.command(
+        "XGROUP", "DESTROY", stage.bench.keys.stream, "default"
+    ),
 }
 
 
 @everywhere
 @pytest.mark.parametrize("loss", LOSSES)
 def test_fault_16_a_group_that_is_gone_is_made_again_and_new_jobs_run(
-    stage: Stage, door: SyncQueue, loss: str, recovered: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, loss: str, report_recovery: Callable[[float], None]
 ) -> None:
-    with stage.worker() as worker:
-        before = add(door, count=5)
-        stage.await_end(before)
-        LOSSES[loss](stage)
-        start = CLOCK.mono()
-        after = add(door, count=5)
-        delayed = add(door, count=2, delay_ms=100)
-        await_that(lambda: stage.ledger.completed(after), "new jobs run")
-        took = CLOCK.mono() - start
-        stage.await_end([*after, *delayed])
+    with scenario.worker() as worker:
+        before = add(queue_client, count=5)
+        scenario.await_end(before)
+        LOSSES[loss](scenario)
+        start = CLOCK.monotonic()
+        after = add(queue_client, count=5)
+        delayed = add(queue_client, count=2, delay_ms=100)
+        wait_until(lambda: scenario.ledger.completed(after), "new jobs run")
+        took = CLOCK.monotonic() - start
+        scenario.await_end([*after, *delayed])
         assert worker.alive
         assert "NOGROUP" in worker.said() or "UNBLOCKED" in worker.said(), "nobody raised the alarm"
-    stage.settle([*before, *after, *delayed])
+    scenario.check_accounts([*before, *after, *delayed])
     assert took <= 2
-    recovered(took)
+    report_recovery(took)
 
 
 def test_fault_16_jobs_that_waited_when_the_group_was_destroyed_still_run_once(
-    stage: Stage, door: SyncQueue
+    scenario: FaultScenario, queue_client: SyncQueue
 ) -> None:
-    gate = stage.directory / "gate"
-    [running] = add(door, ["await_file", str(gate)])
-    with stage.worker(concurrency=1):
-        await_that(lambda: stage.ledger.runs(running), "it has begun")
-        waiting = add(door, count=50)
-        stage.bench.say("XGROUP", "DESTROY", stage.bench.keys.stream, "default")
+    gate = scenario.directory / "gate"
+    [running] = add(queue_client, ["await_file", str(gate)])
+    with scenario.worker(concurrency=1):
+        wait_until(lambda: scenario.ledger.runs(running), "it has begun")
+        waiting = add(queue_client, count=50)
+        scenario.bench.command("XGROUP", "DESTROY", scenario.bench.keys.stream, "default")
         gate.touch()
-        stage.await_end([running, *waiting])
+        scenario.await_end([running, *waiting])
     # the group took the memory of who runs what with it: what ran then may run again, what waited may not
-    stage.settle([running, *waiting], extra_runs=1 + PREFETCH)
+    scenario.check_accounts([running, *waiting], extra_runs=1 + PREFETCH)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def play(flow: Flow[T], replies: Sequence[Sequence[Reply]]) -> tuple[T, int]:
+def run_flow(flow: Flow[T], replies: Sequence[Sequence[Reply]]) -> tuple[T, int]:
     """What the flow returns, and after how many rounds. Each round takes the next list of replies, whole."""
-    value, batches = play_through(flow, replies)
+    value, batches = run_flow_recording(flow, replies)
     return value, len(batches)
 
 
-def play_through(flow: Flow[T], replies: Sequence[Sequence[Reply]]) -> tuple[T, list[Sequence[Call]]]:
+def run_flow_recording(flow: Flow[T], replies: Sequence[Sequence[Reply]]) -> tuple[T, list[Sequence[Call]]]:
     """What the flow returns, and every batch it sent. Replies left over, or missing, fail the test."""
     batches: list[Sequence[Call]] = []
     canned = iter(replies)

@@ -8,16 +8,16 @@ import pytest
 
 from chasqui import events
 from chasqui.errors import ArgumentError, ServerError, WrongType
-from chasqui.events import Gap, Haul, Position, Told
-from chasqui.server.commands import Commands, Reach
+from chasqui.events import EventBatch, EventPosition, Gap, StoredEvent
+from chasqui.server.commands import Commands, StreamExtent
 from chasqui.server.features import Features
 from chasqui.wire.event_entry import Event
 from chasqui.wire.keys import Keys
-from tests.flows.play import play, play_through
+from tests.flows.play import run_flow, run_flow_recording
 
 COMMANDS = Commands(Features(idmp=True, ackdel=True, claim=True, kind="redis", version="8.6"))
 KEYS = Keys("mail")
-START = Position(KEYS, "10-0", 10, "10-0", 10)
+START = EventPosition(KEYS, "10-0", 10, "10-0", 10)
 
 
 def stream(first: int, last: int, *, added: int | None = None, told: range | None = None) -> list[Any]:
@@ -33,25 +33,25 @@ def stream(first: int, last: int, *, added: int | None = None, told: range | Non
     ]
 
 
-def read(at: Position, reply: Any, count: int = 100) -> Haul:
-    [haul], rounds = play(events.read_after(COMMANDS, [at], count=count), [[reply]])
+def read(at: EventPosition, reply: Any, count: int = 100) -> EventBatch:
+    [haul], rounds = run_flow(events.read_after(COMMANDS, [at], count=count), [[reply]])
     assert rounds == 1
     return haul
 
 
-def ids(haul: Haul) -> list[str]:
-    return [item.entry_id for item in haul.items if isinstance(item, Told)]
+def ids(haul: EventBatch) -> list[str]:
+    return [item.entry_id for item in haul.items if isinstance(item, StoredEvent)]
 
 
-def gaps(haul: Haul) -> list[Gap]:
+def gaps(haul: EventBatch) -> list[Gap]:
     return [item for item in haul.items if isinstance(item, Gap)]
 
 
 def test_now_becomes_an_id_once_and_for_all() -> None:
-    flow = events.begin(COMMANDS, [KEYS, Keys("new")], "$")
-    [at, new], rounds = play(flow, [[stream(3, 10), None]])
+    flow = events.start_positions(COMMANDS, [KEYS, Keys("new")], "$")
+    [at, new], rounds = run_flow(flow, [[stream(3, 10), None]])
     assert (at, rounds) == (START, 1)
-    assert new == Position(Keys("new"), "0-0", 0)
+    assert new == EventPosition(Keys("new"), "0-0", 0)
 
 
 @pytest.mark.parametrize(
@@ -59,22 +59,22 @@ def test_now_becomes_an_id_once_and_for_all() -> None:
     [("0", "0-0", 2), ("0-0", "0-0", 2), ("7", "7-0", None), ("7-3", "7-3", None)],
 )
 def test_reading_begins_after_the_id_that_was_asked_for(asked: str, entry_id: str, seen: int | None) -> None:
-    [at], _ = play(events.begin(COMMANDS, [KEYS], asked), [[stream(3, 10)]])
-    assert (at.entry_id, at.seen) == (entry_id, seen)
+    [at], _ = run_flow(events.start_positions(COMMANDS, [KEYS], asked), [[stream(3, 10)]])
+    assert (at.entry_id, at.ordinal) == (entry_id, seen)
 
 
 @pytest.mark.parametrize("wrong", ["", "-", "+", "now", "1-", "1-2-3", "-1", "١", "99999999999999999999999"])
 def test_what_is_no_id_is_refused_before_anything_is_sent(wrong: str) -> None:
     with pytest.raises(ArgumentError, match="is no event id"):
-        next(events.begin(COMMANDS, [KEYS], wrong))
+        next(events.start_positions(COMMANDS, [KEYS], wrong))
 
 
 def test_events_that_follow_are_told_without_a_gap() -> None:
     haul = read(START, stream(3, 12, told=range(11, 13)))
-    assert haul.items[0] == Told("mail", "11-0", Event("active", "j11", 1))
+    assert haul.items[0] == StoredEvent("mail", "11-0", Event("active", "j11", 1))
     assert ids(haul) == ["11-0", "12-0"]
     assert gaps(haul) == []
-    assert (haul.position.entry_id, haul.position.seen, haul.more) == ("12-0", 12, False)
+    assert (haul.position.entry_id, haul.position.ordinal, haul.more) == ("12-0", 12, False)
 
 
 def test_a_stream_trimmed_up_to_what_was_read_has_no_gap() -> None:
@@ -86,7 +86,7 @@ def test_a_stream_trimmed_beyond_what_was_read_tells_how_much_is_lost() -> None:
     haul = read(START, stream(15, 20, told=range(15, 21)))
     assert haul.items[0] == Gap("mail", "10-0", "15-0", 4, "trimmed")
     assert ids(haul) == [f"{n}-0" for n in range(15, 21)]
-    assert haul.position.seen == 20
+    assert haul.position.ordinal == 20
 
 
 def test_a_gap_is_told_once_even_when_there_is_more_than_one_page() -> None:
@@ -96,7 +96,7 @@ def test_a_gap_is_told_once_even_when_there_is_more_than_one_page() -> None:
     third = read(second.position, stream(15, 20, told=range(19, 21)), count=2)
     last = read(third.position, stream(15, 20), count=2)
     assert [gaps(haul) for haul in (second, third, last)] == [[], [], []]
-    assert last.position.seen == 20
+    assert last.position.ordinal == 20
 
 
 def test_trimming_between_two_pages_is_noticed() -> None:
@@ -127,7 +127,7 @@ def test_a_stream_made_anew_is_recognised_although_its_ids_go_on() -> None:
     haul = read(START, stream(50, 52, added=3, told=range(50, 53)))
     assert gaps(haul) == [Gap("mail", "10-0", "50-0", None, "recreated")]
     assert ids(haul) == ["50-0", "51-0", "52-0"]
-    assert haul.position.seen == 3
+    assert haul.position.ordinal == 3
 
 
 def test_a_stream_made_anew_under_a_slow_clock_is_told_from_its_beginning() -> None:
@@ -139,20 +139,20 @@ def test_a_stream_made_anew_under_a_slow_clock_is_told_from_its_beginning() -> N
 
 
 def test_a_copy_that_lost_its_end_goes_on_from_there() -> None:
-    at = Position(KEYS, "30-0", 30, "10-0", 10)
+    at = EventPosition(KEYS, "30-0", 30, "10-0", 10)
     haul = read(at, stream(3, 25))
     assert gaps(haul) == [Gap("mail", "30-0", "25-0", None, "rewound")]
-    assert (haul.position.entry_id, haul.position.seen) == ("25-0", 25)
+    assert (haul.position.entry_id, haul.position.ordinal) == ("25-0", 25)
 
 
 def test_a_copy_that_has_caught_up_by_the_next_read_has_lost_nothing_we_need() -> None:
-    at = Position(KEYS, "30-0", 30, "10-0", 10)
+    at = EventPosition(KEYS, "30-0", 30, "10-0", 10)
     haul = read(at, stream(3, 40, added=28, told=range(38, 41)))
-    assert (gaps(haul), haul.position.seen) == ([], 28)
+    assert (gaps(haul), haul.position.ordinal) == ([], 28)
 
 
 def test_after_an_id_from_long_ago_a_gap_is_possible_and_said_so() -> None:
-    resumed = Position(KEYS, "10-0", None, "10-0", 20)
+    resumed = EventPosition(KEYS, "10-0", None, "10-0", 20)
     assert gaps(read(resumed, stream(15, 20, told=range(15, 21)))) == [
         Gap("mail", "10-0", "15-0", None, "trimmed")
     ]
@@ -161,30 +161,30 @@ def test_after_an_id_from_long_ago_a_gap_is_possible_and_said_so() -> None:
 
 
 def test_waiting_reads_only_who_has_news() -> None:
-    at = [START, Position(Keys("other"), "5-0", 5)]
+    at = [START, EventPosition(Keys("other"), "5-0", 5)]
     flow = events.read_after(COMMANDS, at, count=10, block_ms=5000)
     news = [[Keys("other").events.encode(), [[b"6-0", [b"e", b"x"]]]]]
-    hauls, batches = play_through(flow, [[news], [stream(1, 6, told=range(6, 7))]])
+    hauls, batches = run_flow_recording(flow, [[news], [stream(1, 6, told=range(6, 7))]])
     assert [haul.position.keys.queue for haul in hauls] == ["other"]
     [wait] = batches[0]
-    assert wait.words[:6] == ("XREAD", "COUNT", 1, "BLOCK", 5000, "STREAMS")
-    assert wait.words[6:] == (KEYS.events, Keys("other").events, "10-0", "5-0")
+    assert wait.args[:6] == ("XREAD", "COUNT", 1, "BLOCK", 5000, "STREAMS")
+    assert wait.args[6:] == (KEYS.events, Keys("other").events, "10-0", "5-0")
     assert wait.block_ms == 5000
 
 
 def test_when_nobody_has_news_everybody_is_looked_at() -> None:
-    at = [START, Position(Keys("other"), "5-0", 5)]
+    at = [START, EventPosition(Keys("other"), "5-0", 5)]
     flow = events.read_after(COMMANDS, at, count=10, block_ms=5000)
-    hauls, rounds = play(flow, [[None], [stream(3, 10), None]])
+    hauls, rounds = run_flow(flow, [[None], [stream(3, 10), None]])
     assert rounds == 2
     assert [gaps(haul) for haul in hauls] == [[], [Gap("other", "5-0", "0-0", None, "deleted")]]
 
 
 def test_one_key_of_a_wrong_type_does_not_keep_the_others_from_being_read() -> None:
     wrong = WrongType("no stream", code="WRONGTYPE")
-    at = [START, Position(Keys("other"), "5-0", 5)]
+    at = [START, EventPosition(Keys("other"), "5-0", 5)]
     flow = events.read_after(COMMANDS, at, count=10, block_ms=5000)
-    hauls, _ = play(flow, [[wrong], [stream(3, 11, told=range(11, 12)), wrong]])
+    hauls, _ = run_flow(flow, [[wrong], [stream(3, 11, told=range(11, 12)), wrong]])
     assert ids(hauls[0]) == ["11-0"]
     assert (hauls[1].error, hauls[1].position) == (wrong, at[1])
 
@@ -197,13 +197,13 @@ def test_trouble_that_passes_is_the_callers() -> None:
 
 
 def test_reach_is_one_round_trip_for_any_number_of_queues() -> None:
-    flow = events.reach(COMMANDS, [Keys(str(n)) for n in range(100)])
-    told, rounds = play(flow, [[stream(3, 10)] * 99 + [None]])
+    flow = events.read_extents(COMMANDS, [Keys(str(n)) for n in range(100)])
+    told, rounds = run_flow(flow, [[stream(3, 10)] * 99 + [None]])
     assert rounds == 1
-    assert (told[0], told[-1]) == (Reach(8, "3-0", "10-0", 10), Reach())
+    assert (told[0], told[-1]) == (StreamExtent(8, "3-0", "10-0", 10), StreamExtent())
 
 
 def test_the_latest_events_come_in_the_order_they_were_told() -> None:
     rows = [[b"2-0", [b"e", b"b"]], [b"1-0", [b"e", b"a"]]]
-    told, rounds = play(events.latest(COMMANDS, KEYS, 2), [[rows]])
+    told, rounds = run_flow(events.latest_events(COMMANDS, KEYS, 2), [[rows]])
     assert ([one.event.kind for one in told], rounds) == (["a", "b"], 1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from chasqui import failures
-from chasqui.failures import Failures
+from chasqui.failures import FoundErrors
 from chasqui.server.call import Reply
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
 from chasqui.wire import event_entry
 from chasqui.wire.event_entry import Event
 from chasqui.wire.keys import Keys
-from tests.flows.play import play, play_through
+from tests.flows.play import run_flow, run_flow_recording
 
 KEYS = Keys("mail")
 COMMANDS = Commands(Features(True, True, True, "redis", "8.6.3"))
@@ -24,7 +24,7 @@ def event(number: int, kind: str, job_id: str, reason: str | None = None) -> Row
 
 
 def test_nothing_is_asked_for_nobody() -> None:
-    assert play(failures.of(COMMANDS, KEYS, {}), []) == (Failures({}), 0)
+    assert run_flow(failures.find_errors(COMMANDS, KEYS, {}), []) == (FoundErrors({}), 0)
 
 
 def test_a_few_jobs_take_two_round_trips_and_the_last_failure_counts() -> None:
@@ -36,26 +36,26 @@ def test_a_few_jobs_take_two_round_trips_and_the_last_failure_counts() -> None:
         b"10-0": event(10, "failed", "a", "second"),
         b"12-0": event(12, "dlq", "a", "retries_exhausted"),
     }
-    flow = failures.of(COMMANDS, KEYS, {"a": 11, "b": 30})
+    flow = failures.find_errors(COMMANDS, KEYS, {"a": 11, "b": 30})
     batch = next(flow)
     assert [call.script for call in batch] == ["find_entry"] * 4
     asked = flow.send([before, after, none, none])
-    replies = [[rows[str(call.words[2]).encode()]] for call in asked]
+    replies = [[rows[str(call.args[2]).encode()]] for call in asked]
     with pytest.raises(StopIteration) as end:
         flow.send(replies)
-    assert end.value.value == Failures({"a": "second"})
+    assert end.value.value == FoundErrors({"a": "second"})
 
 
 def test_many_jobs_are_looked_for_in_one_pass_over_the_events() -> None:
-    many = {f"job-{number}": number for number in range(failures.FEW + 1)}
+    many = {f"job-{number}": number for number in range(failures.MAX_SINGLE_SEARCHES + 1)}
     page = [
         event(3, "failed", "job-1", "late"),
         event(2, "completed", "job-2"),
         event(1, "failed", "job-1", "early"),
     ]
-    found, batches = play_through(failures.of(COMMANDS, KEYS, many), [[page]])
-    assert found == Failures({"job-1": "late"}, looked=3)
-    assert [call.words[:2] for [call] in batches] == [("XREVRANGE", KEYS.events)]
+    found, batches = run_flow_recording(failures.find_errors(COMMANDS, KEYS, many), [[page]])
+    assert found == FoundErrors({"job-1": "late"}, scanned=3)
+    assert [call.args[:2] for [call] in batches] == [("XREVRANGE", KEYS.events)]
 
 
 def test_the_look_through_all_events_is_bounded() -> None:
@@ -63,5 +63,5 @@ def test_the_look_through_all_events_is_bounded() -> None:
         [[event(n, "failed", str(n), "x") for n in range(2000, 0, -1)]],
         [[event(1, "failed", "z", "y")]],
     ]
-    found, rounds = play(failures.every(COMMANDS, KEYS, 2001), pages)
-    assert (found.looked, rounds) == (2001, 2)
+    found, rounds = run_flow(failures.find_recent_errors(COMMANDS, KEYS, 2001), pages)
+    assert (found.scanned, rounds) == (2001, 2)

@@ -1,7 +1,7 @@
 import pytest
 
 from chasqui.server.call import Call, Flow
-from tests.flows.play import play
+from tests.flows.play import run_flow
 
 
 def two_rounds() -> Flow[int]:
@@ -11,14 +11,14 @@ def two_rounds() -> Flow[int]:
 
 
 def test_play_returns_the_value_and_counts_the_rounds() -> None:
-    assert play(two_rounds(), [[1], [2, 3]]) == (6, 2)
+    assert run_flow(two_rounds(), [[1], [2, 3]]) == (6, 2)
 
 
 def test_play_refuses_replies_that_do_not_fit_the_batch() -> None:
     with pytest.raises(AssertionError, match="round 2 asks 2, told 1"):
-        play(two_rounds(), [[1], [2]])
+        run_flow(two_rounds(), [[1], [2]])
 
 
 def test_play_refuses_replies_nobody_asked_for() -> None:
     with pytest.raises(AssertionError, match="ended before"):
-        play(two_rounds(), [[1], [2, 3], [4]])
+        run_flow(two_rounds(), [[1], [2, 3], [4]])

@@ -6,7 +6,7 @@ import pytest
 
 from chasqui import repeatable
 from chasqui.errors import ArgumentError, ConfigError
-from chasqui.repeatable import Listed, Stored
+from chasqui.repeatable import ListedSpec, UpsertedSpec
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
 from chasqui.wire import repeat_spec
@@ -14,7 +14,7 @@ from chasqui.wire.keys import Keys
 from chasqui.wire.packed import Undecodable
 from chasqui.wire.payload import from_data
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, RepeatSpec
-from tests.flows.play import play, play_through
+from tests.flows.play import run_flow, run_flow_recording
 
 KEYS = Keys("mail")
 COMMANDS = Commands(Features(True, True, True, "redis", "8.6.3"))
@@ -24,18 +24,18 @@ CLOCK = [str(NOW // 1000).encode(), b"454000"]
 
 def test_a_spec_is_stored_under_a_key_made_of_its_name_and_pattern_and_dated_by_the_server() -> None:
     spec = RepeatSpec("", "tick", Every(60_000), from_data({"a": 1}))
-    stored, [_, [call]] = play_through(repeatable.upsert(COMMANDS, KEYS, spec), [[CLOCK], [1]])
-    assert stored == Stored("tick::every:60000", NOW + 60_000, created=True)
+    stored, [_, [call]] = run_flow_recording(repeatable.upsert_spec(COMMANDS, KEYS, spec), [[CLOCK], [1]])
+    assert stored == UpsertedSpec("tick::every:60000", NOW + 60_000, created=True)
     assert call.script == "upsert_repeat"
-    assert call.words[4] == KEYS.repeat_spec("tick::every:60000")
-    data = call.words[-1]
+    assert call.args[4] == KEYS.repeat_spec("tick::every:60000")
+    data = call.args[-1]
     assert isinstance(data, bytes)
     assert repeat_spec.decode(data).key == "tick::every:60000"
 
 
 def test_a_spec_with_a_key_keeps_it_and_replacing_is_told() -> None:
     spec = RepeatSpec("nightly", "tick", Cron("0 3 * * *", "Europe/Berlin"), from_data(None))
-    stored, rounds = play(repeatable.upsert(COMMANDS, KEYS, spec), [[CLOCK], [0]])
+    stored, rounds = run_flow(repeatable.upsert_spec(COMMANDS, KEYS, spec), [[CLOCK], [0]])
     assert (stored.key, stored.created, rounds) == ("nightly", False, 2)
 
 
@@ -55,12 +55,12 @@ def test_a_spec_no_scheduler_could_use_is_refused_before_anything_is_asked(
     spec: RepeatSpec, said: str
 ) -> None:
     with pytest.raises((ArgumentError, ConfigError), match=said):
-        next(repeatable.upsert(COMMANDS, KEYS, spec))
+        next(repeatable.upsert_spec(COMMANDS, KEYS, spec))
 
 
 def test_a_spec_that_would_never_fire_is_refused() -> None:
     spec = RepeatSpec("", "n", Every(1000), from_data(1), end_before_ms=NOW + 999)
-    flow = repeatable.upsert(COMMANDS, KEYS, spec)
+    flow = repeatable.upsert_spec(COMMANDS, KEYS, spec)
     next(flow)
     with pytest.raises(ConfigError, match="end_before_ms is before the first fire"):
         flow.send([CLOCK])
@@ -70,15 +70,15 @@ def test_listing_shows_also_what_cannot_be_read() -> None:
     good = RepeatSpec("a", "tick", Every(5), from_data(1))
     rows = [b"a", b"100", b"b", b"200", b"\xff", b"300"]
     stored = [[repeat_spec.encode(good), b"7"], [b"\xc1", None], [None, None]]
-    found, rounds = play(repeatable.listing(COMMANDS, KEYS, 100), [[rows], stored])
+    found, rounds = run_flow(repeatable.list_specs(COMMANDS, KEYS, 100), [[rows], stored])
     assert rounds == 2
     assert found == [
-        Listed("a", 100, 7, good),
-        Listed("b", 200, 0, Undecodable(b"\xc1", "not msgpack: byte 0xc1")),
-        Listed("\\xff", 300, 0, Undecodable(b"", "only its place in the schedule is left")),
+        ListedSpec("a", 100, 7, good),
+        ListedSpec("b", 200, 0, Undecodable(b"\xc1", "not msgpack: byte 0xc1")),
+        ListedSpec("\\xff", 300, 0, Undecodable(b"", "only its place in the schedule is left")),
     ]
 
 
 def test_removing_tells_whether_there_was_one() -> None:
-    assert play(repeatable.remove(COMMANDS, KEYS, "a"), [[1]]) == (True, 1)
-    assert play(repeatable.remove(COMMANDS, KEYS, "a"), [[0]]) == (False, 1)
+    assert run_flow(repeatable.remove_spec(COMMANDS, KEYS, "a"), [[1]]) == (True, 1)
+    assert run_flow(repeatable.remove_spec(COMMANDS, KEYS, "a"), [[0]]) == (False, 1)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from chasqui import discovery, snapshot
-from chasqui.discovery import Discovered
+from chasqui.discovery import DiscoveredQueues
 from chasqui.errors import AuthRefused
-from chasqui.server.commands import Commands, Reach
+from chasqui.server.commands import Commands, StreamExtent
 from chasqui.server.features import Features
-from chasqui.snapshot import Snapshot, Unseen, WrongKey
+from chasqui.snapshot import Snapshot, SnapshotFailure, WrongTypeKey
 from chasqui.wire.keys import Keys
-from tests.flows.play import play
+from tests.flows.play import run_flow
 
 COMMANDS = Commands(Features(idmp=True, ackdel=True, claim=True, kind="redis", version="8.6"))
 TYPES = [b"stream", b"none", b"zset", b"none", b"none", b"string", b"none"]
@@ -37,7 +37,7 @@ def reply(
 
 
 def one(told: list[Any]) -> Snapshot:
-    found, rounds = play(snapshot.one(COMMANDS, Keys("mail")), [[told]])
+    found, rounds = run_flow(snapshot.take_snapshot(COMMANDS, Keys("mail")), [[told]])
     assert rounds == 1
     return found
 
@@ -45,13 +45,13 @@ def one(told: list[Any]) -> Snapshot:
 @pytest.mark.parametrize("queues", [1, 100])
 def test_any_number_of_queues_is_one_round_trip(queues: int) -> None:
     keys = [Keys(f"q{number}") for number in range(queues)]
-    found, rounds = play(snapshot.many(COMMANDS, keys), [[reply()] * queues])
+    found, rounds = run_flow(snapshot.take_snapshots(COMMANDS, keys), [[reply()] * queues])
     assert rounds == 1
     assert [one.queue for one in found] == [one.queue for one in keys]
 
 
 def test_no_queues_are_no_round_trip() -> None:
-    assert play(snapshot.many(COMMANDS, []), []) == ([], 0)
+    assert run_flow(snapshot.take_snapshots(COMMANDS, []), []) == ([], 0)
 
 
 def test_ages_are_told_by_the_servers_clock() -> None:
@@ -59,7 +59,7 @@ def test_ages_are_told_by_the_servers_clock() -> None:
     assert (found.oldest_waiting_ms, found.oldest_delayed_lag_ms) == (5000, 1000)
     assert (found.waiting, found.pending, found.consumers, found.longest_idle_ms) == (2, 1, 2, 70)
     assert found.promoter_lock == snapshot.LockHolder("ada", None)
-    assert found.stream == Reach(3, "4000-0", "6000-0", 9)
+    assert found.stream == StreamExtent(3, "4000-0", "6000-0", 9)
 
 
 @pytest.mark.parametrize(
@@ -91,21 +91,21 @@ def test_with_several_groups_the_one_furthest_behind_counts() -> None:
 
 def test_a_key_of_another_type_is_told() -> None:
     types = [b"stream", b"string", *TYPES[2:]]
-    assert one(reply(types=types)).wrong == (WrongKey("{chasqui:mail}:dlq", "string", "stream"),)
+    assert one(reply(types=types)).wrong == (WrongTypeKey("{chasqui:mail}:dlq", "string", "stream"),)
 
 
 def test_a_queue_that_may_not_be_looked_at_does_not_hide_the_others() -> None:
     refused = AuthRefused("no", code="NOPERM")
-    found, _ = play(snapshot.many(COMMANDS, [Keys("a"), Keys("b")]), [[refused, reply()]])
-    assert found[0] == Unseen("a", refused)
+    found, _ = run_flow(snapshot.take_snapshots(COMMANDS, [Keys("a"), Keys("b")]), [[refused, reply()]])
+    assert found[0] == SnapshotFailure("a", refused)
     assert isinstance(found[1], Snapshot)
     with pytest.raises(AuthRefused):
-        play(snapshot.one(COMMANDS, Keys("a")), [[refused]])
+        run_flow(snapshot.take_snapshot(COMMANDS, Keys("a")), [[refused]])
 
 
 def test_queues_are_found_in_pages_with_both_types_side_by_side() -> None:
-    heard: list[Discovered] = []
-    flow = discovery.on_node(page=10, progress=heard.append)
+    heard: list[DiscoveredQueues] = []
+    flow = discovery.discover_on_node(page=10, progress=heard.append)
     pages: list[Any] = [
         [25],
         [
@@ -115,15 +115,15 @@ def test_queues_are_found_in_pages_with_both_types_side_by_side() -> None:
         [[b"8", [b"{chasqui:a}b}:dlq"]], [b"0", []]],
         [[b"0", [b"{chasqui:\xff\n}:stream", b"{chasqui:x}:stream:more"]]],
     ]
-    found, rounds = play(flow, pages)
-    assert found == Discovered(("a}b", "later", "mail", "\udcff\n"), 25, 25, complete=True)
+    found, rounds = run_flow(flow, pages)
+    assert found == DiscoveredQueues(("a}b", "later", "mail", "\udcff\n"), 25, 25, complete=True)
     assert rounds == 4
-    assert [(one.looked, one.total, one.complete) for one in heard] == [
+    assert [(one.scanned, one.total, one.complete) for one in heard] == [
         (10, 25, False), (20, 25, False), (25, 25, True),
     ]  # fmt: skip
 
 
 def test_looking_for_queues_ends_where_patience_does_and_says_so() -> None:
-    flow = discovery.on_node(page=10, most_keys=10)
-    found, _ = play(flow, [[1000], [[b"7", [b"{chasqui:mail}:stream"]], [b"7", []]]])
-    assert found == Discovered(("mail",), 10, 1000, complete=False)
+    flow = discovery.discover_on_node(page=10, most_keys=10)
+    found, _ = run_flow(flow, [[1000], [[b"7", [b"{chasqui:mail}:stream"]], [b"7", []]]])
+    assert found == DiscoveredQueues(("mail",), 10, 1000, complete=False)

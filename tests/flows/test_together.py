@@ -8,7 +8,7 @@ import pytest
 
 from chasqui.errors import ServerError, Unreachable
 from chasqui.server.call import Call
-from chasqui.together import ride, together
+from chasqui.together import as_flow, run_together
 
 if TYPE_CHECKING:
     from chasqui.server.call import Flow
@@ -30,16 +30,16 @@ def nothing() -> Flow[str]:
 
 
 def test_it_takes_as_many_trips_as_the_longest() -> None:
-    flow = together(count("a", "b"), count("c"), nothing(), ride([]))
-    assert [call.words[1] for call in next(flow)] == ["a", "c"]
-    assert [call.words[1] for call in flow.send([1, 3])] == ["b"]
+    flow = run_together(count("a", "b"), count("c"), nothing(), as_flow([]))
+    assert [call.args[1] for call in next(flow)] == ["a", "c"]
+    assert [call.args[1] for call in flow.send([1, 3])] == ["b"]
     with pytest.raises(StopIteration) as end:
         flow.send([2])
     assert end.value.value == ([1, 2], [3], "nothing", [])
 
 
 def test_what_is_refused_concerns_nobody_else() -> None:
-    flow = together(count("wrong"), count("right"))
+    flow = run_together(count("wrong"), count("right"))
     next(flow)
     refusal = ServerError("WRONGTYPE")
     with pytest.raises(StopIteration) as end:
@@ -55,7 +55,7 @@ def test_a_flow_may_handle_its_own_refusal() -> None:
             return "forgiven"
         return "never"
 
-    flow = together(forgiving(), count("b"))
+    flow = run_together(forgiving(), count("b"))
     next(flow)
     with pytest.raises(StopIteration) as end:
         flow.send([ServerError("WRONGTYPE"), 1])
@@ -63,7 +63,7 @@ def test_a_flow_may_handle_its_own_refusal() -> None:
 
 
 def test_a_broken_connection_ends_them_all() -> None:
-    flow = together(count("a"), count("b"))
+    flow = run_together(count("a"), count("b"))
     next(flow)
     with pytest.raises(Unreachable):
         flow.throw(Unreachable("gone"))

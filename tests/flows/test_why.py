@@ -6,19 +6,19 @@ from typing import Any
 
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
-from chasqui.verdict import Dead, Delayed, Done, Unknown, Waiting
-from chasqui.why import why
+from chasqui.verdict import DeadState, DelayedState, DoneState, UnknownState, WaitingState
+from chasqui.why import find_job_state
 from chasqui.wire import dead_entry, delayed_member, envelope, event_entry, ids, stream_entry
-from chasqui.wire.dead_entry import DeadEntry
+from chasqui.wire.dead_entry import DeadLetterEntry
 from chasqui.wire.event_entry import Event
 from chasqui.wire.keys import Keys
 from chasqui.wire.payload import Payload
-from tests.flows.play import play, play_through
+from tests.flows.play import run_flow, run_flow_recording
 
 COMMANDS = Commands(Features(idmp=True, ackdel=True, claim=True, kind="redis", version="8.6"))
 KEYS = Keys("mail")
 NOW = 1_794_796_970_454
-JOB = envelope.Envelope(ids.mint(NOW), Payload("bin", b"\x01"), NOW)
+JOB = envelope.Envelope(ids.new_job_id(NOW), Payload("bin", b"\x01"), NOW)
 ENTRY_ID = f"{NOW}-0".encode()
 NOTHING: list[Any] = []
 
@@ -52,23 +52,25 @@ def told(kind: str, **fields: Any) -> list[Any]:
 
 
 def test_a_queue_without_anything_is_one_round_trip() -> None:
-    verdict, rounds = play(why(COMMANDS, KEYS, JOB.id), [glance()])
-    assert (verdict.finding, rounds) == (Unknown(None, was_scheduled=False, last=None), 1)
+    verdict, rounds = run_flow(find_job_state(COMMANDS, KEYS, JOB.id), [glance()])
+    assert (verdict.primary, rounds) == (UnknownState(None, was_scheduled=False, last=None), 1)
 
 
 def test_a_waiting_job_is_found_around_the_time_in_its_id() -> None:
     row = [[[ENTRY_ID, stream_entry.encode(envelope.encode(JOB), "mail")]]]
     replies = [glance(stream=9), found(ENTRY_ID), row, [[4, None, NOTHING]]]
-    verdict, batches = play_through(why(COMMANDS, KEYS, JOB.id), replies)
-    assert verdict.finding == Waiting(ENTRY_ID.decode(), JOB, "mail", 500, 4, has_group=False)
+    verdict, batches = run_flow_recording(find_job_state(COMMANDS, KEYS, JOB.id), replies)
+    assert verdict.primary == WaitingState(ENTRY_ID.decode(), JOB, "mail", 500, 4, has_group=False)
     assert len(batches) == 4
-    assert {str(NOW - 50), str(NOW + 2000)} <= set(batches[1][0].words)
+    assert {str(NOW - 50), str(NOW + 2000)} <= set(batches[1][0].args)
 
 
 def test_a_delayed_job_with_an_index_takes_two_round_trips_when_there_are_no_events() -> None:
     member = delayed_member.encode(envelope.encode(JOB), "mail")
-    verdict, rounds = play(why(COMMANDS, KEYS, JOB.id), [glance(delayed=5, index=member), [b"9000000000000"]])
-    assert (verdict.finding, rounds) == (Delayed(9_000_000_000_000, 0, JOB, "mail"), 2)
+    verdict, rounds = run_flow(
+        find_job_state(COMMANDS, KEYS, JOB.id), [glance(delayed=5, index=member), [b"9000000000000"]]
+    )
+    assert (verdict.primary, rounds) == (DelayedState(9_000_000_000_000, 0, JOB, "mail"), 2)
 
 
 def test_a_finished_job_is_not_looked_for_elsewhere() -> None:
@@ -78,13 +80,13 @@ def test_a_finished_job_is_not_looked_for_elsewhere() -> None:
         found(ENTRY_ID),
         told("completed"),
     ]
-    verdict, rounds = play(why(COMMANDS, KEYS, JOB.id), replies)
-    assert isinstance(verdict.finding, Done)
+    verdict, rounds = run_flow(find_job_state(COMMANDS, KEYS, JOB.id), replies)
+    assert isinstance(verdict.primary, DoneState)
     assert rounds == 4
 
 
 def test_a_dead_job_is_looked_for_around_the_time_it_died() -> None:
-    letter = DeadEntry(envelope.encode(JOB), "1-0", "unrecoverable", None, "mail")
+    letter = DeadLetterEntry(envelope.encode(JOB), "1-0", "unrecoverable", None, "mail")
     replies = [
         glance(dlq=9, events=9),
         found(ENTRY_ID),
@@ -92,7 +94,7 @@ def test_a_dead_job_is_looked_for_around_the_time_it_died() -> None:
         found(ENTRY_ID),
         [[[ENTRY_ID, dead_entry.encode(letter)]]],
     ]
-    verdict, batches = play_through(why(COMMANDS, KEYS, JOB.id), replies)
-    assert isinstance(verdict.finding, Dead)
-    assert (verdict.finding.letter.reason, verdict.finding.error) == ("unrecoverable", None)
-    assert {str(NOW - 1050), str(NOW + 1000)} <= set(batches[3][0].words)
+    verdict, batches = run_flow_recording(find_job_state(COMMANDS, KEYS, JOB.id), replies)
+    assert isinstance(verdict.primary, DeadState)
+    assert (verdict.primary.letter.reason, verdict.primary.error) == ("unrecoverable", None)
+    assert {str(NOW - 1050), str(NOW + 1000)} <= set(batches[3][0].args)

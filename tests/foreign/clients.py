@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chasqui.foreign import joblist, rsmq
-from chasqui.foreign.joblist.values import Options
+from chasqui.foreign.joblist.values import JobListOptions
 from chasqui.foreign.rsmq import rules
-from chasqui.foreign.rsmq.values import Attributes, Message
+from chasqui.foreign.rsmq.values import Message, QueueAttributes
 from chasqui.server.call import Call, Flow
 from chasqui.server.commands import rsmq_calls as calls
 from chasqui.server.commands.foreign_calls import clock
 from chasqui.wire.joblist_keys import JobListKeys, compact_json
-from chasqui.wire.rsmq_keys import RsmqKeys, mint
-from tests.foreign.stage import Stage
+from chasqui.wire.rsmq_keys import RsmqKeys, new_message_id
+from tests.foreign.stage import VectorStage
 
 
-class ToldError(Exception):
+class ClientError(Exception):
     """An error of a client: its name and message."""
 
     def __init__(self, name: str, message: str) -> None:
@@ -36,7 +36,7 @@ class ToldError(Exception):
 class NodeRsmq:
     """npm rsmq 0.12.4."""
 
-    stage: Stage
+    stage: VectorStage
     ns: str = "rsmq"
     realtime: bool = False
 
@@ -44,30 +44,32 @@ class NodeRsmq:
         try:
             return getattr(self, name)(**args)
         except rules.RsmqError as error:
-            raise ToldError(error.name, str(error)) from error
+            raise ClientError(error.name, str(error)) from error
 
     def _keys(self, qname: Any) -> RsmqKeys:
         return RsmqKeys(rules.check_name(qname), self.ns)
 
     def createQueue(self, qname: Any = None, **wanted: Any) -> int:  # noqa: N802
         names = {"vt": "vt_s", "delay": "delay_s", "maxsize": "maxsize"}
-        self.stage.run(rsmq.create(RsmqKeys(qname, self.ns), **{names[key]: wanted[key] for key in wanted}))
+        self.stage.run(
+            rsmq.create_queue(RsmqKeys(qname, self.ns), **{names[key]: wanted[key] for key in wanted})
+        )
         return 1
 
     def deleteQueue(self, qname: Any) -> int:  # noqa: N802
-        self.stage.run(rsmq.drop(self._keys(qname)))
+        self.stage.run(rsmq.drop_queue(self._keys(qname)))
         return 1
 
     def listQueues(self) -> list[str]:  # noqa: N802
-        return self.stage.run(rsmq.names(self.ns))
+        return self.stage.run(rsmq.list_queues(self.ns))
 
     def sendMessage(self, qname: Any, message: Any = None, delay: Any = None) -> str:  # noqa: N802
-        delay_ms = None if delay is None else rules.seconds("delay", delay) * 1000
+        delay_ms = None if delay is None else rules.parse_seconds("delay", delay) * 1000
         flow = rsmq.send(self._keys(qname), message, delay_ms=delay_ms, realtime=self.realtime)
         return self.stage.run(flow)
 
     def receiveMessage(self, qname: Any, vt: Any = None) -> dict[str, Any]:  # noqa: N802
-        vt_ms = None if vt is None else rules.seconds("vt", vt) * 1000
+        vt_ms = None if vt is None else rules.parse_seconds("vt", vt) * 1000
         return self._told(self.stage.run(rsmq.receive(self._keys(qname), vt_ms=vt_ms)))
 
     def popMessage(self, qname: Any) -> dict[str, Any]:  # noqa: N802
@@ -75,14 +77,14 @@ class NodeRsmq:
 
     def changeMessageVisibility(self, qname: Any, id: Any = None, vt: Any = None) -> int:  # noqa: A002, N802
         keys, message_id = self._keys(qname), rules.check_id(id)
-        flow = rsmq.change_visibility(keys, message_id, rules.seconds("vt", vt) * 1000)
+        flow = rsmq.change_visibility(keys, message_id, rules.parse_seconds("vt", vt) * 1000)
         return int(self.stage.run(flow))
 
     def deleteMessage(self, qname: Any, id: Any) -> int:  # noqa: A002, N802
         return int(self.stage.run(rsmq.delete(self._keys(qname), rules.check_id(id))))
 
     def getQueueAttributes(self, qname: Any) -> dict[str, Any]:  # noqa: N802
-        return _node_stats(self.stage.run(rsmq.stats(self._keys(qname))))
+        return _node_stats(self.stage.run(rsmq.queue_stats(self._keys(qname))))
 
     def setQueueAttributes(self, qname: Any, **wanted: Any) -> dict[str, Any]:  # noqa: N802
         names = {"vt": "vt_s", "delay": "delay_s", "maxsize": "maxsize"}
@@ -124,7 +126,7 @@ def _ask(*asked: Call) -> Flow[list[Any]]:
 class PyRsmq:
     """PyRSMQ 0.6.1, or 0.4.5 when ids come as bytes and are `old`."""
 
-    stage: Stage
+    stage: VectorStage
     ns: str = "rsmq"
     raw: bool = False
     old: bool = False
@@ -135,24 +137,24 @@ class PyRsmq:
         except rules.QueueNotFound as error:
             raise self._missing(args["qname"]) from error
         except TypeError as error:
-            raise ToldError("TypeError", str(error)) from error
+            raise ClientError("TypeError", str(error)) from error
 
-    def _missing(self, qname: str) -> ToldError:
-        return ToldError("QueueDoesNotExist", f"Queue '{qname}' does not exist")
+    def _missing(self, qname: str) -> ClientError:
+        return ClientError("QueueDoesNotExist", f"Queue '{qname}' does not exist")
 
     def _keys(self, qname: str) -> RsmqKeys:
         return RsmqKeys(qname, self.ns)
 
-    def _open(self, qname: str) -> tuple[Attributes, int]:
+    def _open(self, qname: str) -> tuple[QueueAttributes, int]:
         """It looks at `vt` only, and a missing delay is none."""
-        fields, now = self.stage.run(_ask(calls.attributes(self._keys(qname)), clock()))
+        fields, now = self.stage.run(_ask(calls.read_attributes(self._keys(qname)), clock()))
         if fields[0] is None:
             raise self._missing(qname)
-        return Attributes.of(fields), int(now[0]) * 1_000_000 + int(now[1])
+        return QueueAttributes.from_fields(fields), int(now[0]) * 1_000_000 + int(now[1])
 
     def _told(self, message: Message | None, qname: str) -> dict[str, Any]:
         if message is None:
-            raise ToldError("NoMessageInQueue", f"Queue '{qname}' has no messages waiting")
+            raise ClientError("NoMessageInQueue", f"Queue '{qname}' has no messages waiting")
         first: Any = message.first_received_ms
         body = message.body
         return {
@@ -168,21 +170,21 @@ class PyRsmq:
         vt, delay = _seconds(vt, 30), _seconds(delay, 0)
         maxsize = maxsize if maxsize == -1 or 1024 <= maxsize <= 65565 else 65565
         keys = self._keys(qname)
-        now, before = self.stage.run(_ask(clock(), calls.attributes(keys)))
+        now, before = self.stage.run(_ask(clock(), calls.read_attributes(keys)))
         if None not in before[:5]:
-            raise ToldError("QueueAlreadyExists", f"Queue '{qname}' already exists")
-        made = calls.create(keys, vt_s=str(vt), delay_s=str(delay), maxsize=maxsize, now_s=int(now[0]))
-        self.stage.run(_ask(made, calls.enlist(keys)))
+            raise ClientError("QueueAlreadyExists", f"Queue '{qname}' already exists")
+        made = calls.create_queue(keys, vt_s=str(vt), delay_s=str(delay), maxsize=maxsize, now_s=int(now[0]))
+        self.stage.run(_ask(made, calls.add_to_queue_list(keys)))
         return True
 
     def deleteQueue(self, qname: str) -> bool:  # noqa: N802
-        [(removed, listed)] = self.stage.run(_ask(calls.drop(self._keys(qname))))
+        [(removed, listed)] = self.stage.run(_ask(calls.drop_queue(self._keys(qname))))
         if not removed and not listed:
             raise self._missing(qname)
         return True
 
     def listQueues(self) -> list[str]:  # noqa: N802
-        return self.stage.run(rsmq.names(self.ns))
+        return self.stage.run(rsmq.list_queues(self.ns))
 
     def sendMessage(self, qname: str, message: Any, delay: Any = None) -> Any:  # noqa: N802
         if not message:
@@ -190,9 +192,9 @@ class PyRsmq:
         about, now_us = self._open(qname)
         body = message if isinstance(message, str | bytes) else json.dumps(message)
         wait_s = (about.delay_s or 0) if delay is None else delay
-        message_id = mint(now_us)
+        message_id = new_message_id(now_us)
         score = now_us // 1000 + int(wait_s * 1000)
-        self.stage.run(_ask(calls.send(self._keys(qname), message_id, score, rules.body_bytes(body))))
+        self.stage.run(_ask(calls.send(self._keys(qname), message_id, score, rules.encode_body(body))))
         return message_id
 
     def receiveMessage(self, qname: str, vt: Any = None) -> dict[str, Any]:  # noqa: N802
@@ -200,14 +202,14 @@ class PyRsmq:
         now_ms, vt_s = now_us // 1000, (about.vt_s or 0) if vt is None else vt
         until_ms = now_ms + int(vt_s * 1000)
         [reply] = self.stage.run(_ask(calls.receive(self._keys(qname), now_ms=now_ms, until_ms=until_ms)))
-        return self._told(Message.of_receipt(reply, until_ms) if reply else None, qname)
+        return self._told(Message.from_receipt(reply, until_ms) if reply else None, qname)
 
     def popMessage(self, qname: str) -> dict[str, Any]:  # noqa: N802
         return self._told(self.stage.run(rsmq.pop(self._keys(qname))), qname)
 
     def changeMessageVisibility(self, qname: str, id: str, vt: Any) -> bool:  # noqa: A002, N802
         if not self.stage.run(rsmq.change_visibility(self._keys(qname), id, int(vt * 1000))):
-            raise ToldError("NoMessageInQueue", f"Queue '{qname}' has no messages waiting")
+            raise ClientError("NoMessageInQueue", f"Queue '{qname}' has no messages waiting")
         return True
 
     def deleteMessage(self, qname: str, id: Any) -> bool:  # noqa: A002, N802
@@ -215,14 +217,17 @@ class PyRsmq:
         if self.old:
             name = id.decode() if isinstance(id, bytes) else id
             fields = (name, f"{id!r}:rc", f"{id!r}:fr") if self.raw else (name, f"{id}:rc", f"{id}:fr")
-            told = self.stage.say("ZREM", keys.messages, name), self.stage.say("HDEL", keys.hash, *fields)
+            told = (
+                self.stage.command("ZREM", keys.messages, name),
+                self.stage.command("HDEL", keys.hash, *fields),
+            )
             return bool(told[0] == 1 and told[1] > 0)
         [[(_, removed)]] = self.stage.run(_ask(calls.delete(keys, [id])))
         return bool(removed == 3)
 
     def getQueueAttributes(self, qname: str) -> dict[str, Any]:  # noqa: N802
         fields, messages, now = self.stage.run(
-            _ask(calls.attributes(self._keys(qname)), calls.size(self._keys(qname)), clock())
+            _ask(calls.read_attributes(self._keys(qname)), calls.message_count(self._keys(qname)), clock())
         )
         if fields[0] is None:
             raise self._missing(qname)
@@ -251,7 +256,7 @@ class PyRsmq:
             or (name != "maxsize" and 0 <= value <= 9_999_999)
         }
         self.stage.run(_ask(calls.set_attributes(keys, {"modified": int(now[0]), **valid})))
-        fields, messages = self.stage.run(_ask(calls.attributes(keys), calls.size(keys)))
+        fields, messages = self.stage.run(_ask(calls.read_attributes(keys), calls.message_count(keys)))
         return self._stats(fields, messages, now, keys)
 
 
@@ -267,7 +272,7 @@ def _b64(raw: bytes) -> str:
 class RsmqCtl:
     """rsmqctl 1.0.0: words in; exit code, output and complaints out."""
 
-    stage: Stage
+    stage: VectorStage
 
     def call(self, argv: list[str]) -> dict[str, Any]:
         what, verb, *words = argv[1:]
@@ -277,13 +282,13 @@ class RsmqCtl:
         try:
             ended: dict[str, Any] = getattr(self, f"{what}_{verb}")(options)
             return ended
-        except ToldError as error:
+        except ClientError as error:
             return self._refused(error, what, verb, options)
 
     name: str = ""
     client: PyRsmq = field(init=False)
 
-    def _refused(self, error: ToldError, what: str, verb: str, options: dict[str, str]) -> dict[str, Any]:
+    def _refused(self, error: ClientError, what: str, verb: str, options: dict[str, str]) -> dict[str, Any]:
         leak = f"{error.name}: Exception while processing {{}}: {error}\n"
         match error.name, verb:
             case "NoMessageInQueue", "pop":
@@ -340,12 +345,12 @@ def _ended(code: int, out: str = "", err: str = "") -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Guide:
+class GuideClient:
     """The guide's Python or Node version: the same but for how JSON is spelled. Its counters live in the process."""
 
-    stage: Stage
+    stage: VectorStage
     keys: JobListKeys
-    options: Options
+    options: JobListOptions
     now_ms: int = 0
     totals: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
@@ -354,9 +359,9 @@ class Guide:
     )
 
     @classmethod
-    def of(cls, stage: Stage, client: str, queue: str, told: dict[str, int]) -> Guide:
+    def of(cls, stage: VectorStage, client: str, queue: str, told: dict[str, int]) -> GuideClient:
         spelled: Callable[[object], str] = json.dumps if client == "guide-py" else compact_json
-        options = Options(
+        options = JobListOptions(
             visibility_ms=told["visibility_ms"],
             ttl_s=told["completed_ttl"],
             history=told["completed_history"],
@@ -405,13 +410,13 @@ class Guide:
         """Where the guide's sweep fails as a whole, ours says so of one id; it is the same to this client."""
         flow = joblist.reclaim(self.keys, options=self.options, now_ms=self.now_ms)
         told = self.stage.run(flow)
-        if any("is no number" in one.why for one in told.skipped):
-            raise ToldError("ResponseError", "attempt to compare number with nil")
+        if any("is no number" in one.reason for one in told.skipped):
+            raise ClientError("ResponseError", "attempt to compare number with nil")
         self.totals["reclaimed_total"] += len(told.moved)
         return list(told.moved)
 
     def stats(self) -> dict[str, int]:
-        depths = self.stage.run(joblist.depths(self.keys))
+        depths = self.stage.run(joblist.read_depths(self.keys))
         lengths = {
             f"{name}_depth": getattr(depths, name)
             for name in ("pending", "processing", "completed", "failed")
@@ -419,14 +424,14 @@ class Guide:
         return self.totals | lengths | {"visibility_ms": self.options.visibility_ms}
 
     def get_job(self, job_id: str) -> Any:
-        job = self.stage.run(joblist.job(self.keys, job_id))
-        if job is None or job.expired:
+        job = self.stage.run(joblist.read_job(self.keys, job_id))
+        if job is None or job.is_expired:
             return None
         decoded = {"payload", "result"}
         return {name: job.value(name) if name in decoded else job.text(name) for name in job.fields}
 
     def list_pending(self) -> list[str]:
-        return self.stage.run(joblist.ids(self.keys, "pending"))
+        return self.stage.run(joblist.list_ids(self.keys, "pending"))
 
     def purge(self) -> None:
         self.stage.run(joblist.purge_all(self.keys))

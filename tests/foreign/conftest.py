@@ -13,14 +13,14 @@ from chasqui.server.link import Link
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.keys import Keys
 from chasqui.wire.rsmq_keys import RsmqKeys
-from tests.links import say
+from tests.links import command
 from tests.servers import Server
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Desk:
+class ForeignServer:
     link: Link
     name: str
 
@@ -39,11 +39,11 @@ class Desk:
     def run(self, flow: Flow[T]) -> T:
         return self.link.run(flow)
 
-    def say(self, *words: Any) -> Any:
-        return self.link.run(say(*words))
+    def command(self, *words: Any) -> Any:
+        return self.link.run(command(*words))
 
     def now_ms(self) -> int:
-        seconds, micros = self.say("TIME")
+        seconds, micros = self.command("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
     def dump(self, *keys: str) -> dict[str, Any]:
@@ -55,23 +55,25 @@ class Desk:
         }
         told: dict[str, Any] = {}
         for key in keys:
-            kind = self.say("TYPE", key)
+            kind = self.command("TYPE", key)
             if kind == b"none":
                 continue
             if kind in reads:
                 command, *rest = reads[kind]
-                told[key] = self.say(command, key, *rest)
+                told[key] = self.command(command, key, *rest)
             elif kind == b"hash":
-                flat = self.say("HGETALL", key)
+                flat = self.command("HGETALL", key)
                 told[key] = dict(zip(flat[::2], flat[1::2], strict=True))
             else:
-                told[key] = sorted(self.say("SMEMBERS", key)) if kind == b"set" else self.say("GET", key)
-            if self.say("PTTL", key) >= 0:
+                told[key] = (
+                    sorted(self.command("SMEMBERS", key)) if kind == b"set" else self.command("GET", key)
+                )
+            if self.command("PTTL", key) >= 0:
                 told[f"{key} expires"] = True
         return told
 
 
-def interrupted(flow: Flow[T], script: str, meanwhile: Callable[[], object]) -> Flow[T]:
+def interrupt_before(flow: Flow[T], script: str, meanwhile: Callable[[], object]) -> Flow[T]:
     """The flow, and something that happens just before it first calls this script."""
     waiting = True
     try:
@@ -87,7 +89,7 @@ def interrupted(flow: Flow[T], script: str, meanwhile: Callable[[], object]) -> 
         return result
 
 
-def disturbed(flow: Flow[T], act: Callable[[Sequence[Call]], None]) -> Flow[T]:
+def interrupt_after_each(flow: Flow[T], act: Callable[[Sequence[Call]], None]) -> Flow[T]:
     """The same flow, but something happens after each of its round trips."""
     calls = next(flow)
     while True:
@@ -101,6 +103,6 @@ def disturbed(flow: Flow[T], act: Callable[[Sequence[Call]], None]) -> Flow[T]:
 
 
 @pytest.fixture
-def desk(server: Server, queue: str) -> Iterator[Desk]:
+def foreign_server(server: Server, queue: str) -> Iterator[ForeignServer]:
     with Link.open(server.url) as link:
-        yield Desk(link, queue)
+        yield ForeignServer(link, queue)

@@ -17,16 +17,16 @@ import redis
 
 from chasqui.server.call import Call, Flow, Reply
 from chasqui.server.link import Link
-from tests.links import say
+from tests.links import command
 from tests.server_binaries import Kind
-from tests.servers import Server, spawn
+from tests.servers import Server, start_server
 
 T = TypeVar("T")
 LONG = 300
 
 
 @dataclass(slots=True)
-class Stage:
+class VectorStage:
     server: Server
     link: Link
     raw: redis.Redis
@@ -36,19 +36,19 @@ class Stage:
 
     def run(self, flow: Flow[T]) -> T:
         """Carry a flow through, with the clock standing where the step says."""
-        return self.link.run(pinned(flow, self.now_us))
+        return self.link.run(with_fixed_time(flow, self.now_us))
 
-    def say(self, *words: Any) -> Any:
-        return self.link.run(say(*words))
+    def command(self, *words: Any) -> Any:
+        return self.link.run(command(*words))
 
     def empty(self) -> None:
         """Our own server, and nobody else's data in it."""
-        self.say("FLUSHALL")
-        self.heard()
+        self.command("FLUSHALL")
+        self.published_messages()
 
-    def heard(self) -> list[list[str]]:
+    def published_messages(self) -> list[list[str]]:
         """Everything published since the last time."""
-        self.say("PUBLISH", "that is all", "")
+        self.command("PUBLISH", "that is all", "")
         told: list[list[str]] = []
         while True:
             message = self.ear.get_message(timeout=5)
@@ -60,30 +60,35 @@ class Stage:
             told.append([message["channel"].decode(), message["data"].decode()])
 
     def state(self) -> dict[str, Any]:
-        return {key.decode(): self._content(key) for key in sorted(self.say("KEYS", "*"))}
+        return {key.decode(): self._content(key) for key in sorted(self.command("KEYS", "*"))}
 
     def _content(self, key: bytes) -> dict[str, Any]:
-        kind = self.say("TYPE", key).decode()
-        ttl = self.say("TTL", key)
+        kind = self.command("TYPE", key).decode()
+        ttl = self.command("TTL", key)
         told: dict[str, Any] = {"type": kind, "value": getattr(self, f"_{kind}")(key)}
         return told if ttl < 0 else told | {"ttl_s": ttl}
 
     def _hash(self, key: bytes) -> Any:
-        flat = self.say("HGETALL", key)
-        return {plain(name): plain(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}
+        flat = self.command("HGETALL", key)
+        return {
+            vector_value(name): vector_value(value) for name, value in zip(flat[::2], flat[1::2], strict=True)
+        }
 
     def _zset(self, key: bytes) -> Any:
-        flat = self.say("ZRANGE", key, 0, -1, "WITHSCORES")
-        return [[plain(name), plain(score)] for name, score in zip(flat[::2], flat[1::2], strict=True)]
+        flat = self.command("ZRANGE", key, 0, -1, "WITHSCORES")
+        return [
+            [vector_value(name), vector_value(score)]
+            for name, score in zip(flat[::2], flat[1::2], strict=True)
+        ]
 
     def _list(self, key: bytes) -> Any:
-        return [plain(item) for item in self.say("LRANGE", key, 0, -1)]
+        return [vector_value(item) for item in self.command("LRANGE", key, 0, -1)]
 
     def _set(self, key: bytes) -> Any:
-        return sorted(plain(item) for item in self.say("SMEMBERS", key))
+        return sorted(vector_value(item) for item in self.command("SMEMBERS", key))
 
 
-def pinned(flow: Flow[T], now_us: int | None) -> Flow[T]:
+def with_fixed_time(flow: Flow[T], now_us: int | None) -> Flow[T]:
     """The flow, told another time than the server's whenever it asks."""
     try:
         batch = next(flow)
@@ -98,12 +103,12 @@ def pinned(flow: Flow[T], now_us: int | None) -> Flow[T]:
 
 
 def _time_of(call: Call, reply: Reply, now_us: int | None) -> Reply:
-    if now_us is None or call.words != ("TIME",):
+    if now_us is None or call.args != ("TIME",):
         return reply
     return [b"%d" % (now_us // 1_000_000), b"%d" % (now_us % 1_000_000)]
 
 
-def plain(raw: bytes) -> Any:
+def vector_value(raw: bytes) -> Any:
     """A value as the vectors write it."""
     if len(raw) > LONG:
         return {"len_bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
@@ -113,7 +118,7 @@ def plain(raw: bytes) -> Any:
         return {"b64": base64.b64encode(raw).decode()}
 
 
-def meant(value: Any) -> Any:
+def vector_argument(value: Any) -> Any:
     """An argument as the vectors write it."""
     if isinstance(value, dict) and set(value) == {"b64"}:
         return base64.b64decode(value["b64"])
@@ -124,19 +129,19 @@ def meant(value: Any) -> Any:
 
 
 @contextmanager
-def stage_of(kind: Kind) -> Iterator[Stage]:
-    with spawn(kind) as server, Link.open(server.url) as link:
+def vector_stage(kind: Kind) -> Iterator[VectorStage]:
+    with start_server(kind) as server, Link.open(server.url) as link:
         raw = redis.Redis(unix_socket_path=str(server.socket))
         ear: Any = raw.pubsub()  # type: ignore[no-untyped-call]
         ear.psubscribe("*")
         try:
-            yield Stage(server, link, raw, ear)
+            yield VectorStage(server, link, raw, ear)
         finally:
             ear.close()
             raw.close()
 
 
-def same_state(found: dict[str, Any], expected: dict[str, Any]) -> str | None:
+def state_difference(found: dict[str, Any], expected: dict[str, Any]) -> str | None:
     """What differs; an expiry may have begun to run."""
     for key in sorted(found.keys() | expected.keys()):
         ours, theirs = found.get(key), expected.get(key)

@@ -11,7 +11,7 @@ import pytest
 
 from chasqui import foreign
 from chasqui.errors import ArgumentError
-from chasqui.foreign import Terms, joblist, rsmq
+from chasqui.foreign import ConversionOptions, joblist, rsmq
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,4 +41,4 @@ def test_opening_the_door_imports_no_client_and_no_codec() -> None:
 
 def test_a_name_that_no_job_can_have_is_refused_before_anything_moves() -> None:
     with pytest.raises(ArgumentError, match="job name exceeds"):
-        Terms(name="x" * 257)
+        ConversionOptions(name="x" * 257)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from chasqui import foreign
-from chasqui.foreign import JobListKeys, Report, RsmqKeys, Terms, joblist, rsmq
+from chasqui.foreign import ConversionOptions, JobListKeys, MigrationReport, RsmqKeys, joblist, rsmq
 from chasqui.foreign.joblist.crossing import JobListSource
 from chasqui.foreign.rsmq import Draft
 from chasqui.foreign.rsmq.crossing import RsmqSource
@@ -18,11 +18,11 @@ from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import dead_entry, delayed_member, envelope, stream_entry
 from chasqui.wire.keys import Keys
-from chasqui.wire.rsmq_keys import mint
-from tests.clusters import cluster
-from tests.foreign.conftest import Desk, disturbed, interrupted
-from tests.links import say
-from tests.servers import spawn
+from chasqui.wire.rsmq_keys import new_message_id
+from tests.clusters import cluster_servers
+from tests.foreign.conftest import ForeignServer, interrupt_after_each, interrupt_before
+from tests.links import command
+from tests.servers import start_server
 
 T = TypeVar("T")
 HOUR_MS = 3_600_000
@@ -33,7 +33,7 @@ TEXT, BYTES = '{"to": "ada", "é": 1.50}', b"\xff\x00\xfe"
 class Road:
     """A source, and where its messages go: the same server, or another one."""
 
-    desk: Desk
+    desk: ForeignServer
     target: Link
     far: bool
 
@@ -41,24 +41,24 @@ class Road:
     def ours(self) -> Keys:
         return self.desk.ours
 
-    def go(self, source: Any, **named: Any) -> Report:
+    def go(self, source: Any, **named: Any) -> MigrationReport:
         far = self.target if self.far else None
         return foreign.migrate(self.desk.link, source, self.ours, target_link=far, **named)
 
     def stream(self) -> list[envelope.Envelope]:
-        rows = self.target.run(say("XRANGE", self.ours.stream, "-", "+", keys=(self.ours.stream,)))
+        rows = self.target.run(command("XRANGE", self.ours.stream, "-", "+", keys=(self.ours.stream,)))
         entries = [stream_entry.decode(fields) for _, fields in rows]
         return [envelope.decode(entry.d or b"") for entry in entries]
 
     def delayed(self) -> dict[str, tuple[int, delayed_member.DelayedMember]]:
         words = ("ZRANGE", self.ours.delayed, 0, -1, "WITHSCORES")
-        rows = self.target.run(say(*words, keys=(self.ours.delayed,)))
+        rows = self.target.run(command(*words, keys=(self.ours.delayed,)))
         pairs = zip(rows[::2], rows[1::2], strict=True)
         found = [(delayed_member.decode(member), int(score)) for member, score in pairs]
         return {member.envelope.id: (score, member) for member, score in found}
 
-    def dead(self) -> list[dead_entry.DeadEntry]:
-        rows = self.target.run(say("XRANGE", self.ours.dlq, "-", "+", keys=(self.ours.dlq,)))
+    def dead(self) -> list[dead_entry.DeadLetterEntry]:
+        rows = self.target.run(command("XRANGE", self.ours.dlq, "-", "+", keys=(self.ours.dlq,)))
         return [dead_entry.decode(fields) for _, fields in rows]
 
     def arrived(self) -> list[str]:
@@ -68,23 +68,23 @@ class Road:
 
 
 @pytest.fixture(params=["the same server", "another server"])
-def road(request: pytest.FixtureRequest, desk: Desk) -> Iterator[Road]:
+def road(request: pytest.FixtureRequest, foreign_server: ForeignServer) -> Iterator[Road]:
     if request.param == "the same server":
-        yield Road(desk, desk.link, far=False)
+        yield Road(foreign_server, foreign_server.link, far=False)
         return
-    with spawn("valkey-9.1") as other, Link.open(other.url) as link:
-        yield Road(desk, link, far=True)
+    with start_server("valkey-9.1") as other, Link.open(other.url) as link:
+        yield Road(foreign_server, link, far=True)
 
 
 def test_everything_of_a_message_survives(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
-    old = mint((desk.now_ms() - HOUR_MS) * 1000 + 7)
+    desk.run(rsmq.create_queue(keys))
+    old = new_message_id((desk.now_ms() - HOUR_MS) * 1000 + 7)
     drafts = [Draft(TEXT, id=old), Draft(BYTES), Draft(""), Draft("later", delay_ms=HOUR_MS)]
     ids = desk.run(rsmq.send_many(keys, drafts))
     for _ in range(2):
         desk.run(rsmq.receive(keys, vt_ms=0))
-    due = desk.run(rsmq.show(keys, ids[3]))
+    due = desk.run(rsmq.read_message(keys, ids[3]))
     report = road.go(keys)
     assert report.counts == {"stream": 3, "delayed": 1}
     jobs = {job.id: job for job in road.stream()}
@@ -96,13 +96,13 @@ def test_everything_of_a_message_survives(road: Road) -> None:
     assert due is not None
     assert (score, member.prefix, member.envelope.payload.data()) == (due.visible_at_ms, "u32le", "later")
     assert (report.after.ready, report.after.delayed, report.after.parked) == (0, 0, 0)
-    left = desk.say("HKEYS", keys.hash)
+    left = desk.command("HKEYS", keys.hash)
     assert not [name for name in left if any(name.startswith(one.encode()) for one in ids)]
-    assert desk.say("EXISTS", keys.messages, keys.parked) == 0
+    assert desk.command("EXISTS", keys.messages, keys.in_migration) == 0
 
 
 def test_a_delayed_message_can_be_cancelled_as_a_job(road: Road) -> None:
-    road.desk.run(rsmq.create(road.desk.rsmq))
+    road.desk.run(rsmq.create_queue(road.desk.rsmq))
     later = road.desk.run(rsmq.send(road.desk.rsmq, "later", delay_ms=HOUR_MS))
     road.go(road.desk.rsmq)
     with SyncQueue(road.ours.queue, link=road.target) as queue:
@@ -112,7 +112,7 @@ def test_a_delayed_message_can_be_cancelled_as_a_job(road: Road) -> None:
 
 def test_what_a_consumer_holds_is_not_taken_from_it(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
+    desk.run(rsmq.create_queue(keys))
     held, free = desk.run(rsmq.send_many(keys, [Draft("held"), Draft("free")]))
     received = desk.run(rsmq.receive(keys, vt_ms=HOUR_MS))
     assert received is not None
@@ -127,7 +127,7 @@ def test_what_a_consumer_holds_is_not_taken_from_it(road: Road) -> None:
 
 def test_a_dry_run_tells_and_touches_nothing(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
+    desk.run(rsmq.create_queue(keys))
     desk.run(rsmq.send_many(keys, [Draft("x"), Draft("x"), Draft("x", delay_ms=HOUR_MS)]))
     desk.run(rsmq.receive(keys, vt_ms=HOUR_MS))
     before = desk.dump(keys.messages, keys.hash, keys.queues)
@@ -141,12 +141,12 @@ def test_a_dry_run_tells_and_touches_nothing(road: Road) -> None:
 
 def test_it_tells_how_it_gets_on_and_goes_on_while_asked(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
+    desk.run(rsmq.create_queue(keys))
     desk.run(rsmq.send_many(keys, [Draft(str(n)) for n in range(350)]))
     moved: list[int] = []
     late: list[str] = []
 
-    def keep_on(report: Report) -> bool:
+    def keep_on(report: MigrationReport) -> bool:
         if not late:
             late.append(desk.run(rsmq.send(keys, "late")))
         return report.passes < 3
@@ -160,9 +160,9 @@ def test_it_tells_how_it_gets_on_and_goes_on_while_asked(road: Road) -> None:
 
 def test_the_order_of_a_queue_survives(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
+    desk.run(rsmq.create_queue(keys))
     start = desk.now_ms() * 1000 - 900
-    ids = [mint(start + n) for n in range(250)]
+    ids = [new_message_id(start + n) for n in range(250)]
     desk.run(rsmq.send_many(keys, [Draft(str(n), id=one) for n, one in enumerate(ids)]))
     road.go(keys)
     assert [job.payload.data() for job in road.stream()] == [str(n) for n in range(250)]
@@ -173,11 +173,11 @@ def test_the_order_of_a_queue_survives(road: Road) -> None:
 )  # fmt: skip
 def test_messages_that_were_received_too_often(road: Road, over_limit: Any, attempt: int, where: str) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
+    desk.run(rsmq.create_queue(keys))
     sent = desk.run(rsmq.send(keys, "x"))
     for _ in range(5):
         desk.run(rsmq.receive(keys, vt_ms=0))
-    report = road.go(keys, terms=Terms(name="mail", max_attempts=3, over_limit=over_limit))
+    report = road.go(keys, terms=ConversionOptions(name="mail", max_attempts=3, over_limit=over_limit))
     assert report.counts == {where: 1}
     if where == "dlq":
         [letter] = road.dead()
@@ -193,31 +193,31 @@ def test_messages_that_were_received_too_often(road: Road, over_limit: Any, atte
 )
 def test_bodies_become_what_was_asked_for(road: Road, form: Any, data: Any) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
+    desk.run(rsmq.create_queue(keys))
     desk.run(rsmq.send(keys, '{"a": 1}'))
-    road.go(keys, terms=Terms(body=form))
+    road.go(keys, terms=ConversionOptions(body=form))
     assert [job.payload.data() for job in road.stream()] == [data]
 
 
 def test_damaged_messages_stay_and_are_told(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
-    desk.say("ZADD", keys.messages, 1, "empty" + "0" * 27, 2, b"\xff odd id")
-    desk.say("HSET", keys.hash, b"\xff odd id", "x")
+    desk.run(rsmq.create_queue(keys))
+    desk.command("ZADD", keys.messages, 1, "empty" + "0" * 27, 2, b"\xff odd id")
+    desk.command("HSET", keys.hash, b"\xff odd id", "x")
     fine = desk.run(rsmq.send(keys, "fine"))
     report = road.go(keys)
     assert [job.id for job in road.stream()] == [fine]
     assert len(report.failures) == 2
     assert report.failures["empty" + "0" * 27] == "it has no body"
     assert report.after.ready == 2
-    assert desk.say("EXISTS", keys.parked) == 0
+    assert desk.command("EXISTS", keys.in_migration) == 0
 
 
 def test_the_ghost_of_a_dropped_queue_is_moved_too(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    ghost = mint(desk.now_ms() * 1000)
-    desk.say("ZADD", keys.messages, 5, ghost)
-    desk.say("HSET", keys.hash, ghost, "late")
+    ghost = new_message_id(desk.now_ms() * 1000)
+    desk.command("ZADD", keys.messages, 5, ghost)
+    desk.command("HSET", keys.hash, ghost, "late")
     assert road.go(keys).counts == {"stream": 1}
     assert road.arrived() == [ghost]
 
@@ -229,14 +229,14 @@ def test_a_list_queue_moves_with_its_failed_jobs_as_dead_letters(road: Road) -> 
     ids = [desk.run(joblist.enqueue(keys, payload, now_ms=then)) for payload in payloads]
     odd = desk.run(joblist.enqueue(keys, b"no json \xff", now_ms=then))
     bad = desk.run(joblist.enqueue(keys, "bad", now_ms=then))
-    desk.run(joblist.bump(keys, [bad]))
+    desk.run(joblist.move_to_front(keys, [bad]))
     claim = desk.run(joblist.claim(keys, block_ms=100, now_ms=then))
     assert claim is not None
     flow = joblist.fail(keys, bad, claim.token, "smtp timeout", attempts=3, now_ms=desk.now_ms())
     assert desk.run(flow) == "failed"
     running = desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms()))
     assert running is not None
-    desk.say("RPUSH", keys.pending, "no-hash")
+    desk.command("RPUSH", keys.pending, "no-hash")
     report = road.go(keys)
     assert report.counts == {"stream": 4, "dlq": 1}
     assert report.failures == {"no-hash": "its hash is gone"}
@@ -247,8 +247,8 @@ def test_a_list_queue_moves_with_its_failed_jobs_as_dead_letters(road: Road) -> 
     [letter] = road.dead()
     assert (letter.reason, letter.detail) == ("retries_exhausted", "smtp timeout")
     assert envelope.decode(letter.d).attempt == 1
-    assert desk.run(joblist.depths(keys)) == joblist.Depths(1, 1, 0, 0)
-    assert desk.say("EXISTS", keys.job(ids[1]), keys.job(bad), keys.parked) == 0
+    assert desk.run(joblist.read_depths(keys)) == joblist.ListDepths(1, 1, 0, 0)
+    assert desk.command("EXISTS", keys.job(ids[1]), keys.job(bad), keys.in_migration) == 0
 
 
 def test_claims_of_dead_workers_are_taken_back_only_when_a_visibility_is_told(road: Road) -> None:
@@ -260,7 +260,7 @@ def test_claims_of_dead_workers_are_taken_back_only_when_a_visibility_is_told(ro
     assert road.go(keys, visibility_ms=5000).counts == {"stream": 1}
     [job] = road.stream()
     assert (job.id, job.attempt) == (stale, 1)
-    assert desk.run(joblist.ids(keys, "processing")) == [live]
+    assert desk.run(joblist.list_ids(keys, "processing")) == [live]
 
 
 class Killed(BaseException):
@@ -321,8 +321,8 @@ def test_a_mover_that_dies_at_any_round_trip_loses_and_doubles_nothing(
     assert road.arrived() == sorted(sent)
 
 
-def _rsmq_filler(desk: Desk) -> Callable[[], list[str]]:
-    desk.run(rsmq.create(desk.rsmq))
+def _rsmq_filler(desk: ForeignServer) -> Callable[[], list[str]]:
+    desk.run(rsmq.create_queue(desk.rsmq))
 
     def fill() -> list[str]:
         drafts = [*[Draft("x")] * 60, *[Draft("y", delay_ms=HOUR_MS)] * 60]
@@ -331,7 +331,7 @@ def _rsmq_filler(desk: Desk) -> Callable[[], list[str]]:
     return fill
 
 
-def _joblist_filler(desk: Desk) -> Callable[[], list[str]]:
+def _joblist_filler(desk: ForeignServer) -> Callable[[], list[str]]:
     def fill() -> list[str]:
         return [desk.run(joblist.enqueue(desk.jobs, n, now_ms=desk.now_ms())) for n in range(120)]
 
@@ -339,60 +339,64 @@ def _joblist_filler(desk: Desk) -> Callable[[], list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["rsmq", "joblist"])
-def test_what_a_mover_set_aside_and_left_can_be_given_back(desk: Desk, kind: str) -> None:
-    source: Any = desk.rsmq if kind == "rsmq" else desk.jobs
-    (_rsmq_filler(desk) if kind == "rsmq" else _joblist_filler(desk))()
+def test_what_a_mover_set_aside_and_left_can_be_given_back(foreign_server: ForeignServer, kind: str) -> None:
+    source: Any = foreign_server.rsmq if kind == "rsmq" else foreign_server.jobs
+    (_rsmq_filler(foreign_server) if kind == "rsmq" else _joblist_filler(foreign_server))()
     keys = (source.messages, source.hash) if kind == "rsmq" else source.lists
-    before = desk.dump(*keys)
-    with spawn("valkey-9.1") as other, Link.open(other.url) as far:
-        near: Any = Mortal(desk.link, [100], after_it=False)
+    before = foreign_server.dump(*keys)
+    with start_server("valkey-9.1") as other, Link.open(other.url) as far:
+        near: Any = Mortal(foreign_server.link, [100], after_it=False)
         dead: Any = Mortal(far, [2], after_it=False)
         with pytest.raises(Killed):
-            foreign.migrate(near, source, desk.ours, target_link=dead)
-    assert desk.dump(*keys) != before
-    assert foreign.give_back(desk.link, source) == 100
-    after = desk.dump(*keys)
+            foreign.migrate(near, source, foreign_server.ours, target_link=dead)
+    assert foreign_server.dump(*keys) != before
+    assert foreign.return_parked(foreign_server.link, source) == 100
+    after = foreign_server.dump(*keys)
     assert after.keys() == before.keys()
     assert all(sorted(after[key]) == sorted(before[key]) for key in keys if key in before)
-    assert foreign.give_back(desk.link, source) == 0
+    assert foreign.return_parked(foreign_server.link, source) == 0
 
 
 def test_a_cluster_is_as_far_as_another_server() -> None:
-    with cluster("valkey-9.1") as nodes, Link.open(nodes.url) as link:
+    with cluster_servers("valkey-9.1") as nodes, Link.open(nodes.url) as link:
         keys, jobs = RsmqKeys("orders", "{rsmq}"), JobListKeys("{jobs}")
-        link.run(rsmq.create(keys))
+        link.run(rsmq.create_queue(keys))
         sent = link.run(rsmq.send_many(keys, [Draft("x"), Draft("y", delay_ms=HOUR_MS)]))
         sent.append(link.run(joblist.enqueue(jobs, "x", now_ms=1)))
         ours = Keys("q")
         assert foreign.migrate(link, keys, ours).counts == {"stream": 1, "delayed": 1}
         assert foreign.migrate(link, jobs, ours).counts == {"stream": 1}
-        assert Road(Desk(link, "q"), link, far=True).arrived() == sorted(sent)
+        assert Road(ForeignServer(link, "q"), link, far=True).arrived() == sorted(sent)
 
 
 @pytest.mark.parametrize("way", ["forward", "park"])
-def test_a_message_received_after_it_was_looked_at_is_its_consumers(desk: Desk, way: str) -> None:
-    desk.run(rsmq.create(desk.rsmq))
-    sent = desk.run(rsmq.send(desk.rsmq, "x"))
-    source = RsmqSource(desk.rsmq, Terms())
-    flow = source.forward(desk.ours, None) if way == "forward" else source.park(None)
-    receiving = rsmq.receive(desk.rsmq, vt_ms=HOUR_MS)
-    crossed, _ = desk.run(interrupted(flow, f"rsmq/{way}", lambda: desk.run(receiving)))
+def test_a_message_received_after_it_was_looked_at_is_its_consumers(
+    foreign_server: ForeignServer, way: str
+) -> None:
+    foreign_server.run(rsmq.create_queue(foreign_server.rsmq))
+    sent = foreign_server.run(rsmq.send(foreign_server.rsmq, "x"))
+    source = RsmqSource(foreign_server.rsmq, ConversionOptions())
+    flow = source.forward(foreign_server.ours, None) if way == "forward" else source.park(None)
+    receiving = rsmq.receive(foreign_server.rsmq, vt_ms=HOUR_MS)
+    crossed, _ = foreign_server.run(
+        interrupt_before(flow, f"rsmq/{way}", lambda: foreign_server.run(receiving))
+    )
     assert set(crossed.counts) <= {"held", "changed"}
     assert crossed.counts.total() == 1
-    assert desk.run(rsmq.counts(desk.rsmq)).in_flight == 1
-    assert desk.run(rsmq.show(desk.rsmq, sent)) is not None
-    assert desk.say("EXISTS", desk.ours.stream, desk.rsmq.parked) == 0
+    assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).in_flight == 1
+    assert foreign_server.run(rsmq.read_message(foreign_server.rsmq, sent)) is not None
+    assert foreign_server.command("EXISTS", foreign_server.ours.stream, foreign_server.rsmq.in_migration) == 0
 
 
 def test_a_job_claimed_after_it_was_looked_at_is_its_workers(road: Road) -> None:
     desk, keys = road.desk, road.desk.jobs
     desk.run(joblist.enqueue(keys, "x", now_ms=desk.now_ms()))
-    source = JobListSource(keys, Terms())
+    source = JobListSource(keys, ConversionOptions())
     flow = source.park(None) if road.far else source.forward(road.ours, None)
-    claims: list[joblist.Claim | None] = []
+    claims: list[joblist.JobClaim | None] = []
     claiming = joblist.claim(keys, block_ms=100, now_ms=desk.now_ms())
     script = "joblist/park" if road.far else "joblist/forward"
-    crossed, _ = desk.run(interrupted(flow, script, lambda: claims.append(desk.run(claiming))))
+    crossed, _ = desk.run(interrupt_before(flow, script, lambda: claims.append(desk.run(claiming))))
     assert crossed.counts == {"gone": 1}
     [claim] = claims
     assert claim is not None
@@ -403,7 +407,7 @@ def test_a_job_claimed_after_it_was_looked_at_is_its_workers(road: Road) -> None
 def test_more_broken_jobs_than_a_page_do_not_hide_the_rest(road: Road) -> None:
     desk, keys = road.desk, road.desk.jobs
     job_id = desk.run(joblist.enqueue(keys, "x", now_ms=desk.now_ms()))
-    desk.say("RPUSH", keys.pending, *(f"orphan-{n}" for n in range(250)))
+    desk.command("RPUSH", keys.pending, *(f"orphan-{n}" for n in range(250)))
     report = road.go(keys)
     assert (report.counts, len(report.failures)) == ({"stream": 1}, 250)
     assert road.arrived() == [job_id]
@@ -411,9 +415,9 @@ def test_more_broken_jobs_than_a_page_do_not_hide_the_rest(road: Road) -> None:
 
 def test_more_broken_messages_than_a_page_do_not_hide_the_rest(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
+    desk.run(rsmq.create_queue(keys))
     for number in range(250):
-        desk.say("ZADD", keys.messages, 5, f"empty-{number}")
+        desk.command("ZADD", keys.messages, 5, f"empty-{number}")
     sent = desk.run(rsmq.send(keys, "x"))
     report = road.go(keys)
     assert (report.counts, len(report.failures)) == ({"stream": 1}, 250)
@@ -422,7 +426,7 @@ def test_more_broken_messages_than_a_page_do_not_hide_the_rest(road: Road) -> No
 
 def test_round_trips_are_counted_by_the_page_not_by_the_message(road: Road) -> None:
     desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create(keys))
+    desk.run(rsmq.create_queue(keys))
     desk.run(rsmq.send_many(keys, [Draft("x")] * 100))
     road.go(keys)
     desk.run(rsmq.send_many(keys, [Draft("x")] * 1000))
@@ -432,14 +436,14 @@ def test_round_trips_are_counted_by_the_page_not_by_the_message(road: Road) -> N
     assert desk.link.round_trips - before <= (8 * pages if road.far else 2 * pages) + 6
 
 
-def test_a_job_that_another_mover_takes_meanwhile_is_no_failure(desk: Desk) -> None:
-    desk.run(joblist.enqueue(desk.jobs, {}, now_ms=desk.now_ms(), job_id="x"))
+def test_a_job_that_another_mover_takes_meanwhile_is_no_failure(foreign_server: ForeignServer) -> None:
+    foreign_server.run(joblist.enqueue(foreign_server.jobs, {}, now_ms=foreign_server.now_ms(), job_id="x"))
 
     def another(calls: Sequence[Call]) -> None:
-        if any(call.words[0] == "LRANGE" for call in calls):
-            foreign.migrate(desk.link, desk.jobs, desk.ours)
+        if any(call.args[0] == "LRANGE" for call in calls):
+            foreign.migrate(foreign_server.link, foreign_server.jobs, foreign_server.ours)
 
-    source = JobListSource(desk.jobs, Terms())
-    crossed, _ = desk.run(disturbed(source.forward(desk.ours, None), another))
+    source = JobListSource(foreign_server.jobs, ConversionOptions())
+    crossed, _ = foreign_server.run(interrupt_after_each(source.forward(foreign_server.ours, None), another))
     assert (crossed.failures, dict(crossed.counts)) == ({}, {})
-    assert desk.say("XLEN", desk.ours.stream) == 1
+    assert foreign_server.command("XLEN", foreign_server.ours.stream) == 1

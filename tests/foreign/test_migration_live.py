@@ -25,15 +25,15 @@ import pytest
 from chasqui import foreign
 from chasqui.clock import SystemClock
 from chasqui.foreign import JobListKeys, RsmqKeys, joblist, rsmq
-from chasqui.foreign.joblist import Options
+from chasqui.foreign.joblist import JobListOptions
 from chasqui.foreign.rsmq import Draft
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
-from tests.foreign.conftest import Desk
+from tests.foreign.conftest import ForeignServer
 from tests.foreign.test_migration import Road
-from tests.links import say
+from tests.links import command
 from tests.server_binaries import KINDS, Kind
-from tests.servers import Server, spawn
+from tests.servers import Server, start_server
 
 ROOT = Path(__file__).parents[2]
 CLOCK = SystemClock()
@@ -99,7 +99,7 @@ class JobListTraffic:
         claim = link.run(joblist.claim(self.source, block_ms=100, now_ms=CLOCK.now_ms()))
         if claim is None:
             return []
-        options = Options(ttl_s=3600, history=100_000)
+        options = JobListOptions(ttl_s=3600, history=100_000)
         flow = joblist.complete(
             self.source, claim.id, claim.token, None, now_ms=CLOCK.now_ms(), options=options
         )
@@ -188,22 +188,22 @@ def test_nothing_is_lost_and_nothing_doubled(
     mover = Mover(_by_engine, 0.02, tmp_path) if by == "engine" else Mover(_by_hand, 0.05, tmp_path)
     home: Kind = KINDS[0] if kind == "rsmq" else KINDS[-1]
     server = servers.get(home)
-    with spawn("redis-7.0") as other, Link.open(server.url) as link, Link.open(other.url) as there:
+    with start_server("redis-7.0") as other, Link.open(server.url) as link, Link.open(other.url) as there:
         traffic: Traffic = (
             RsmqTraffic(RsmqKeys("orders", queue)) if kind == "rsmq" else JobListTraffic(JobListKeys(queue))
         )
         if kind == "rsmq":
-            link.run(rsmq.create(traffic.source))
+            link.run(rsmq.create_queue(traffic.source))
         account = Account()
         urls = (server.url, other.url if far else server.url)
         kills, caught = _storm(link, server, traffic, account, mover, queue, urls)
-        road = Road(Desk(link, queue), there if far else link, far=far)
+        road = Road(ForeignServer(link, queue), there if far else link, far=far)
         alive = len(road.arrived())
         while True:
             left = mover.last(traffic, queue, urls)
             if not any(left[name] for name in ("ready", "delayed", "held", "parked")):
                 break
-            CLOCK.pause(0.05)
+            CLOCK.sleep_sync(0.05)
         _settle(account, road)
         where = "far" if far else "near"
         record_property(f"migration {kind} {where} by {by} kills", kills)
@@ -214,7 +214,7 @@ def test_nothing_is_lost_and_nothing_doubled(
         )
         assert kills >= 3
         assert alive, "whatever was killed had moved nothing, so this proves nothing"
-        assert link.run(say("EXISTS", traffic.source.parked)) == 0
+        assert link.run(command("EXISTS", traffic.source.in_migration)) == 0
 
 
 def _storm(
@@ -234,13 +234,13 @@ def _storm(
     def produce(link: Link) -> None:
         for number in range(MESSAGES // PRODUCERS // BATCH):
             account.note(account.sent, traffic.produce(link, number))
-            CLOCK.pause(mover.pace_s)
+            CLOCK.sleep_sync(mover.pace_s)
 
     def consume(link: Link) -> None:
         while not over.is_set():
             ids = traffic.consume(link)
             account.note(account.consumed, ids)
-            CLOCK.pause(0.004 if ids else 0.02)
+            CLOCK.sleep_sync(0.004 if ids else 0.02)
 
     producers = _threads(server, *[produce] * PRODUCERS)
     others = _threads(server, consume, lambda link: traffic.hold(link, account, over))
@@ -248,9 +248,9 @@ def _storm(
     chance = random.Random(7)
     while any(thread.is_alive() for thread in producers) or kills < 3:
         with mover.running(traffic, target, urls):
-            CLOCK.pause(chance.uniform(0.0, 0.3))
+            CLOCK.sleep_sync(chance.uniform(0.0, 0.3))
         kills += 1
-        caught += link.run(say("EXISTS", traffic.source.parked))
+        caught += link.run(command("EXISTS", traffic.source.in_migration))
     over.set()
     for thread in (*producers, *others):
         thread.join()
@@ -272,18 +272,18 @@ def _settle(account: Account, road: Road) -> None:
         assert all(attempts[one] >= 1 for one in set(account.held) & attempts.keys())
 
 
-def test_what_is_held_moves_only_when_it_is_visible_again(desk: Desk) -> None:
-    desk.run(rsmq.create(desk.rsmq))
-    desk.run(rsmq.send(desk.rsmq, "x"))
-    received = desk.run(rsmq.receive(desk.rsmq, vt_ms=700))
+def test_what_is_held_moves_only_when_it_is_visible_again(foreign_server: ForeignServer) -> None:
+    foreign_server.run(rsmq.create_queue(foreign_server.rsmq))
+    foreign_server.run(rsmq.send(foreign_server.rsmq, "x"))
+    received = foreign_server.run(rsmq.receive(foreign_server.rsmq, vt_ms=700))
     assert received is not None
     moved_at: list[int] = []
 
-    def keep_on(report: foreign.Report) -> bool:
+    def keep_on(report: foreign.MigrationReport) -> bool:
         if report.moved:
-            moved_at.append(desk.now_ms())
+            moved_at.append(foreign_server.now_ms())
         return not report.moved
 
-    way = foreign.Migration(desk.link, desk.rsmq, Keys(desk.name))
-    way.run(keep_on=keep_on, poll_s=0.02)
+    way = foreign.Migration(foreign_server.link, foreign_server.rsmq, Keys(foreign_server.name))
+    way.run(should_continue=keep_on, poll_s=0.02)
     assert 0 <= moved_at[0] - received.visible_at_ms < 5000

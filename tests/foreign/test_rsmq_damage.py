@@ -5,173 +5,187 @@ from __future__ import annotations
 import pytest
 
 from chasqui.foreign import rsmq
-from chasqui.foreign.rsmq import Ailment, Filter
+from chasqui.foreign.rsmq import MessageFilter, RsmqProblem
 from chasqui.wire.rsmq_keys import RsmqKeys
-from tests.foreign.conftest import Desk
+from tests.foreign.conftest import ForeignServer
 
 ORPHAN = "orphan00000000000000000000000000"
 
 
 @pytest.fixture
-def keys(desk: Desk) -> RsmqKeys:
-    desk.run(rsmq.create(desk.rsmq))
-    return desk.rsmq
+def keys(foreign_server: ForeignServer) -> RsmqKeys:
+    foreign_server.run(rsmq.create_queue(foreign_server.rsmq))
+    return foreign_server.rsmq
 
 
-def ailments(desk: Desk, keys: RsmqKeys) -> list[tuple[Ailment, str]]:
-    return [(finding.ailment, finding.subject) for finding in desk.run(rsmq.examine(keys))]
+def ailments(desk: ForeignServer, keys: RsmqKeys) -> list[tuple[RsmqProblem, str]]:
+    return [(finding.problem, finding.subject) for finding in desk.run(rsmq.examine(keys))]
 
 
-def healed(desk: Desk, keys: RsmqKeys, *expected: tuple[Ailment, str]) -> None:
+def healed(desk: ForeignServer, keys: RsmqKeys, *expected: tuple[RsmqProblem, str]) -> None:
     """What is wrong is told, put right, and not wrong any more; a second repair finds nothing to do."""
     findings = desk.run(rsmq.examine(keys))
-    assert [(finding.ailment, finding.subject) for finding in findings] == list(expected)
+    assert [(finding.problem, finding.subject) for finding in findings] == list(expected)
     assert all(finding.advice for finding in findings)
     assert desk.run(rsmq.repair(keys, findings, only=frozenset())) == 0
     assert desk.run(rsmq.repair(keys, findings)) == len(expected)
     assert ailments(desk, keys) == []
 
 
-def test_a_sound_queue_has_no_findings(desk: Desk, keys: RsmqKeys) -> None:
+def test_a_sound_queue_has_no_findings(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     for body in ("a", "b"):
-        desk.run(rsmq.send(keys, body))
-    desk.run(rsmq.receive(keys))
-    assert ailments(desk, keys) == []
+        foreign_server.run(rsmq.send(keys, body))
+    foreign_server.run(rsmq.receive(keys))
+    assert ailments(foreign_server, keys) == []
 
 
-def test_a_member_without_a_body_is_shown_received_and_removed(desk: Desk, keys: RsmqKeys) -> None:
-    desk.say("ZADD", keys.messages, 1_700_000_000_123, ORPHAN)
-    [seen] = desk.run(rsmq.peek(keys, 9))
+def test_a_member_without_a_body_is_shown_received_and_removed(
+    foreign_server: ForeignServer, keys: RsmqKeys
+) -> None:
+    foreign_server.command("ZADD", keys.messages, 1_700_000_000_123, ORPHAN)
+    [seen] = foreign_server.run(rsmq.peek(keys, 9))
     assert (seen.id, seen.body, seen.size) == (ORPHAN, None, None)
-    received = desk.run(rsmq.receive(keys, vt_ms=0))
+    received = foreign_server.run(rsmq.receive(keys, vt_ms=0))
     assert received is not None
     assert (received.body, received.receives) == (None, 1)
     assert rsmq.to_row(seen)["body"] is None
-    healed(desk, keys, (Ailment.NO_BODY, ORPHAN))
+    healed(foreign_server, keys, (RsmqProblem.NO_BODY, ORPHAN))
 
 
-def test_fields_of_deleted_messages_are_found_and_removed(desk: Desk, keys: RsmqKeys) -> None:
-    sent = desk.run(rsmq.send(keys, "x"))
-    desk.run(rsmq.receive(keys))
-    desk.say("ZREM", keys.messages, sent)
-    desk.run(rsmq.send(keys, "stays"))
-    findings = desk.run(rsmq.examine(keys))
+def test_fields_of_deleted_messages_are_found_and_removed(
+    foreign_server: ForeignServer, keys: RsmqKeys
+) -> None:
+    sent = foreign_server.run(rsmq.send(keys, "x"))
+    foreign_server.run(rsmq.receive(keys))
+    foreign_server.command("ZREM", keys.messages, sent)
+    foreign_server.run(rsmq.send(keys, "stays"))
+    findings = foreign_server.run(rsmq.examine(keys))
     assert {finding.subject for finding in findings} == {sent, f"{sent}:rc", f"{sent}:fr"}
-    assert {finding.ailment for finding in findings} == {Ailment.STRAY_FIELD}
-    assert desk.run(rsmq.repair(keys, findings)) == 3
-    assert ailments(desk, keys) == []
-    assert desk.run(rsmq.stats(keys)).messages == 1
+    assert {finding.problem for finding in findings} == {RsmqProblem.STRAY_FIELD}
+    assert foreign_server.run(rsmq.repair(keys, findings)) == 3
+    assert ailments(foreign_server, keys) == []
+    assert foreign_server.run(rsmq.queue_stats(keys)).messages == 1
 
 
-def test_a_field_whose_message_came_back_is_left_alone(desk: Desk, keys: RsmqKeys) -> None:
-    sent = desk.run(rsmq.send(keys, "x"))
-    score = desk.say("ZSCORE", keys.messages, sent)
-    desk.say("ZREM", keys.messages, sent)
-    findings = desk.run(rsmq.examine(keys))
-    desk.say("ZADD", keys.messages, score, sent)
-    assert desk.run(rsmq.repair(keys, findings)) == 0
-    shown = desk.run(rsmq.show(keys, sent))
+def test_a_field_whose_message_came_back_is_left_alone(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
+    sent = foreign_server.run(rsmq.send(keys, "x"))
+    score = foreign_server.command("ZSCORE", keys.messages, sent)
+    foreign_server.command("ZREM", keys.messages, sent)
+    findings = foreign_server.run(rsmq.examine(keys))
+    foreign_server.command("ZADD", keys.messages, score, sent)
+    assert foreign_server.run(rsmq.repair(keys, findings)) == 0
+    shown = foreign_server.run(rsmq.read_message(keys, sent))
     assert shown is not None
     assert shown.body == b"x"
 
 
-def test_a_count_without_a_first_receive_is_read_and_mended(desk: Desk, keys: RsmqKeys) -> None:
-    sent = desk.run(rsmq.send(keys, "x"))
-    desk.say("HSET", keys.hash, f"{sent}:rc", 3)
-    received = desk.run(rsmq.receive(keys, vt_ms=0))
+def test_a_count_without_a_first_receive_is_read_and_mended(
+    foreign_server: ForeignServer, keys: RsmqKeys
+) -> None:
+    sent = foreign_server.run(rsmq.send(keys, "x"))
+    foreign_server.command("HSET", keys.hash, f"{sent}:rc", 3)
+    received = foreign_server.run(rsmq.receive(keys, vt_ms=0))
     assert received is not None
     assert (received.receives, received.first_received_ms) == (4, None)
-    healed(desk, keys, (Ailment.NO_FIRST_RECEIVE, sent))
+    healed(foreign_server, keys, (RsmqProblem.NO_FIRST_RECEIVE, sent))
 
 
-def test_a_count_that_is_no_number_does_not_stop_the_queue(desk: Desk, keys: RsmqKeys) -> None:
-    sent = desk.run(rsmq.send(keys, "x"))
-    desk.say("HSET", keys.hash, f"{sent}:rc", "many", "totalrecv", "lots", "totalsent", "more")
-    received = desk.run(rsmq.receive(keys, vt_ms=60_000))
+def test_a_count_that_is_no_number_does_not_stop_the_queue(
+    foreign_server: ForeignServer, keys: RsmqKeys
+) -> None:
+    sent = foreign_server.run(rsmq.send(keys, "x"))
+    foreign_server.command("HSET", keys.hash, f"{sent}:rc", "many", "totalrecv", "lots", "totalsent", "more")
+    received = foreign_server.run(rsmq.receive(keys, vt_ms=60_000))
     assert received is not None
     assert (received.body, received.receives) == (b"x", None)
-    desk.run(rsmq.send(keys, "y"))
-    assert desk.run(rsmq.counts(keys)).in_flight == 1
-    assert desk.run(rsmq.stats(keys)).attributes.received == 0
-    findings = desk.run(rsmq.examine(keys))
-    assert {finding.ailment for finding in findings} == {Ailment.NOT_A_NUMBER, Ailment.BAD_COUNT}
-    assert desk.run(rsmq.repair(keys, findings)) == 3
-    assert {finding.ailment for finding in desk.run(rsmq.examine(keys))} <= {Ailment.NO_FIRST_RECEIVE}
+    foreign_server.run(rsmq.send(keys, "y"))
+    assert foreign_server.run(rsmq.count_by_state(keys)).in_flight == 1
+    assert foreign_server.run(rsmq.queue_stats(keys)).attributes.received == 0
+    findings = foreign_server.run(rsmq.examine(keys))
+    assert {finding.problem for finding in findings} == {RsmqProblem.NOT_A_NUMBER, RsmqProblem.BAD_COUNT}
+    assert foreign_server.run(rsmq.repair(keys, findings)) == 3
+    assert {finding.problem for finding in foreign_server.run(rsmq.examine(keys))} <= {
+        RsmqProblem.NO_FIRST_RECEIVE
+    }
 
 
-def test_the_ghost_of_a_dropped_queue_is_found_and_adopted(desk: Desk) -> None:
-    keys = desk.rsmq
-    desk.say("ZADD", keys.messages, 1_700_000_000_123, ORPHAN)
-    desk.say("HSET", keys.hash, ORPHAN, "Hello", "totalsent", 1)
+def test_the_ghost_of_a_dropped_queue_is_found_and_adopted(foreign_server: ForeignServer) -> None:
+    keys = foreign_server.rsmq
+    foreign_server.command("ZADD", keys.messages, 1_700_000_000_123, ORPHAN)
+    foreign_server.command("HSET", keys.hash, ORPHAN, "Hello", "totalsent", 1)
     with pytest.raises(rsmq.QueueNotFound):
-        desk.run(rsmq.stats(keys))
-    assert [message.body for message in desk.run(rsmq.peek(keys, 9))] == [b"Hello"]
-    healed(desk, keys, (Ailment.GHOST, "orders"))
-    received = desk.run(rsmq.receive(keys))
+        foreign_server.run(rsmq.queue_stats(keys))
+    assert [message.body for message in foreign_server.run(rsmq.peek(keys, 9))] == [b"Hello"]
+    healed(foreign_server, keys, (RsmqProblem.GHOST, "orders"))
+    received = foreign_server.run(rsmq.receive(keys))
     assert received is not None
     assert received.body == b"Hello"
-    assert desk.run(rsmq.names(desk.name)) == ["orders"]
+    assert foreign_server.run(rsmq.list_queues(foreign_server.name)) == ["orders"]
 
 
-def test_a_ghost_that_pyrsmq_wrote_keeps_what_it_has(desk: Desk) -> None:
-    desk.say("HSET", desk.rsmq.hash, "vt", 25, "modified", 1_700_000_000)
-    healed(desk, desk.rsmq, (Ailment.GHOST, "orders"))
-    assert desk.run(rsmq.stats(desk.rsmq)).attributes.vt_s == 25
+def test_a_ghost_that_pyrsmq_wrote_keeps_what_it_has(foreign_server: ForeignServer) -> None:
+    foreign_server.command("HSET", foreign_server.rsmq.hash, "vt", 25, "modified", 1_700_000_000)
+    healed(foreign_server, foreign_server.rsmq, (RsmqProblem.GHOST, "orders"))
+    assert foreign_server.run(rsmq.queue_stats(foreign_server.rsmq)).attributes.vt_s == 25
 
 
-def test_a_queue_that_nobody_lists_is_listed(desk: Desk, keys: RsmqKeys) -> None:
-    desk.say("SREM", keys.queues, "orders")
-    healed(desk, keys, (Ailment.UNLISTED, "orders"))
-    assert desk.run(rsmq.names(desk.name)) == ["orders"]
+def test_a_queue_that_nobody_lists_is_listed(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
+    foreign_server.command("SREM", keys.queues, "orders")
+    healed(foreign_server, keys, (RsmqProblem.UNLISTED, "orders"))
+    assert foreign_server.run(rsmq.list_queues(foreign_server.name)) == ["orders"]
 
 
-def test_a_name_without_a_queue_is_taken_off_the_list(desk: Desk) -> None:
-    desk.say("SADD", desk.rsmq.queues, "orders")
-    healed(desk, desk.rsmq, (Ailment.PHANTOM, "orders"))
-    assert desk.run(rsmq.names(desk.name)) == []
+def test_a_name_without_a_queue_is_taken_off_the_list(foreign_server: ForeignServer) -> None:
+    foreign_server.command("SADD", foreign_server.rsmq.queues, "orders")
+    healed(foreign_server, foreign_server.rsmq, (RsmqProblem.PHANTOM, "orders"))
+    assert foreign_server.run(rsmq.list_queues(foreign_server.name)) == []
 
 
-def test_fractions_and_milliseconds_of_other_clients_are_read_and_mended(desk: Desk, keys: RsmqKeys) -> None:
-    desk.say("HSET", keys.hash, "vt", "25.5")
-    assert desk.run(rsmq.stats(keys)).attributes.vt_s == 25.5
-    healed(desk, keys, (Ailment.FRACTION, "vt"))
-    assert desk.say("HGET", keys.hash, "vt") == b"25"
-    rust = RsmqKeys("rust", desk.name)
-    desk.say(
+def test_fractions_and_milliseconds_of_other_clients_are_read_and_mended(
+    foreign_server: ForeignServer, keys: RsmqKeys
+) -> None:
+    foreign_server.command("HSET", keys.hash, "vt", "25.5")
+    assert foreign_server.run(rsmq.queue_stats(keys)).attributes.vt_s == 25.5
+    healed(foreign_server, keys, (RsmqProblem.FRACTION, "vt"))
+    assert foreign_server.command("HGET", keys.hash, "vt") == b"25"
+    rust = RsmqKeys("rust", foreign_server.name)
+    foreign_server.command(
         "HSET", rust.hash, "vt", 30000, "delay", 5000, "maxsize", 65536, "created", 1, "modified", 1,
         "totalrecv", 0, "totalsent", 0,
     )  # fmt: skip
-    desk.say("SADD", rust.queues, "rust")
-    healed(desk, rust, (Ailment.MILLISECONDS_VT, "vt"), (Ailment.MILLISECONDS_VT, "delay"))
-    assert desk.run(rsmq.stats(rust)).attributes.vt_s == 30
-    assert desk.run(rsmq.stats(rust)).attributes.delay_s == 5
+    foreign_server.command("SADD", rust.queues, "rust")
+    healed(foreign_server, rust, (RsmqProblem.MILLISECONDS_VT, "vt"), (RsmqProblem.MILLISECONDS_VT, "delay"))
+    assert foreign_server.run(rsmq.queue_stats(rust)).attributes.vt_s == 30
+    assert foreign_server.run(rsmq.queue_stats(rust)).attributes.delay_s == 5
 
 
-def test_scores_in_microseconds_are_told_and_mended(desk: Desk, keys: RsmqKeys) -> None:
-    sent = desk.run(rsmq.send(keys, "x"))
-    desk.say("ZADD", keys.messages, 1_700_000_000_123_456, sent)
-    assert desk.run(rsmq.counts(keys)).delayed == 1
-    healed(desk, keys, (Ailment.MICROSECONDS, sent))
-    assert desk.say("ZSCORE", keys.messages, sent) == b"1700000000123"
+def test_scores_in_microseconds_are_told_and_mended(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
+    sent = foreign_server.run(rsmq.send(keys, "x"))
+    foreign_server.command("ZADD", keys.messages, 1_700_000_000_123_456, sent)
+    assert foreign_server.run(rsmq.count_by_state(keys)).delayed == 1
+    healed(foreign_server, keys, (RsmqProblem.MICROSECONDS, sent))
+    assert foreign_server.command("ZSCORE", keys.messages, sent) == b"1700000000123"
 
 
 @pytest.mark.parametrize("score", ["-inf", "+inf", "1.5", "-7", "9e300"])
-def test_scores_of_any_kind_are_looked_at(desk: Desk, keys: RsmqKeys, score: str) -> None:
-    sent = desk.run(rsmq.send(keys, "x"))
-    desk.say("ZADD", keys.messages, score, sent)
-    [seen] = desk.run(rsmq.peek(keys, 9))
-    assert seen.state(desk.now_ms()) in {"ready", "delayed"}
+def test_scores_of_any_kind_are_looked_at(foreign_server: ForeignServer, keys: RsmqKeys, score: str) -> None:
+    sent = foreign_server.run(rsmq.send(keys, "x"))
+    foreign_server.command("ZADD", keys.messages, score, sent)
+    [seen] = foreign_server.run(rsmq.peek(keys, 9))
+    assert seen.state(foreign_server.now_ms()) in {"ready", "delayed"}
     assert isinstance(seen.visible_at_ms, int)
-    desk.run(rsmq.examine(keys))
-    assert desk.run(rsmq.purge(keys, Filter(held=True))).done == 1
+    foreign_server.run(rsmq.examine(keys))
+    assert foreign_server.run(rsmq.purge(keys, MessageFilter(include_in_flight=True))).done == 1
 
 
-def test_bodies_and_ids_that_are_no_text_are_kept_byte_by_byte(desk: Desk, keys: RsmqKeys) -> None:
+def test_bodies_and_ids_that_are_no_text_are_kept_byte_by_byte(
+    foreign_server: ForeignServer, keys: RsmqKeys
+) -> None:
     odd = b"\xff\x00id"
-    desk.say("ZADD", keys.messages, 5, odd)
-    desk.say("HSET", keys.hash, odd, b"\xfe\x00")
-    [seen] = desk.run(rsmq.peek(keys, 9))
+    foreign_server.command("ZADD", keys.messages, 5, odd)
+    foreign_server.command("HSET", keys.hash, odd, b"\xfe\x00")
+    [seen] = foreign_server.run(rsmq.peek(keys, 9))
     assert (seen.body, seen.id.encode("utf-8", "surrogateescape")) == (b"\xfe\x00", odd)
-    assert ailments(desk, keys) == []
-    assert desk.run(rsmq.delete(keys, seen.id))
-    assert desk.say("EXISTS", keys.messages) == 0
+    assert ailments(foreign_server, keys) == []
+    assert foreign_server.run(rsmq.delete(keys, seen.id))
+    assert foreign_server.command("EXISTS", keys.messages) == 0

@@ -11,11 +11,11 @@ from chasqui.foreign import joblist, rsmq
 from chasqui.server import scripts
 from chasqui.server.call import Call
 from chasqui.server.commands import joblist_calls, rsmq_calls
-from chasqui.server.commands.arrivals import Parcel
+from chasqui.server.commands.arrivals import ImportedJob
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.rsmq_keys import RsmqKeys
-from tests.foreign.conftest import Desk
-from tests.links import batch
+from tests.foreign.conftest import ForeignServer
+from tests.links import command_batch
 
 ANEW = {"rsmq/receive", "rsmq/pop", "joblist/claim", "joblist/complete"}
 """Receiving, popping and claiming take the next one; and the guide's complete succeeds again, by its token."""
@@ -23,139 +23,141 @@ ID = "gqll7vywlc0000000000000000000000"
 OTHER_ID = "gqll7vywlc1111111111111111111111"
 
 
-def _queue(desk: Desk, *, receives: int = 0) -> RsmqKeys:
-    desk.run(rsmq.create(desk.rsmq))
+def _queue(desk: ForeignServer, *, receives: int = 0) -> RsmqKeys:
+    desk.run(rsmq.create_queue(desk.rsmq))
     desk.run(rsmq.send_many(desk.rsmq, [rsmq.Draft("x", id=ID)]))
     for _ in range(receives):
         desk.run(rsmq.receive(desk.rsmq, vt_ms=0))
     return desk.rsmq
 
 
-def _seen(desk: Desk, keys: RsmqKeys) -> tuple[str, str, str]:
+def _seen(desk: ForeignServer, keys: RsmqKeys) -> tuple[str, str, str]:
     [message] = desk.run(rsmq.peek(keys, 1))
-    return message.seen
+    return message.version
 
 
-def _other(desk: Desk) -> RsmqKeys:
+def _other(desk: ForeignServer) -> RsmqKeys:
     other = RsmqKeys("other", desk.name)
-    desk.run(rsmq.create(other))
+    desk.run(rsmq.create_queue(other))
     return other
 
 
-def _rescored(desk: Desk) -> Call:
+def _rescored(desk: ForeignServer) -> Call:
     message_id, score, _ = _seen(desk, _queue(desk))
     return rsmq_calls.reschedule(desk.rsmq, [message_id, score, 5])
 
 
-def _stray(desk: Desk) -> Call:
-    desk.say("HSET", _queue(desk).hash, f"{OTHER_ID}:rc", 1)
-    return rsmq_calls.drop_strays(desk.rsmq, [f"{OTHER_ID}:rc"])
+def _stray(desk: ForeignServer) -> Call:
+    desk.command("HSET", _queue(desk).hash, f"{OTHER_ID}:rc", 1)
+    return rsmq_calls.delete_stray_fields(desk.rsmq, [f"{OTHER_ID}:rc"])
 
 
-def _empty(desk: Desk) -> Call:
-    desk.say("ZADD", _queue(desk).messages, 1, OTHER_ID)
-    return rsmq_calls.drop_empty(desk.rsmq, [OTHER_ID])
+def _empty(desk: ForeignServer) -> Call:
+    desk.command("ZADD", _queue(desk).messages, 1, OTHER_ID)
+    return rsmq_calls.delete_empty_messages(desk.rsmq, [OTHER_ID])
 
 
-def _phantom(desk: Desk) -> Call:
-    desk.say("SADD", desk.rsmq.queues, desk.rsmq.queue)
-    return rsmq_calls.unlist(desk.rsmq)
+def _phantom(desk: ForeignServer) -> Call:
+    desk.command("SADD", desk.rsmq.queues, desk.rsmq.queue)
+    return rsmq_calls.remove_from_queue_list(desk.rsmq)
 
 
-def _parked(desk: Desk) -> RsmqKeys:
+def _parked(desk: ForeignServer) -> RsmqKeys:
     keys = _queue(desk)
-    desk.run(batch(rsmq_calls.park(keys, ID)))
+    desk.run(command_batch(rsmq_calls.park_message(keys, ID)))
     return keys
 
 
-def _jobs(desk: Desk, *, claims: int = 0, ends: bool = False) -> JobListKeys:
+def _jobs(desk: ForeignServer, *, claims: int = 0, ends: bool = False) -> JobListKeys:
     now_ms = desk.now_ms()
     desk.run(joblist.enqueue(desk.jobs, "x", now_ms=now_ms, job_id=ID))
     for _ in range(claims):
-        desk.run(batch(joblist_calls.take(desk.jobs, block_ms=100)))
-        desk.run(batch(joblist_calls.claim(desk.jobs, ID, "token", now_ms=now_ms)))
+        desk.run(command_batch(joblist_calls.take_next(desk.jobs, block_ms=100)))
+        desk.run(command_batch(joblist_calls.sign_claim(desk.jobs, ID, "token", now_ms=now_ms)))
     if ends:
         desk.run(joblist.fail(desk.jobs, ID, "token", "x", attempts=9, now_ms=now_ms))
     return desk.jobs
 
 
-def _moved(desk: Desk) -> Call:
+def _moved(desk: ForeignServer) -> Call:
     keys, other = _jobs(desk), JobListKeys(f"{desk.name}-other")
     return joblist_calls.move(keys, other, (keys.pending, other.pending), ID, keep=True)
 
 
-def _twice(desk: Desk) -> Call:
-    desk.say("LPUSH", _jobs(desk).pending, ID)
-    return joblist_calls.keep_once(desk.jobs.pending, ID)
+def _twice(desk: ForeignServer) -> Call:
+    desk.command("LPUSH", _jobs(desk).pending, ID)
+    return joblist_calls.remove_duplicates(desk.jobs.pending, ID)
 
 
-def _lost(desk: Desk) -> Call:
-    desk.say("DEL", _jobs(desk).pending)
-    return joblist_calls.adopt(desk.jobs, ID)
+def _lost(desk: ForeignServer) -> Call:
+    desk.command("DEL", _jobs(desk).pending)
+    return joblist_calls.requeue_lost(desk.jobs, ID)
 
 
-def _stub(desk: Desk) -> Call:
-    desk.say("HSET", desk.jobs.job(ID), "status", "processing")
-    return joblist_calls.drop_empty(desk.jobs, ID)
+def _stub(desk: ForeignServer) -> Call:
+    desk.command("HSET", desk.jobs.job(ID), "status", "processing")
+    return joblist_calls.delete_empty_job(desk.jobs, ID)
 
 
-def _in_two_lists(desk: Desk) -> Call:
-    desk.say("LPUSH", _jobs(desk).completed, ID)
-    return joblist_calls.keep_in(desk.jobs, "pending", ID)
+def _in_two_lists(desk: ForeignServer) -> Call:
+    desk.command("LPUSH", _jobs(desk).completed, ID)
+    return joblist_calls.keep_in_list(desk.jobs, "pending", ID)
 
 
-def _orphan(desk: Desk) -> Call:
-    desk.say("DEL", _jobs(desk).job(ID))
-    return joblist_calls.drop_orphan(desk.jobs, desk.jobs.pending, ID)
+def _orphan(desk: ForeignServer) -> Call:
+    desk.command("DEL", _jobs(desk).job(ID))
+    return joblist_calls.remove_orphan_id(desk.jobs, desk.jobs.pending, ID)
 
 
-def _bumped(desk: Desk) -> Call:
+def _bumped(desk: ForeignServer) -> Call:
     desk.run(joblist.enqueue(desk.jobs, "first", now_ms=1))
-    return joblist_calls.bump(_jobs(desk), ID)
+    return joblist_calls.move_to_front(_jobs(desk), ID)
 
 
-def _on_its_way(desk: Desk) -> JobListKeys:
+def _on_its_way(desk: ForeignServer) -> JobListKeys:
     keys = _jobs(desk)
-    desk.run(batch(joblist_calls.park(keys, keys.pending, ID)))
+    desk.run(command_batch(joblist_calls.park_job(keys, keys.pending, ID)))
     return keys
 
 
-def _claim(desk: Desk) -> Call:
-    desk.run(batch(joblist_calls.take(_jobs(desk), block_ms=100)))
-    return joblist_calls.claim(desk.jobs, ID, "token", now_ms=5)
+def _claim(desk: ForeignServer) -> Call:
+    desk.run(command_batch(joblist_calls.take_next(_jobs(desk), block_ms=100)))
+    return joblist_calls.sign_claim(desk.jobs, ID, "token", now_ms=5)
 
 
-def _token(desk: Desk) -> dict[str, Any]:
+def _token(desk: ForeignServer) -> dict[str, Any]:
     keys = _jobs(desk, claims=1)
-    [[claimed]] = desk.run(batch(joblist_calls.some_fields(keys, ID, ["claimed_at_ms"])))
+    [[claimed]] = desk.run(command_batch(joblist_calls.job_field_values(keys, ID, ["claimed_at_ms"])))
     return {"token": "token", "claimed": claimed.decode()}
 
 
 END = {"now_ms": 5, "ttl_s": 300, "history": 50}
 
-CASES: dict[str, Callable[[Desk], Call]] = {
-    "rsmq/create": lambda d: rsmq_calls.create(d.rsmq, vt_s=1, delay_s=2, maxsize=3, now_s=4),
-    "rsmq/drop": lambda d: rsmq_calls.drop(_queue(d)),
+CASES: dict[str, Callable[[ForeignServer], Call]] = {
+    "rsmq/create": lambda d: rsmq_calls.create_queue(d.rsmq, vt_s=1, delay_s=2, maxsize=3, now_s=4),
+    "rsmq/drop": lambda d: rsmq_calls.drop_queue(_queue(d)),
     "rsmq/send": lambda d: rsmq_calls.send(_queue(d), OTHER_ID, 5, b"x", receives=1, first_ms=2),
     "rsmq/restore": lambda d: rsmq_calls.restore(_queue(d), "op", OTHER_ID, 5, b"x", receives=1, first_ms=2),
     "rsmq/receive": lambda d: rsmq_calls.receive(_queue(d), now_ms=d.now_ms(), until_ms=9),
     "rsmq/pop": lambda d: rsmq_calls.pop(_queue(d), now_ms=d.now_ms()),
     "rsmq/delete": lambda d: rsmq_calls.delete(_queue(d, receives=1), [ID]),
-    "rsmq/page": lambda d: rsmq_calls.page(_queue(d), count=5),
-    "rsmq/count": lambda d: rsmq_calls.count(_queue(d), now_ms=1, skip=0, count=5),
+    "rsmq/page": lambda d: rsmq_calls.read_page(_queue(d), count=5),
+    "rsmq/count": lambda d: rsmq_calls.count_hidden(_queue(d), now_ms=1, skip=0, count=5),
     "rsmq/purge": lambda d: rsmq_calls.purge(_queue(d, receives=1), _seen(d, d.rsmq)),
     "rsmq/move": lambda d: rsmq_calls.move(_queue(d, receives=2), _other(d), _seen(d, d.rsmq)),
     "rsmq/reschedule": _rescored,
-    "rsmq/strays": lambda d: rsmq_calls.strays(_queue(d), b"0", count=5),
+    "rsmq/strays": lambda d: rsmq_calls.find_stray_fields(_queue(d), b"0", count=5),
     "rsmq/drop_strays": _stray,
     "rsmq/drop_empty": _empty,
     "rsmq/set_field": lambda d: rsmq_calls.set_field(_queue(d), "vt", seen="30", value=7),
     "rsmq/unlist": _phantom,
-    "rsmq/look": lambda d: rsmq_calls.look(_queue(d)),
-    "rsmq/forward": lambda d: rsmq_calls.forward(_queue(d), d.ours, Parcel(ID, b"x"), receives="", now_ms=5),
-    "rsmq/park": lambda d: rsmq_calls.park(_queue(d), ID),
-    "rsmq/clean": lambda d: rsmq_calls.clean(_parked(d), [ID]),
-    "rsmq/unpark": lambda d: rsmq_calls.unpark(_parked(d), [ID]),
+    "rsmq/look": lambda d: rsmq_calls.read_snapshot(_queue(d)),
+    "rsmq/forward": lambda d: rsmq_calls.forward_message(
+        _queue(d), d.ours, ImportedJob(ID, b"x"), receives="", now_ms=5
+    ),
+    "rsmq/park": lambda d: rsmq_calls.park_message(_queue(d), ID),
+    "rsmq/clean": lambda d: rsmq_calls.delete_parked(_parked(d), [ID]),
+    "rsmq/unpark": lambda d: rsmq_calls.unpark_messages(_parked(d), [ID]),
     "joblist/enqueue": lambda d: joblist_calls.enqueue(d.jobs, ID, "1", now_ms=5),
     "joblist/claim": _claim,
     "joblist/complete": lambda d: joblist_calls.complete(_jobs(d, claims=1), ID, "token", "1", **END),
@@ -167,7 +169,7 @@ CASES: dict[str, Callable[[Desk], Call]] = {
         _jobs(d, claims=1, ends=True), d.jobs.failed, ID, at_once=False, reset=True
     ),
     "joblist/bump": _bumped,
-    "joblist/discard": lambda d: joblist_calls.discard(_jobs(d), d.jobs.pending, ID),
+    "joblist/discard": lambda d: joblist_calls.delete_job(_jobs(d), d.jobs.pending, ID),
     "joblist/restore": lambda d: joblist_calls.restore(
         d.jobs, "op", d.jobs.pending, ID, ["payload", "1"], expires_ms=""
     ),
@@ -175,37 +177,43 @@ CASES: dict[str, Callable[[Desk], Call]] = {
     "joblist/keep_once": _twice,
     "joblist/adopt": _lost,
     "joblist/drop_empty": _stub,
-    "joblist/standing": lambda d: joblist_calls.standing(_jobs(d), ID),
+    "joblist/standing": lambda d: joblist_calls.read_job_state(_jobs(d), ID),
     "joblist/keep_in": _in_two_lists,
-    "joblist/set_time": lambda d: joblist_calls.set_time(_jobs(d), d.jobs.pending, ID, seen="", value=5),
+    "joblist/set_time": lambda d: joblist_calls.set_claim_time(
+        _jobs(d), d.jobs.pending, ID, seen="", value=5
+    ),
     "joblist/set_status": lambda d: joblist_calls.set_status(_jobs(d), d.jobs.pending, ID, "odd", keep=True),
     "joblist/move": _moved,
-    "joblist/look": lambda d: joblist_calls.look(_jobs(d, claims=1)),
-    "joblist/forward": lambda d: joblist_calls.forward(
-        _jobs(d), d.jobs.pending, d.ours, Parcel(ID, b"x"), attempts="0"
+    "joblist/look": lambda d: joblist_calls.read_snapshot(_jobs(d, claims=1)),
+    "joblist/forward": lambda d: joblist_calls.forward_job(
+        _jobs(d), d.jobs.pending, d.ours, ImportedJob(ID, b"x"), attempts="0"
     ),
-    "joblist/park": lambda d: joblist_calls.park(_jobs(d), d.jobs.pending, ID),
-    "joblist/clean": lambda d: joblist_calls.clean(_on_its_way(d), ID),
+    "joblist/park": lambda d: joblist_calls.park_job(_jobs(d), d.jobs.pending, ID),
+    "joblist/clean": lambda d: joblist_calls.delete_parked(_on_its_way(d), ID),
 }
 
 
 def test_every_script_has_a_case() -> None:
-    assert sorted(CASES) == [name for name in scripts.names() if name.startswith(scripts.FOREIGN)]
+    assert sorted(CASES) == [
+        name for name in scripts.script_names() if name.startswith(scripts.FOREIGN_FOLDERS)
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_running_a_script_twice_is_running_it_once(desk: Desk, name: str) -> None:
-    call = CASES[name](desk)
+def test_running_a_script_twice_is_running_it_once(foreign_server: ForeignServer, name: str) -> None:
+    call = CASES[name](foreign_server)
     assert call.script == name
-    before = everything(desk)
-    desk.run(batch(call))
-    once = everything(desk)
-    desk.run(batch(call))
-    assert (once != before) is not scripts.read_only(name), f"{name} did nothing, so this proves nothing"
+    before = everything(foreign_server)
+    foreign_server.run(command_batch(call))
+    once = everything(foreign_server)
+    foreign_server.run(command_batch(call))
+    assert (once != before) is not scripts.is_read_only_script(name), (
+        f"{name} did nothing, so this proves nothing"
+    )
     if name not in ANEW:
-        assert everything(desk) == once
+        assert everything(foreign_server) == once
 
 
-def everything(desk: Desk) -> dict[str, object]:
-    found = sorted(key.decode() for key in desk.say("KEYS", f"*{desk.name}*"))
+def everything(desk: ForeignServer) -> dict[str, object]:
+    found = sorted(key.decode() for key in desk.command("KEYS", f"*{desk.name}*"))
     return desk.dump(*found)

@@ -15,8 +15,8 @@ from chasqui import foreign as foreign_queues
 from chasqui.foreign import RsmqKeys, joblist, rsmq
 from chasqui.server.commands import Commands
 from chasqui.wire import rsmq_keys
-from tests.foreign.clients import Guide, NodeRsmq, PyRsmq, RsmqCtl, ToldError
-from tests.foreign.stage import Stage, meant, same_state, stage_of
+from tests.foreign.clients import ClientError, GuideClient, NodeRsmq, PyRsmq, RsmqCtl
+from tests.foreign.stage import VectorStage, state_difference, vector_argument, vector_stage
 from tests.golden import foreign
 from tests.server_binaries import KINDS
 
@@ -26,15 +26,15 @@ Record = Callable[[str, object], None]
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def stage(request: pytest.FixtureRequest, servers: Any) -> Iterator[Stage]:
+def stage(request: pytest.FixtureRequest, servers: Any) -> Iterator[VectorStage]:
     servers.get(request.param)  # says what to do when there is none
-    with stage_of(request.param) as ready:
+    with vector_stage(request.param) as ready:
         yield ready
 
 
 @pytest.mark.parametrize("layout", ["rsmq", "jobqueue"])
 def test_every_step_ends_as_it_did_for_the_real_client(
-    stage: Stage, layout: str, monkeypatch: pytest.MonkeyPatch, record_property: Record
+    stage: VectorStage, layout: str, monkeypatch: pytest.MonkeyPatch, record_property: Record
 ) -> None:
     steps, faults = 0, []
     for vector in foreign.vectors(layout):
@@ -52,7 +52,7 @@ def test_every_step_ends_as_it_did_for_the_real_client(
 
 
 def _taken(
-    stage: Stage,
+    stage: VectorStage,
     vector: dict[str, Any],
     step: dict[str, Any],
     troupe: dict[str, Any],
@@ -67,15 +67,15 @@ def _taken(
     }
     if not _alike(told, wanted):
         return f"answered {json.dumps(told, default=str)[:300]}, theirs {json.dumps(wanted)[:300]}"
-    published = stage.heard()
+    published = stage.published_messages()
     if published != step.get("published", []):
         return f"published {published}, theirs {step.get('published')}"
     if stage.server.kind == READ_ON:
         _looked_at(stage, step["state"])
-    return same_state(stage.state(), step["state"])
+    return state_difference(stage.state(), step["state"])
 
 
-def _looked_at(stage: Stage, state: dict[str, Any]) -> None:
+def _looked_at(stage: VectorStage, state: dict[str, Any]) -> None:
     """Whatever state a client leaves behind can be found, seen and examined; that nothing changes is compared next."""
     found = foreign_queues.discover(stage.link)
     places: list[Any] = [*found.rsmq, *found.joblists]
@@ -85,11 +85,11 @@ def _looked_at(stage: Stage, state: dict[str, Any]) -> None:
         if isinstance(place, RsmqKeys):
             ids = [member for member, _ in state.get(place.messages, {"value": []})["value"]]
             assert [message.id for message in stage.link.run(rsmq.peek(place, 99))] == ids
-            assert stage.link.run(rsmq.counts(place)).messages == snapshot.stream_depth == len(ids)
+            assert stage.link.run(rsmq.count_by_state(place)).messages == snapshot.stream_depth == len(ids)
             stage.link.run(rsmq.examine(place))
         else:
             lengths = [len(state.get(key, {"value": []})["value"]) for key in place.lists]
-            overview = stage.link.run(joblist.overview(place))
+            overview = stage.link.run(joblist.read_overview(place))
             assert [overview.depths.pending, overview.depths.processing] == lengths[:2]
             assert (snapshot.waiting, snapshot.pending, snapshot.completed, snapshot.dlq_depth) == tuple(
                 lengths
@@ -108,24 +108,24 @@ def _alike(told: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def _played(
-    stage: Stage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]
+    stage: VectorStage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]
 ) -> dict[str, Any]:
     if step["client"] == "redis":
-        return {"result": _as_told(stage.say(*step["call"]))}
+        return {"result": _as_told(stage.command(*step["call"]))}
     if step["client"] == "rsmqctl":
         return RsmqCtl(stage).call(step["call"])
     client = _client(stage, vector, step, troupe)
-    args = {name: meant(value) for name, value in step.get("args", {}).items()}
+    args = {name: vector_argument(value) for name, value in step.get("args", {}).items()}
     try:
         return {"result": client.call(step["call"], args)}
-    except ToldError as error:
+    except ClientError as error:
         return {"error": {"name": error.name, "message": str(error)}}
 
 
-def _client(stage: Stage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]) -> Any:
+def _client(stage: VectorStage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]) -> Any:
     name = step["client"]
     if name.startswith("guide"):
-        guide = troupe.setdefault(name, Guide.of(stage, name, vector["queue"], vector["options"]))
+        guide = troupe.setdefault(name, GuideClient.of(stage, name, vector["queue"], vector["options"]))
         guide.now_ms = step["now_ms"]
         return guide
     namespace = step.get("ns", "rsmq")

@@ -10,10 +10,10 @@ import os
 import sys
 
 from chasqui.clock import SystemClock
-from chasqui.foreign.joblist import Claim, JobListKeys, JobListWorker, Options
+from chasqui.foreign.joblist import JobClaim, JobListKeys, JobListOptions, JobListWorker
 from chasqui.server.link import AsyncLink
 
-OPTIONS = Options(visibility_ms=800, ttl_s=3600, history=10_000, max_attempts=9)
+OPTIONS = JobListOptions(visibility_ms=800, ttl_s=3600, history=10_000, max_attempts=9)
 CONCURRENCY = 4
 JOB_S = 0.03
 
@@ -21,7 +21,7 @@ JOB_S = 0.03
 async def main(url: str, queue: str, ledger: str) -> None:
     wire = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    async def handler(claim: Claim) -> None:
+    async def handler(claim: JobClaim) -> None:
         os.write(wire, f"start {claim.id}\n".encode())
         await SystemClock().sleep(JOB_S)
         os.write(wire, f"done {claim.id}\n".encode())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui.wire.packed import ExtType, Pairs, Timestamp
+from chasqui.wire.packed import ExtType, MsgpackMap, Timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -125,7 +125,7 @@ _FROM_TAG: dict[str, Callable[[Any], Any]] = {
     "$bin": bytes.fromhex,
     "$ext": lambda pair: ExtType(pair[0], bytes.fromhex(pair[1])),
     "$timestamp": lambda pair: Timestamp(value(pair[0]), pair[1]),
-    "$map": lambda pairs: Pairs(tuple((value(key), value(item)) for key, item in pairs)),
+    "$map": lambda pairs: MsgpackMap(tuple((value(key), value(item)) for key, item in pairs)),
 }
 _TO_TAG: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (int, _integer),
@@ -133,5 +133,5 @@ _TO_TAG: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (bytes, lambda raw: {"$bin": raw.hex()}),
     (Timestamp, lambda stamp: {"$timestamp": [_integer(stamp.seconds), stamp.nanoseconds]}),
     (ExtType, lambda ext: {"$ext": [ext.code, ext.data.hex()]}),
-    (Pairs, lambda found: {"$map": [[tag(key), tag(item)] for key, item in found.pairs]}),
+    (MsgpackMap, lambda found: {"$map": [[tag(key), tag(item)] for key, item in found.pairs]}),
 )

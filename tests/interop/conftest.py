@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import _do_without
+from tests.conftest import skip_or_fail
 from tests.engines import Engine
 from tests.reference_engine import NoReferenceError
-from tests.servers import spawn
-from tests.stage import Stage, stage_on
+from tests.servers import start_server
+from tests.stage import FaultScenario, fault_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,17 +26,17 @@ QUICK: dict[str, Any] = {"read_block_ms": 100, "scheduler_tick_ms": 100}
 
 
 @pytest.fixture(scope="session")
-def released() -> Engine:
+def reference_engine() -> Engine:
     """The released engine; without it the test is skipped, and fails in CI."""
     try:
         return Engine.reference()
     except NoReferenceError as missing:
-        _do_without(str(missing))
+        skip_or_fail(str(missing))
         raise
 
 
 @pytest.fixture(scope="session")
-def ours() -> Engine:
+def own_engine() -> Engine:
     return Engine.ours()
 
 
@@ -44,18 +44,18 @@ def ours() -> Engine:
 def redis(servers: Any) -> Iterator[Server]:
     """A server both can reach: the released engine knows only TCP."""
     servers.get(KIND)  # says what to do when there is none
-    with spawn(KIND, tcp=True) as server:
+    with start_server(KIND, tcp=True) as server:
         yield server
 
 
 @pytest.fixture
-def stage(redis: Server, queue: str, tmp_path: Path) -> Iterator[Stage]:
-    with stage_on(redis, queue, tmp_path, **QUICK) as ready:
+def scenario(redis: Server, queue: str, tmp_path: Path) -> Iterator[FaultScenario]:
+    with fault_scenario(redis, queue, tmp_path, **QUICK) as ready:
         yield ready
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class EnginePair:
     """Who plays the first part and who the second."""
 
     first: Engine
@@ -63,5 +63,9 @@ class Cast:
 
 
 @pytest.fixture(params=["ours to released", "released to ours"])
-def cast(request: pytest.FixtureRequest, ours: Engine, released: Engine) -> Cast:
-    return Cast(ours, released) if request.param == "ours to released" else Cast(released, ours)
+def engine_pair(request: pytest.FixtureRequest, own_engine: Engine, reference_engine: Engine) -> EnginePair:
+    return (
+        EnginePair(own_engine, reference_engine)
+        if request.param == "ours to released"
+        else EnginePair(reference_engine, own_engine)
+    )

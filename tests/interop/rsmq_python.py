@@ -66,40 +66,40 @@ class CommandLine:
         self.cli: Any = cli
         self.url = f"redis://127.0.0.1:{port}"
 
-    def said(self, *words: Any) -> str:
+    def run(self, *words: Any) -> str:
         ended = self.runner.invoke(self.cli, ["-r", self.url, *map(str, words)])
         if ended.exit_code:
             raise RuntimeError(f"exit {ended.exit_code}: {ended.stderr}{ended.exception!r}")
         return str(ended.stdout)
 
     def create(self, queue: str, vt: int = 30, delay: int = 0, maxsize: int = 65535) -> Any:
-        return self.said("queue", "create", "-n", queue, "-t", vt, "-d", delay, "-m", maxsize)
+        return self.run("queue", "create", "-n", queue, "-t", vt, "-d", delay, "-m", maxsize)
 
     def drop(self, queue: str) -> Any:
-        return self.said("queue", "delete", "-n", queue)
+        return self.run("queue", "delete", "-n", queue)
 
     def names(self) -> Any:
-        return json.loads(self.said("queue", "list"))
+        return json.loads(self.run("queue", "list"))
 
     def send(self, queue: str, bodies: list[str], delay: int = 0) -> Any:
         words = ("message", "send", "-n", queue, "-d", delay, "-m")
-        return [self.said(*words, body).strip() for body in bodies]
+        return [self.run(*words, body).strip() for body in bodies]
 
     def receive(self, queue: str, count: int, vt: int = 30) -> Any:
         found: list[Any] = []
         while len(found) < count:
-            said = self.said("message", "receive", "-n", queue, "-t", vt)
+            said = self.run("message", "receive", "-n", queue, "-t", vt)
             if said.startswith("No messages"):
                 break
             found.append(told(json.loads(said)))
         return found
 
     def pop(self, queue: str) -> Any:
-        said = self.said("message", "pop", "-n", queue)
+        said = self.run("message", "pop", "-n", queue)
         return None if said.startswith("No messages") else told(json.loads(said))
 
     def hide(self, queue: str, message_id: str, vt: int) -> Any:
-        return "visibility timeout set" in self.said(
+        return "visibility timeout set" in self.run(
             "message", "visibility", "-n", queue, "-i", message_id, "-t", vt
         )
 
@@ -107,14 +107,14 @@ class CommandLine:
         gone = []
         for one in ids:
             try:
-                self.said("message", "delete", "-n", queue, "-i", one)
+                self.run("message", "delete", "-n", queue, "-i", one)
                 gone.append(True)
             except RuntimeError:
                 gone.append(False)
         return gone
 
     def stats(self, queue: str) -> Any:
-        return json.loads(self.said("queue", "describe", "-n", queue))
+        return json.loads(self.run("queue", "describe", "-n", queue))
 
 
 def told(message: dict[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import Engine, await_that
-from tests.ledger import left
+from tests.engines import Engine, wait_until
+from tests.ledger import remaining_jobs
 
 if TYPE_CHECKING:
     from tests.engines import EventReader
-    from tests.interop.conftest import Cast
-    from tests.stage import Stage
+    from tests.interop.conftest import EnginePair
+    from tests.stage import FaultScenario
 
 SOON = {"kind": "fixed", "delay_ms": 20, "jitter_ms": 0}
 LIVES: list[dict[str, Any]] = [
@@ -90,19 +90,21 @@ def _without_waiting(life: list[tuple[str, str, dict[str, Any]]]) -> tuple[list[
     return [one for one in life if one[0] != "waiting"], sum(one[0] == "waiting" for one in life)
 
 
-def test_the_lives_of_jobs_are_told_by_one_engine_and_read_by_the_other(stage: Stage, cast: Cast) -> None:
-    with stage.queue(cast.second) as queue, stage.events(cast.second) as reader:
-        with stage.worker(cast.first):
+def test_the_lives_of_jobs_are_told_by_one_engine_and_read_by_the_other(
+    scenario: FaultScenario, engine_pair: EnginePair
+) -> None:
+    with scenario.queue(engine_pair.second) as queue, scenario.events(engine_pair.second) as reader:
+        with scenario.worker(engine_pair.first):
             queue.add_bulk(LIVES)
-            await_that(lambda: _lives(reader).keys() == TOLD.keys(), "every job is heard of")
-            await_that(
+            wait_until(lambda: _lives(reader).keys() == TOLD.keys(), "every job is heard of")
+            wait_until(
                 lambda: (
                     sum(map(len, _lives(reader).values())) >= sum(map(len, TOLD.values()))
-                    and not any(left(stage.bench).values())
+                    and not any(remaining_jobs(scenario.bench).values())
                 ),
                 "every life is told",
             )
-            await_that(lambda: any(event[0] == "drained" for event in reader.read()), "it was drained")
+            wait_until(lambda: any(event[0] == "drained" for event in reader.read()), "it was drained")
         lives = _lives(reader)
     for job_id, told in TOLD.items():
         assert _without_waiting(lives[job_id]) == _without_waiting(told)
@@ -110,15 +112,21 @@ def test_the_lives_of_jobs_are_told_by_one_engine_and_read_by_the_other(stage: S
     assert all(fields["duration_us"] >= 0 and fields["ts"] > 1_700_000_000_000 for fields in measured)
 
 
-def test_both_engines_read_the_same_events(stage: Stage, ours: Engine, released: Engine) -> None:
-    with stage.events(ours) as by_ours, stage.events(released) as by_released, stage.queue(ours) as queue:
-        with stage.worker(ours, concurrency=10), stage.worker(released, concurrency=10):
-            stage.await_consumers(2)
+def test_both_engines_read_the_same_events(
+    scenario: FaultScenario, own_engine: Engine, reference_engine: Engine
+) -> None:
+    with (
+        scenario.events(own_engine) as by_ours,
+        scenario.events(reference_engine) as by_released,
+        scenario.queue(own_engine) as queue,
+    ):
+        with scenario.worker(own_engine, concurrency=10), scenario.worker(reference_engine, concurrency=10):
+            scenario.await_consumers(2)
             data = {"do": [["sleep", 0.005]]}
             queue.add_bulk([{"name": f"n{i % 3}", "data": data} for i in range(1000)])
-            await_that(lambda: len(stage.ledger.completions()) == 1000, "all are done")
-            await_that(lambda: not any(left(stage.bench).values()), "nothing is left")
-        length = stage.bench.say("XLEN", stage.bench.keys.events)
-        await_that(lambda: len(by_ours.read()) == len(by_released.read()) == length, "both have read all")
+            wait_until(lambda: len(scenario.ledger.completions()) == 1000, "all are done")
+            wait_until(lambda: not any(remaining_jobs(scenario.bench).values()), "nothing is left")
+        length = scenario.bench.command("XLEN", scenario.bench.keys.events)
+        wait_until(lambda: len(by_ours.read()) == len(by_released.read()) == length, "both have read all")
     assert by_ours.events == by_released.events
-    assert len({run.pid for run in stage.ledger.runs()}) == 2, "one engine did all the work"
+    assert len({run.pid for run in scenario.ledger.runs()}) == 2, "one engine did all the work"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import await_that
-from tests.ledger import dead
+from tests.engines import wait_until
+from tests.ledger import dead_letters
 
 if TYPE_CHECKING:
-    from tests.interop.conftest import Cast
-    from tests.ledger import Run
-    from tests.stage import Stage
+    from tests.interop.conftest import EnginePair
+    from tests.ledger import JobRun
+    from tests.stage import FaultScenario
 
 JOBS = 1000
 NAMES = ("", "email", "бета", "x" * 256)
@@ -51,15 +51,17 @@ def expected_to_die(job: dict[str, Any]) -> bool:
     return job["data"].get("do") in ([["fail_until", 99]], [["be_hopeless"]])
 
 
-def test_every_sort_of_job_that_one_engine_adds_runs_in_the_other_as_meant(stage: Stage, cast: Cast) -> None:
+def test_every_sort_of_job_that_one_engine_adds_runs_in_the_other_as_meant(
+    scenario: FaultScenario, engine_pair: EnginePair
+) -> None:
     jobs = [every_sort_of_job(number) for number in range(JOBS)]
-    with stage.queue(cast.first) as queue, stage.worker(cast.second, concurrency=20):
+    with scenario.queue(engine_pair.first) as queue, scenario.worker(engine_pair.second, concurrency=20):
         added = {job["id"]: wanted for job, wanted in zip(queue.add_bulk(jobs), jobs, strict=True)}
         doomed = {job_id for job_id, job in added.items() if expected_to_die(job)}
-        stage.await_end(added, 40)
-    stage.settle(added, dead=doomed)
-    runs: dict[str, list[Run]] = {}
-    for run in stage.ledger.runs():
+        scenario.await_end(added, 40)
+    scenario.check_accounts(added, dead=doomed)
+    runs: dict[str, list[JobRun]] = {}
+    for run in scenario.ledger.runs():
         runs.setdefault(run.id, []).append(run)
     for job_id, job in added.items():
         assert [run.attempt for run in runs[job_id]] == expected_attempts(job), job
@@ -67,83 +69,94 @@ def test_every_sort_of_job_that_one_engine_adds_runs_in_the_other_as_meant(stage
         assert {run.data for run in runs[job_id]} == {repr(job["data"])}
         assert len({run.created_at_ms for run in runs[job_id]}) == 1
     assert {job_id for job_id in added if job_id.startswith("id-")} == {f"id-{i}" for i in range(0, JOBS, 3)}
-    assert {letter.name for letter in dead(stage.bench)} == {added[job_id]["name"] for job_id in doomed}
+    assert {letter.name for letter in dead_letters(scenario.bench)} == {
+        added[job_id]["name"] for job_id in doomed
+    }
 
 
-def test_a_job_that_keeps_failing_counts_its_attempts_across_both_engines(stage: Stage, cast: Cast) -> None:
-    with stage.worker(cast.first, concurrency=4), stage.worker(cast.second, concurrency=4):
-        stage.await_consumers(2)
-        with stage.queue(cast.first) as queue:
+def test_a_job_that_keeps_failing_counts_its_attempts_across_both_engines(
+    scenario: FaultScenario, engine_pair: EnginePair
+) -> None:
+    with (
+        scenario.worker(engine_pair.first, concurrency=4),
+        scenario.worker(engine_pair.second, concurrency=4),
+    ):
+        scenario.await_consumers(2)
+        with scenario.queue(engine_pair.first) as queue:
             data = {"do": [["sleep", 0.01], ["fail_until", 6]]}
             jobs = [{"name": "stubborn", "data": data, "attempts": 9, "backoff": SOON}] * 60
             ids = [job["id"] for job in queue.add_bulk(jobs)]
-        stage.await_end(ids)
-    stage.settle(ids)
-    assert len({run.pid for run in stage.ledger.runs()}) == 2, "one engine did all the work"
+        scenario.await_end(ids)
+    scenario.check_accounts(ids)
+    assert len({run.pid for run in scenario.ledger.runs()}) == 2, "one engine did all the work"
     for job_id in ids:
-        assert [run.attempt for run in stage.ledger.runs(job_id)] == list(range(7))
+        assert [run.attempt for run in scenario.ledger.runs(job_id)] == list(range(7))
 
 
-def test_a_job_scheduled_by_one_engine_is_cancelled_by_the_other(stage: Stage, cast: Cast) -> None:
-    with stage.queue(cast.first) as first, stage.queue(cast.second) as second:
+def test_a_job_scheduled_by_one_engine_is_cancelled_by_the_other(
+    scenario: FaultScenario, engine_pair: EnginePair
+) -> None:
+    with scenario.queue(engine_pair.first) as first, scenario.queue(engine_pair.second) as second:
         for number in range(20):
             first.add("later", {"i": number}, job_id=f"later-{number}", delay_ms=1500)
         assert [second.cancel_delayed(f"later-{number}") for number in range(0, 20, 2)] == [True] * 10
         assert second.cancel_delayed("later-0") is False
         assert first.cancel_delayed("later-2") is False
-        with stage.worker(cast.second):
+        with scenario.worker(engine_pair.second):
             others = [f"later-{number}" for number in range(1, 20, 2)]
-            stage.await_end(others)
+            scenario.await_end(others)
         assert second.cancel_delayed("later-1") is False
-    stage.settle(others)
+    scenario.check_accounts(others)
 
 
-def test_what_a_handler_returns_in_one_engine_is_read_by_the_other(stage: Stage, cast: Cast) -> None:
+def test_what_a_handler_returns_in_one_engine_is_read_by_the_other(
+    scenario: FaultScenario, engine_pair: EnginePair
+) -> None:
     values = [{"a": [1, 2.5, b"\x00"]}, 0, "", [], False, "text", None]
-    with stage.worker(cast.first, store_results=True), stage.queue(cast.second) as queue:
+    with scenario.worker(engine_pair.first, store_results=True), scenario.queue(engine_pair.second) as queue:
         ids = [
             job["id"] for job in queue.add_bulk([{"name": "", "data": {"do": [["give", v]]}} for v in values])
         ]
-        stage.await_end(ids)
+        scenario.await_end(ids)
         assert queue.get_job_result_bulk(ids) == values
         assert queue.get_job_result(ids[0]) == values[0]
-    assert stage.bench.say("EXISTS", stage.bench.keys.result(ids[-1])) == 0
-    assert 3590 <= stage.bench.say("TTL", stage.bench.keys.result(ids[0])) <= 3600
+    assert scenario.bench.command("EXISTS", scenario.bench.keys.result(ids[-1])) == 0
+    assert 3590 <= scenario.bench.command("TTL", scenario.bench.keys.result(ids[0])) <= 3600
 
 
 def test_dead_letters_of_one_engine_are_seen_alike_and_replayed_by_the_other(
-    stage: Stage, cast: Cast
+    scenario: FaultScenario, engine_pair: EnginePair
 ) -> None:
-    remedy = stage.directory / "remedy"
+    remedy = scenario.directory / "remedy"
     ids = [f"dead-{i}" for i in range(JOBS)]
     data = {"do": [["be_hopeless", str(remedy)]]}
     jobs = [
         {"name": NAMES[i % 3], "data": data, "job_id": job_id, "attempts": 3} for i, job_id in enumerate(ids)
     ]
-    with stage.queue(cast.first) as first, stage.queue(cast.second) as second:
-        with stage.worker(cast.first, concurrency=20):
+    with scenario.queue(engine_pair.first) as first, scenario.queue(engine_pair.second) as second:
+        with scenario.worker(engine_pair.first, concurrency=20):
             first.add_bulk(jobs)
-            await_that(lambda: len(dead(stage.bench)) == JOBS, "all are dead", 30)
-        before = {run.id: run for run in stage.ledger.runs()}
+            wait_until(lambda: len(dead_letters(scenario.bench)) == JOBS, "all are dead", 30)
+        before = {run.id: run for run in scenario.ledger.runs()}
         seen = second.peek_dlq(10)
         assert first.peek_dlq(10) == seen
         assert [letter["reason"] for letter in seen] == ["unrecoverable"] * 10
         remedy.touch()
-        with stage.worker(cast.first, concurrency=20):
+        with scenario.worker(engine_pair.first, concurrency=20):
             assert second.replay_dlq(JOBS) == JOBS
-            stage.await_end(ids, 30)
+            scenario.await_end(ids, 30)
         assert second.replay_dlq(JOBS) == 0
-    stage.settle(ids)
-    for run in stage.ledger.runs():
+    scenario.check_accounts(ids)
+    for run in scenario.ledger.runs():
         assert (run.attempt, run.name, run.data) == (0, before[run.id].name, before[run.id].data)
         assert run.created_at_ms == before[run.id].created_at_ms
 
 
-def test_a_queue_name_means_the_same_keys_to_both(stage: Stage, cast: Cast) -> None:
-    name = f"näme with spaces: {stage.queue_name}"
+def test_a_queue_name_means_the_same_keys_to_both(scenario: FaultScenario, engine_pair: EnginePair) -> None:
+    name = f"näme with spaces: {scenario.queue_name}"
     with (
-        cast.first.queue(name, stage.server.url, stage.directory / "q") as queue,
-        cast.second.worker(name, stage.server.url, stage.ledger.path, read_block_ms=100),
+        engine_pair.first.queue(name, scenario.server.url, scenario.directory / "q") as queue,
+        engine_pair.second.worker(name, scenario.server.url, scenario.ledger.path, read_block_ms=100),
     ):
         job = queue.add("n", {"i": 1})
-        await_that(lambda: stage.ledger.completed([job["id"]]), "it runs")
+        wait_until(lambda: scenario.ledger.completed([job["id"]]), "it runs")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chasqui.foreign import RsmqKeys, rsmq
-from chasqui.foreign.rsmq import Ailment, Draft
+from chasqui.foreign.rsmq import Draft, RsmqProblem
 from chasqui.server.link import Link
-from tests.conftest import _do_without
+from tests.conftest import skip_or_fail
 from tests.rsmq_clients import VERSIONS, Client, NoClientError, open_client
 from tests.servers import Server
 
@@ -23,7 +23,7 @@ def client(request: pytest.FixtureRequest, redis: Server) -> Iterator[Client]:
         with open_client(request.param, redis.port or 0) as ready:
             yield ready
     except NoClientError as missing:
-        _do_without(str(missing))
+        skip_or_fail(str(missing))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def agree(link: Link, client: Client, keys: RsmqKeys) -> dict[str, Any]:
 
 
 def _counted(link: Link, keys: RsmqKeys) -> dict[str, Any]:
-    stats = link.run(rsmq.stats(keys))
+    stats = link.run(rsmq.queue_stats(keys))
     about = stats.attributes
     return {
         "vt": about.vt_s,
@@ -93,13 +93,13 @@ def test_a_thousand_messages_of_theirs_are_ours_to_receive(
     assert link.run(rsmq.examine(keys)) == []
     client.call("drop", queue=keys.queue)
     with pytest.raises(rsmq.QueueNotFound):
-        link.run(rsmq.stats(keys))
+        link.run(rsmq.queue_stats(keys))
 
 
 def test_a_thousand_messages_of_ours_are_theirs_to_receive(
     link: Link, client: Client, keys: RsmqKeys
 ) -> None:
-    link.run(rsmq.create(keys, vt_s=45))
+    link.run(rsmq.create_queue(keys, vt_s=45))
     bodies = [body(number) for number in range(MESSAGES)]
     sent = link.run(rsmq.send_many(keys, [Draft(text) for text in bodies]))
     assert keys.queue in client.call("names")
@@ -110,17 +110,17 @@ def test_a_thousand_messages_of_ours_are_theirs_to_receive(
     ours = {message.id: message.first_received_ms for message in link.run(rsmq.peek(keys, MESSAGES))}
     assert {message["id"]: message["first"] for message in received} == ours
     assert agree(link, client, keys)["totalrecv"] == MESSAGES
-    assert link.run(rsmq.counts(keys)).in_flight == MESSAGES
+    assert link.run(rsmq.count_by_state(keys)).in_flight == MESSAGES
     assert all(client.call("delete", queue=keys.queue, ids=sent))
     assert not any(link.run(rsmq.delete_many(keys, sent)))
     assert agree(link, client, keys)["msgs"] == 0
     assert link.run(rsmq.examine(keys)) == []
-    link.run(rsmq.drop(keys))
+    link.run(rsmq.drop_queue(keys))
     assert keys.queue not in client.call("names")
 
 
 def test_visibility_and_delays_hold_on_both_sides(link: Link, client: Client, keys: RsmqKeys) -> None:
-    link.run(rsmq.create(keys))
+    link.run(rsmq.create_queue(keys))
     [mine] = link.run(rsmq.send_many(keys, [Draft("mine")]))
     [taken] = client.call("receive", queue=keys.queue, count=1, vt=600)
     assert link.run(rsmq.receive(keys)) is None
@@ -134,26 +134,26 @@ def test_visibility_and_delays_hold_on_both_sides(link: Link, client: Client, ke
     assert (popped["id"], popped["receives"], popped["first"]) == (mine, 3, taken["first"])
     [theirs] = client.call("send", queue=keys.queue, bodies=["later"], delay=600)
     link.run(rsmq.send(keys, "later", delay_ms=600_000))
-    counts = link.run(rsmq.counts(keys))
+    counts = link.run(rsmq.count_by_state(keys))
     assert (counts.delayed, counts.ready, counts.in_flight) == (2, 0, 0)
     assert client.call("receive", queue=keys.queue, count=5) == []
-    assert link.run(rsmq.release(keys, rsmq.Filter(ids=frozenset([theirs])))).done == 1
+    assert link.run(rsmq.release(keys, rsmq.MessageFilter(ids=frozenset([theirs])))).done == 1
     assert [message["id"] for message in client.call("receive", queue=keys.queue, count=5)] == [theirs]
     assert agree(link, client, keys)["totalsent"] == 3
 
 
 def test_what_our_doctor_adopts_their_client_can_use(link: Link, client: Client, keys: RsmqKeys) -> None:
-    link.run(rsmq.create(keys))
+    link.run(rsmq.create_queue(keys))
     link.run(rsmq.send(keys, "late"))
     link.run(_say("HDEL", keys.hash, "vt", "delay", "maxsize", "created", "modified"))
     link.run(_say("SREM", keys.queues, keys.queue))
     findings = link.run(rsmq.examine(keys))
-    assert [finding.ailment for finding in findings] == [Ailment.GHOST]
+    assert [finding.problem for finding in findings] == [RsmqProblem.GHOST]
     assert link.run(rsmq.repair(keys, findings)) == 1
     assert [message["body"] for message in client.call("receive", queue=keys.queue, count=5)] == ["late"]
 
 
 def _say(*words: str) -> Any:
-    from tests.links import say
+    from tests.links import command
 
-    return say(*words)
+    return command(*words)

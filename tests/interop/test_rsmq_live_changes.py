@@ -18,8 +18,8 @@ import pytest
 
 from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.server.link import Link
-from tests.cli.shell import Shell
-from tests.conftest import _do_without
+from tests.cli.shell import SubprocessCli
+from tests.conftest import skip_or_fail
 from tests.rsmq_clients import Client, NoClientError, open_client
 from tests.servers import Server
 
@@ -51,7 +51,7 @@ def clients(redis: Server) -> Iterator[list[Client]]:
                 for name in ("npm", "PyRSMQ", "npm", "PyRSMQ")
             ]
         except NoClientError as missing:
-            _do_without(str(missing))
+            skip_or_fail(str(missing))
 
 
 @pytest.mark.timeout(300)
@@ -62,8 +62,8 @@ def test_live_clients_and_every_changing_verb(
     account, over = Account(), threading.Event()
     *senders, taker, other_taker = clients
     with Link.open(redis.url) as link:
-        link.run(rsmq.create(keys, vt_s=60))
-        link.run(rsmq.create(side))
+        link.run(rsmq.create_queue(keys, vt_s=60))
+        link.run(rsmq.create_queue(side))
 
         def send(client: Client) -> None:
             while not over.is_set():
@@ -105,7 +105,7 @@ def _changed(redis: Server, home: Path, words: str, queue: str) -> list[str]:
     said = words.format(q=queue).split()
     done = subprocess.run(
         [sys.executable, "-m", "chasqui_cli", "rsmq", *said, "--yes", "-o", "json", "-u", redis.url],
-        env=Shell(home).environment(),
+        env=SubprocessCli(home).environment(),
         capture_output=True,
         timeout=60,
     )

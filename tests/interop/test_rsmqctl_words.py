@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from tests.cli.shell import Shell
-from tests.cli.shell import shell as shell
-from tests.conftest import _do_without
+from tests.cli.shell import SubprocessCli
+from tests.cli.shell import cli_process as cli_process
+from tests.conftest import skip_or_fail
 from tests.rsmq_clients import NoClientError, _place, open_client
 from tests.servers import Server
 
@@ -53,12 +53,12 @@ def _alike(text: str, queue: str) -> str:
     return re.sub(r"\b1\d{12}\b|\b1\d{9}\b", "TIME", text)
 
 
-def test_the_same_words_end_alike(redis: Server, shell: Shell, queue: str) -> None:
+def test_the_same_words_end_alike(redis: Server, cli_process: SubprocessCli, queue: str) -> None:
     try:
         with open_client("rsmqctl", redis.port or 0):
             program = _place("rsmqctl") / "bin" / "rsmqctl"
     except NoClientError as missing:
-        _do_without(str(missing))
+        skip_or_fail(str(missing))
         pytest.skip("no rsmqctl")
     told: dict[str, list[tuple[str, int, str]]] = {}
     for who in ("theirs", "ours"):
@@ -70,11 +70,11 @@ def test_the_same_words_end_alike(redis: Server, shell: Shell, queue: str) -> No
                     [program, "-r", redis.url, *words],
                     capture_output=True,
                     text=True,
-                    env=shell.environment(),
+                    env=cli_process.environment(),
                 )
                 code, out = done.returncode, done.stdout
             else:
-                ended = shell("rsmq", *words, CHASQUI_REDIS_URL=redis.url)
+                ended = cli_process("rsmq", *words, CHASQUI_REDIS_URL=redis.url)
                 code, out = ended.code, ended.out
             found = re.search(r"\b[0-9a-z]{10}[A-Za-z0-9]{22}\b", out)
             last = found[0] if found else last

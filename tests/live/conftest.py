@@ -11,7 +11,7 @@ import pytest
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
 from chasqui.server.link import Link
-from tests.live.bench import Bench, Outcome, agreed, outcome
+from tests.live.bench import Outcome, QueueHarness, outcome, same_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ STAND_INS = Features(idmp=False, ackdel=False, claim=False, kind="any", version=
 
 
 class Everywhere(Protocol):
-    def __call__(self, story: Callable[[Bench], Any]) -> Outcome: ...
+    def __call__(self, story: Callable[[QueueHarness], Any]) -> Outcome: ...
 
 
 @pytest.fixture(scope="session")
@@ -41,18 +41,18 @@ def variants(all_servers: dict[Kind, Server]) -> Iterator[dict[str, tuple[Link, 
 
 
 @pytest.fixture
-def benches(variants: dict[str, tuple[Link, Commands]], queue: str) -> list[Bench]:
+def harnesses(variants: dict[str, tuple[Link, Commands]], queue: str) -> list[QueueHarness]:
     return [
-        Bench(label, link, commands, f"{queue}-{uuid.uuid4().hex[:4]}")
+        QueueHarness(label, link, commands, f"{queue}-{uuid.uuid4().hex[:4]}")
         for label, (link, commands) in variants.items()
     ]
 
 
 @pytest.fixture
-def everywhere(benches: list[Bench]) -> Everywhere:
+def on_every_server(harnesses: list[QueueHarness]) -> Everywhere:
     """Play one story on every bench; it must end the same everywhere, and that end is the answer."""
 
-    def play(story: Callable[[Bench], Any]) -> Outcome:
-        return agreed([(bench.label, outcome(bench, story)) for bench in benches])
+    def play(story: Callable[[QueueHarness], Any]) -> Outcome:
+        return same_outcome([(bench.label, outcome(bench, story)) for bench in harnesses])
 
     return play

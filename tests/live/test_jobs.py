@@ -18,8 +18,8 @@ def test_what_was_added_is_seen_again(server: Server, queue: str) -> None:
         door = SyncQueue(queue, link=link)
         now = door.add("mail", {"to": "ada"})
         later = door.add("late", [1, 2], delay_ms=5000)
-        [seen_now] = link.run(jobs.waiting(commands, keys, 10))
-        [seen_later] = link.run(jobs.delayed(commands, keys, 10))
+        [seen_now] = link.run(jobs.list_waiting(commands, keys, 10))
+        [seen_later] = link.run(jobs.list_delayed(commands, keys, 10))
     assert isinstance(seen_now.job, Envelope)
     assert seen_now.entry_id
     assert (seen_now.job.id, seen_now.name, seen_now.job.payload.data()) == (now.id, "mail", {"to": "ada"})
@@ -32,9 +32,12 @@ def test_what_cannot_be_read_is_seen_with_its_bytes(server: Server, queue: str) 
     with Link.open(server.url) as link:
         commands, keys = Commands(link.features()), Keys(queue)
         for fields in ([b"d", b"\xc1"], [b"x", b"no d at all"]):
-            link.run(_say(commands.add_anyway(keys, fields)))
+            link.run(_say(commands.add_unchecked(keys, fields)))
         link.run(_say(commands.schedule(keys, b"abc", 7)))
-        seen = [*link.run(jobs.waiting(commands, keys, 10)), *link.run(jobs.delayed(commands, keys, 10))]
+        seen = [
+            *link.run(jobs.list_waiting(commands, keys, 10)),
+            *link.run(jobs.list_delayed(commands, keys, 10)),
+        ]
     assert [one.job.raw for one in seen if isinstance(one.job, Undecodable)] == [b"\xc1", b"", b"abc"]
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui.errors import Refused, ServerError
+from chasqui.errors import ChangeRefused, ServerError
 from chasqui.server import readonly, scripts
 from chasqui.server.call import Call
 from chasqui.server.link import Link
-from tests.links import Opener, batch, both, say
-from tests.proxy import proxied
+from tests.links import Opener, both_links, command, command_batch
+from tests.proxy import proxy_to
 
 if TYPE_CHECKING:
     from chasqui.server.call import Flow, Reply
@@ -75,37 +75,37 @@ WRITES: list[tuple[Any, ...]] = [
 ]
 
 
-@both
+@both_links
 @pytest.mark.parametrize("words", WRITES, ids=lambda words: "-".join(map(str, words[:2])))
 async def test_a_write_is_refused_and_not_one_byte_of_its_batch_leaves(
     any_server: Server, open_link: Opener, words: tuple[Any, ...]
 ) -> None:
-    with proxied(any_server.socket) as proxy:
+    with proxy_to(any_server.socket) as proxy:
         async with open_link(proxy.url, read_only=True) as link:
-            await link.run(say("PING"))
+            await link.run(command("PING"))
             sent = bytes(proxy.requests)
-            with pytest.raises(Refused, match="read-only"):
-                await link.run(batch(Call(("GET", "k")), Call(words), Call(("GET", "k"))))
+            with pytest.raises(ChangeRefused, match="read-only"):
+                await link.run(command_batch(Call(("GET", "k")), Call(words), Call(("GET", "k"))))
             assert bytes(proxy.requests) == sent
-            assert await link.run(say("PING")) == b"PONG"
+            assert await link.run(command("PING")) == b"PONG"
 
 
 def test_no_command_that_any_server_calls_a_write_is_let_through(server: Server) -> None:
     """The server's own table is the judge, subcommands included."""
     with Link.open(server.url) as link:
-        table = list(_flattened(link.run(say("COMMAND"))))
+        table = list(_flattened(link.run(command("COMMAND"))))
     writes = [name for name, flags in table if {b"write", b"may_replicate"} & set(flags)]
     assert len(table) > 300
     assert len(writes) > 100
-    let_through = [name for name in writes if readonly.reads_only(Call((*name.split("|"), "x", "y")))]
+    let_through = [name for name in writes if readonly.is_read_only(Call((*name.split("|"), "x", "y")))]
     assert let_through == []
 
 
 def test_commands_for_administrators_are_let_through_only_to_look(server: Server) -> None:
     with Link.open(server.url) as link:
-        table = list(_flattened(link.run(say("COMMAND"))))
+        table = list(_flattened(link.run(command("COMMAND"))))
     admin = [name for name, flags in table if {b"admin", b"noscript"} & set(flags)]
-    passing = {name for name in admin if readonly.reads_only(Call((*name.split("|"), "x", "y")))}
+    passing = {name for name in admin if readonly.is_read_only(Call((*name.split("|"), "x", "y")))}
     assert passing <= {
         "acl|dryrun", "client|list", "config|get", "latency|latest", "latency|history", "latency|histogram",
         "slowlog|get", "slowlog|len", "role", "lastsave", "eval_ro", "evalsha_ro", "script|exists", "cluster|info",
@@ -122,7 +122,7 @@ def _flattened(table: list[Reply]) -> list[tuple[str, list[bytes]]]:
     return rows
 
 
-@both
+@both_links
 async def test_the_server_never_hears_of_a_refused_write(
     any_server: Server, open_link: Opener, queue: str
 ) -> None:
@@ -134,17 +134,17 @@ async def test_the_server_never_hears_of_a_refused_write(
         assert told.readline() == b"+OK\r\n"
         async with open_link(any_server.url, read_only=True) as link:
             for words in WRITES:
-                with pytest.raises(Refused):
-                    await link.run(batch(Call(("ECHO", queue)), Call(words)))
+                with pytest.raises(ChangeRefused):
+                    await link.run(command_batch(Call(("ECHO", queue)), Call(words)))
             await link.features()
-            await link.run(say("ECHO", queue))
+            await link.run(command("ECHO", queue))
         heard = list(itertools.takewhile(lambda line: queue.encode() not in line, told))
         told.close()
     heard = [line.split(b'"')[1].upper() for line in heard]
     assert set(heard) == {b"COMMAND", b"INFO"}
 
 
-@both
+@both_links
 async def test_reading_works(any_server: Server, open_link: Opener, queue: str) -> None:
     async with open_link(any_server.url, read_only=True) as link:
         calls = [
@@ -158,7 +158,7 @@ async def test_reading_works(any_server: Server, open_link: Opener, queue: str) 
             Call(("ACL", "WHOAMI")),
             Call(("TIME",)),
         ]
-        replies = await link.run(batch(*calls))
+        replies = await link.run(command_batch(*calls))
         assert len(replies) == len(calls)
         assert replies[7] == b"default"
 
@@ -171,25 +171,25 @@ def reader_script(monkeypatch: pytest.MonkeyPatch) -> Call:
 
 
 def _known_as(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> Call:
-    spec, load = scripts.parse(name, text), scripts.load
-    monkeypatch.setattr(scripts, "load", lambda asked: spec if asked == name else load(asked))
+    spec, load = scripts.parse_header(name, text), scripts.load_script
+    monkeypatch.setattr(scripts, "load_script", lambda asked: spec if asked == name else load(asked))
     return Call(("EVALSHA", spec.sha, 1, "k"), keys=("k",), script=name)
 
 
-@both
+@both_links
 async def test_a_script_that_reads_runs_as_one_that_cannot_write(
     server: Server, open_link: Opener, reader_script: Call
 ) -> None:
     async with open_link(server.url, read_only=True) as link:
-        assert await link.run(batch(reader_script)) == [0]
-        load = Call(("SCRIPT", "LOAD", scripts.text("only_reads")), script="only_reads")
-        [sha] = await link.run(batch(load))
-        assert sha.decode() == reader_script.words[1]
-        with pytest.raises(Refused):
-            await link.run(batch(Call(("SCRIPT", "LOAD", "return 1"), script="only_reads")))
+        assert await link.run(command_batch(reader_script)) == [0]
+        load = Call(("SCRIPT", "LOAD", scripts.script_text("only_reads")), script="only_reads")
+        [sha] = await link.run(command_batch(load))
+        assert sha.decode() == reader_script.args[1]
+        with pytest.raises(ChangeRefused):
+            await link.run(command_batch(Call(("SCRIPT", "LOAD", "return 1"), script="only_reads")))
 
 
-@both
+@both_links
 async def test_a_script_that_lies_about_reading_is_stopped_by_the_server(
     any_server: Server, open_link: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,8 +204,8 @@ async def test_a_script_that_lies_about_reading_is_stopped_by_the_server(
             await link.run(lie())
 
 
-@both
+@both_links
 async def test_a_script_that_writes_is_refused(any_server: Server, open_link: Opener) -> None:
     async with open_link(any_server.url, read_only=True) as link:
-        with pytest.raises(Refused, match="EVALSHA may change data"):
-            await link.run(batch(scripts.script("take_lease", lock="k", holder="me", ttl_s=5)))
+        with pytest.raises(ChangeRefused, match="EVALSHA may change data"):
+            await link.run(command_batch(scripts.script_call("take_lease", lock="k", holder="me", ttl_s=5)))

@@ -15,24 +15,24 @@ from chasqui.errors import ServerError
 from chasqui.server import listening
 from chasqui.server.call import Call
 from chasqui.server.link import AsyncLink, Link
-from tests.engines import await_that
-from tests.links import say
-from tests.servers import Server, spawn
+from tests.engines import wait_until
+from tests.links import command
+from tests.servers import Server, start_server
 
 QUIET_S = 0.05
 
 
 def ear(link: Any, channel: str) -> Any:
     """What `Link.listen` answers, with less patience."""
-    [node] = link._follow(link._pilot.route.place([Call((), keys=(channel,))]))
-    return listening.listen(link._setup, link._pool(node), node, channel, QUIET_S)
+    [node] = link._run_steps(link._pilot.route.nodes_for([Call((), keys=(channel,))]))
+    return listening.subscribe(link._setup, link._pool(node), node, channel, QUIET_S)
 
 
 @contextmanager
 def once_somebody_listens(server: Server, channel: str, speak: Callable[[Link], object]) -> Iterator[None]:
     def speaking() -> None:
         with Link.open(server.url) as link:
-            await_that(lambda: link.run(say("PUBSUB", "NUMSUB", channel))[1] == 1, "somebody listens")
+            wait_until(lambda: link.run(command("PUBSUB", "NUMSUB", channel))[1] == 1, "somebody listens")
             speak(link)
 
     thread = threading.Thread(target=speaking)
@@ -42,7 +42,7 @@ def once_somebody_listens(server: Server, channel: str, speak: Callable[[Link], 
 
 
 def pings(link: Link) -> int:
-    stats = link.run(say("INFO", "commandstats")).decode()
+    stats = link.run(command("INFO", "commandstats")).decode()
     found = [line for line in stats.splitlines() if line.startswith("cmdstat_ping:")]
     return int(found[0].split("calls=")[1].split(",")[0]) if found else 0
 
@@ -50,22 +50,24 @@ def pings(link: Link) -> int:
 def test_a_long_silence_is_borne_and_what_comes_after_it_is_heard(server: Server, queue: str) -> None:
     def speak(link: Link) -> None:
         before = pings(link)
-        await_that(lambda: pings(link) >= before + 3, "the listener asks for signs of life")
-        link.run(say("PUBLISH", queue, b"\xff at last"))
+        wait_until(lambda: pings(link) >= before + 3, "the listener asks for signs of life")
+        link.run(command("PUBLISH", queue, b"\xff at last"))
 
     with Link.open(server.url) as link:
         heard = ear(link, queue)
         with once_somebody_listens(server, queue, speak):
             assert next(heard) == b"\xff at last"
         heard.close()
-        await_that(lambda: link.run(say("PUBSUB", "NUMSUB", queue))[1] == 0, "nobody listens any more")
+        wait_until(lambda: link.run(command("PUBSUB", "NUMSUB", queue))[1] == 0, "nobody listens any more")
 
 
 @pytest.mark.parametrize("cruelty", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_server_that_freezes_or_dies_ends_it(queue: str, cruelty: signal.Signals) -> None:
-    with spawn("valkey-9.1") as server, Link.open(server.url) as link:
+    with start_server("valkey-9.1") as server, Link.open(server.url) as link:
         heard = ear(link, queue)
-        with once_somebody_listens(server, queue, lambda other: other.run(say("PUBLISH", queue, "hello"))):
+        with once_somebody_listens(
+            server, queue, lambda other: other.run(command("PUBLISH", queue, "hello"))
+        ):
             assert next(heard) == b"hello"
         server.process.send_signal(cruelty)
         with pytest.raises(ServerError):
@@ -78,14 +80,14 @@ async def test_it_is_awaited_as_well(server: Server, queue: str) -> None:
         heard: list[bytes] = []
 
         async def listen() -> None:
-            async for payload in link.listen(queue):
+            async for payload in link.subscribe(queue):
                 heard.append(payload)
                 if len(heard) == 3:
                     return
 
         def speak(other: Link) -> None:
             for number in range(3):
-                other.run(say("PUBLISH", queue, number))
+                other.run(command("PUBLISH", queue, number))
 
         with once_somebody_listens(server, queue, speak):
             async with asyncio.timeout(20):

@@ -9,141 +9,143 @@ import pytest
 
 from chasqui import loading
 from chasqui.errors import ArgumentError, AuthRefused
-from chasqui.loading import Load, Run
+from chasqui.loading import BulkLoad, LoadChunk
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import packed
-from tests.live.bench import Bench
+from tests.live.bench import QueueHarness
 from tests.live.conftest import Everywhere
-from tests.servers import Server, spawn
+from tests.servers import Server, start_server
 
 
-def run_of(*job_ids: str, due: int | None = None, name: bytes = b"mail", chunk: str = "0:0") -> Run:
+def run_of(*job_ids: str, due: int | None = None, name: bytes = b"mail", chunk: str = "0:0") -> LoadChunk:
     made = loading.make_envelopes(job_ids, [packed.pack({"to": job}) for job in job_ids], 1_794_741_208_048)
-    return Run(job_ids, [due] * len(job_ids), made, [name] * len(job_ids), chunk)
+    return LoadChunk(job_ids, [due] * len(job_ids), made, [name] * len(job_ids), chunk)
 
 
-def send(b: Bench, load: Load, *runs: Run) -> list[int]:
-    return [told.added for told in b.run(loading.send(b.commands, b.keys, load, runs))]
+def send(b: QueueHarness, load: BulkLoad, *runs: LoadChunk) -> list[int]:
+    return [told.added for told in b.run(loading.send_chunks(b.commands, b.keys, load, runs))]
 
 
 @pytest.mark.parametrize("idempotence", ["rows", "chunks"])
-def test_sending_again_adds_nothing(everywhere: Everywhere, idempotence: Any) -> None:
-    load = Load("run", 0, idempotence)
+def test_sending_again_adds_nothing(on_every_server: Everywhere, idempotence: Any) -> None:
+    load = BulkLoad("run", 0, idempotence)
 
-    def story(b: Bench) -> list[Any]:
+    def story(b: QueueHarness) -> list[Any]:
         first = send(b, load, run_of("a", "b"), run_of("c", chunk="0:1"))
         again = send(b, load, run_of("a", "b"), run_of("c", chunk="0:1"))
         other = send(b, replace(load, run_id="another"), run_of("a", "b"))
-        return [first, again, other, b.say("XLEN", b.keys.stream)]
+        return [first, again, other, b.command("XLEN", b.keys.stream)]
 
-    assert everywhere(story).told == [[2, 1], [0, 0], [2], 5]
-
-
-def test_a_row_that_comes_twice_in_one_run_is_one_job(everywhere: Everywhere) -> None:
-    assert everywhere(lambda b: send(b, Load("run", 0), run_of("a", "a", "b"))).told == [2]
+    assert on_every_server(story).told == [[2, 1], [0, 0], [2], 5]
 
 
-def test_a_chunk_with_other_rows_is_refused_instead_of_lost_or_doubled(benches: list[Bench]) -> None:
-    load = Load("run", 0, "chunks")
-    send(benches[0], load, run_of("a", "b"))
+def test_a_row_that_comes_twice_in_one_run_is_one_job(on_every_server: Everywhere) -> None:
+    assert on_every_server(lambda b: send(b, BulkLoad("run", 0), run_of("a", "a", "b"))).told == [2]
+
+
+def test_a_chunk_with_other_rows_is_refused_instead_of_lost_or_doubled(harnesses: list[QueueHarness]) -> None:
+    load = BulkLoad("run", 0, "chunks")
+    send(harnesses[0], load, run_of("a", "b"))
     with pytest.raises(ArgumentError, match="chunk 0:0 holds other rows"):
-        send(benches[0], load, run_of("b", "a"))
+        send(harnesses[0], load, run_of("b", "a"))
 
 
-def test_what_is_not_due_yet_is_delayed_and_stays_one_after_it_left(everywhere: Everywhere) -> None:
-    def story(b: Bench) -> list[Any]:
+def test_what_is_not_due_yet_is_delayed_and_stays_one_after_it_left(on_every_server: Everywhere) -> None:
+    def story(b: QueueHarness) -> list[Any]:
         later = run_of("a", due=b.now_ms() + 60_000)
-        send(b, Load("run", 0), later, run_of("b", due=b.now_ms() - 1))
-        b.say("DEL", b.keys.delayed)  # as if it had been promoted and run
-        send(b, Load("run", 0), later)
-        return [b.say("XLEN", b.keys.stream), b.say("ZCARD", b.keys.delayed)]
+        send(b, BulkLoad("run", 0), later, run_of("b", due=b.now_ms() - 1))
+        b.command("DEL", b.keys.delayed)  # as if it had been promoted and run
+        send(b, BulkLoad("run", 0), later)
+        return [b.command("XLEN", b.keys.stream), b.command("ZCARD", b.keys.delayed)]
 
-    assert everywhere(story).told == [1, 0]
+    assert on_every_server(story).told == [1, 0]
 
 
-def test_a_full_queue_is_told_and_nothing_of_the_run_is_written(everywhere: Everywhere) -> None:
-    load = Load("run", 0, most=3)
+def test_a_full_queue_is_told_and_nothing_of_the_run_is_written(on_every_server: Everywhere) -> None:
+    load = BulkLoad("run", 0, max_stream_len=3)
 
-    def story(b: Bench) -> list[Any]:
-        told = b.run(loading.send(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
-        b.say("XTRIM", b.keys.stream, "MAXLEN", 0)
+    def story(b: QueueHarness) -> list[Any]:
+        told = b.run(loading.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
+        b.command("XTRIM", b.keys.stream, "MAXLEN", 0)
         return [[one.done for one in told], send(b, load, run_of("a", "b"), run_of("c", "d"))]
 
-    assert everywhere(story).told == [[True, False], [0, 2]]
+    assert on_every_server(story).told == [[True, False], [0, 2]]
 
 
-def test_a_rate_is_kept_by_all_tasks_together(benches: list[Bench]) -> None:
-    load = Load("run", 0, rate=10)
-    for b in benches:
-        told = b.run(loading.send(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
+def test_a_rate_is_kept_by_all_tasks_together(harnesses: list[QueueHarness]) -> None:
+    load = BulkLoad("run", 0, rate=10)
+    for b in harnesses:
+        told = b.run(loading.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
         assert [one.done for one in told] == [True, False]
         assert 0 < told[1].wait_ms <= 200
 
 
-def test_a_load_remembers_when_it_was_begun(benches: list[Bench]) -> None:
-    for b in benches:
-        first = b.run(loading.begin(b.commands, b.keys, "run", "rows", ttl_s=60))
-        again = b.run(loading.begin(b.commands, b.keys, "run", "rows", ttl_s=60))
+def test_a_load_remembers_when_it_was_begun(harnesses: list[QueueHarness]) -> None:
+    for b in harnesses:
+        first = b.run(loading.start_load(b.commands, b.keys, "run", "rows", ttl_s=60))
+        again = b.run(loading.start_load(b.commands, b.keys, "run", "rows", ttl_s=60))
         assert first.since_ms == first.now_ms == again.since_ms <= again.now_ms
 
 
 @pytest.mark.parametrize("idempotence", ["rows", "chunks"])
 def test_what_is_known_of_a_load_lives_as_long_as_it_is_tried_also_while_it_waits(
-    benches: list[Bench], idempotence: Any
+    harnesses: list[QueueHarness], idempotence: Any
 ) -> None:
-    load = Load("run", 0, idempotence, ttl_s=1000, most=2)
-    for b in benches:
-        notes = (b.keys.load_since("run"), b.keys.load_ledger(idempotence, "run"))
-        b.run(loading.begin(b.commands, b.keys, "run", idempotence, ttl_s=10))
+    load = BulkLoad("run", 0, idempotence, ttl_s=1000, max_stream_len=2)
+    for b in harnesses:
+        notes = (b.keys.load_start("run"), b.keys.load_ledger(idempotence, "run"))
+        b.run(loading.start_load(b.commands, b.keys, "run", idempotence, ttl_s=10))
         for run, added in ((run_of("a", "b"), 2), (run_of("a", "b"), 0), (run_of("c", "d", chunk="0:1"), 0)):
             assert send(b, load, run) == [added]
-            assert all(b.say("TTL", note) > 10 for note in notes)
+            assert all(b.command("TTL", note) > 10 for note in notes)
             for note in notes:
-                b.say("EXPIRE", note, 10)
+                b.command("EXPIRE", note, 10)
 
 
 def test_without_the_right_to_delay_a_job_none_of_its_run_is_written(server: Server, queue: str) -> None:
-    with spawn(server.kind, tcp=True) as guarded, Link.open(guarded.url) as link:
-        b = Bench("boss", link, Commands(link.features()), queue)
-        b.say("ACL", "SETUSER", "loader", "on", ">pw", "~*", "+@all", "-zadd")
+    with start_server(server.kind, tcp=True) as guarded, Link.open(guarded.url) as link:
+        b = QueueHarness("boss", link, Commands(link.features()), queue)
+        b.command("ACL", "SETUSER", "loader", "on", ">pw", "~*", "+@all", "-zadd")
         mixed = replace(run_of("a", "b"), dues=[None, b.now_ms() + 60_000])
         with Link.open(guarded.url.replace("//", "//loader:pw@")) as loader, pytest.raises(AuthRefused):
-            loader.run(loading.send(b.commands, b.keys, Load("run", 0), [mixed]))
-        assert b.say("XLEN", b.keys.stream) == 0
-        assert send(b, Load("run", 0), mixed) == [2]
+            loader.run(loading.send_chunks(b.commands, b.keys, BulkLoad("run", 0), [mixed]))
+        assert b.command("XLEN", b.keys.stream) == 0
+        assert send(b, BulkLoad("run", 0), mixed) == [2]
 
 
-def test_native_ids_wait_for_room_run_by_run(benches: list[Bench]) -> None:
-    native = [b for b in benches if b.commands.features.idmp]
-    assert native or not benches
+def test_native_ids_wait_for_room_run_by_run(harnesses: list[QueueHarness]) -> None:
+    native = [b for b in harnesses if b.commands.features.idmp]
+    assert native or not harnesses
     for b in native:
-        load = Load("run", 0, "idmp", most=3)
+        load = BulkLoad("run", 0, "idmp", max_stream_len=3)
         told = b.run(
-            loading.send(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d"), run_of("e")])
+            loading.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d"), run_of("e")])
         )
         assert [(one.added, one.done) for one in told] == [(2, True), (0, False), (1, True)]
-        assert [one.done for one in b.run(loading.send(b.commands, b.keys, load, [run_of("f")]))] == [False]
-        assert b.say("XLEN", b.keys.stream) == 3
+        assert [one.done for one in b.run(loading.send_chunks(b.commands, b.keys, load, [run_of("f")]))] == [
+            False
+        ]
+        assert b.command("XLEN", b.keys.stream) == 3
 
 
-def test_jobs_are_byte_for_byte_those_of_a_producer(benches: list[Bench]) -> None:
+def test_jobs_are_byte_for_byte_those_of_a_producer(harnesses: list[QueueHarness]) -> None:
     """The producer's own envelopes and members, made again by a load from the same ids, data and times."""
-    b = benches[0]
+    b = harnesses[0]
     with SyncQueue(b.queue, link=b.link) as queue:
         jobs = [queue.add("mail", {"to": "ada", "n": n}) for n in range(3)]
         late = queue.add("", {"to": "bob"}, delay_ms=60_000)
-    produced = [fields for _, fields in b.say("XRANGE", b.keys.stream, "-", "+")]
-    [member] = b.say("ZRANGE", b.keys.delayed, 0, -1)
+    produced = [fields for _, fields in b.command("XRANGE", b.keys.stream, "-", "+")]
+    [member] = b.command("ZRANGE", b.keys.delayed, 0, -1)
     made = loading.make_envelopes(
         [job.id for job in jobs],
         [packed.pack({"to": "ada", "n": n}) for n in range(3)],
         [job.created_at_ms for job in jobs],
     )
-    loaded = Run([job.id for job in jobs], [None] * 3, made, [b"mail"] * 3)
+    loaded = LoadChunk([job.id for job in jobs], [None] * 3, made, [b"mail"] * 3)
     [late_d] = loading.make_envelopes([late.id], [packed.pack({"to": "bob"})], late.created_at_ms)
-    b.say("DEL", b.keys.stream, b.keys.delayed)
-    send(b, Load("run", 0), loaded, Run([late.id], [b.now_ms() + 60_000], [late_d], [b""]))
-    assert [fields for _, fields in b.say("XRANGE", b.keys.stream, "-", "+")] == produced
-    assert b.say("ZRANGE", b.keys.delayed, 0, -1) == [member]
+    b.command("DEL", b.keys.stream, b.keys.delayed)
+    send(b, BulkLoad("run", 0), loaded, LoadChunk([late.id], [b.now_ms() + 60_000], [late_d], [b""]))
+    assert [fields for _, fields in b.command("XRANGE", b.keys.stream, "-", "+")] == produced
+    assert b.command("ZRANGE", b.keys.delayed, 0, -1) == [member]

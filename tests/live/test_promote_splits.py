@@ -6,12 +6,12 @@ import random
 from typing import TYPE_CHECKING, Literal
 
 from chasqui.errors import WireError
-from chasqui.server.commands import Entry, Promoted
+from chasqui.server.commands import PromoteResult, RawEntry
 from chasqui.wire import delayed_member, envelope
 from chasqui.wire.envelope import Envelope
 from chasqui.wire.payload import Payload, from_data
 from tests import golden
-from tests.live.bench import Bench
+from tests.live.bench import QueueHarness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def _holding(inner: bytes) -> bytes:
     return envelope.encode(Envelope("i", Payload("bin", b"f" * (1 + 0x94 - 5) + inner), 1))
 
 
-def test_every_form_is_split_as_the_reader_splits_it(benches: list[Bench]) -> None:
+def test_every_form_is_split_as_the_reader_splits_it(harnesses: list[QueueHarness]) -> None:
     chance = random.Random("split")
     jobs = envelopes()
     members = {
@@ -59,12 +59,12 @@ def test_every_form_is_split_as_the_reader_splits_it(benches: list[Bench]) -> No
     members |= dict.fromkeys(jobs)
     read = {member: delayed_member.decode(member) for member in members if _is_readable(member)}
     assert {found.prefix for found in read.values()} == {"u32le", "u8", "none"}
-    for b in benches:
+    for b in harnesses:
         for score, member in enumerate(read):
-            b.do(b.commands.schedule(b.keys, member, score))
-        promoted = Promoted.of(b.do(b.commands.promote(b.keys, batch=len(read))))
+            b.run_calls(b.commands.schedule(b.keys, member, score))
+        promoted = PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=len(read))))
         assert (promoted.count, promoted.quarantined) == (len(read), 0)
-        entries = Entry.list_of(b.do(b.commands.oldest(b.keys.stream, len(read))))
+        entries = RawEntry.list_from_reply(b.run_calls(b.commands.oldest_entries(b.keys.stream, len(read))))
         wrong = [
             (b.label, member.hex())
             for (member, found), entry in zip(read.items(), entries, strict=True)
@@ -73,22 +73,26 @@ def test_every_form_is_split_as_the_reader_splits_it(benches: list[Bench]) -> No
         assert wrong == []
 
 
-def test_a_huge_inline_payload_is_promoted_whole(benches: list[Bench]) -> None:
+def test_a_huge_inline_payload_is_promoted_whole(harnesses: list[QueueHarness]) -> None:
     many = b"\x94\xa1i\xdd" + (1_000_000).to_bytes(4, "big") + b"\x80" * 1_000_000 + b"\x05\x00"
-    for b in benches:
-        b.do(b.commands.schedule(b.keys, delayed_member.encode(many, "nm"), 1))
-        assert Promoted.of(b.do(b.commands.promote(b.keys, batch=1))).envelopes == (many,)
-        [entry] = Entry.list_of(b.do(b.commands.oldest(b.keys.stream, 1)))
+    for b in harnesses:
+        b.run_calls(b.commands.schedule(b.keys, delayed_member.encode(many, "nm"), 1))
+        assert PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=1))).envelopes == (many,)
+        [entry] = RawEntry.list_from_reply(b.run_calls(b.commands.oldest_entries(b.keys.stream, 1)))
         assert list(entry.fields) == [b"d", many, b"n", b"nm"]
 
 
-def test_a_broken_envelope_without_the_length_we_write_stays_in_one_piece(benches: list[Bench]) -> None:
+def test_a_broken_envelope_without_the_length_we_write_stays_in_one_piece(
+    harnesses: list[QueueHarness],
+) -> None:
     broken = [stored("u8", b"mail", JOB)[:-1], JOB[:-1], b"\x94" + b"n" * 148 + b"\x94\xa1"]
-    for b in benches:
+    for b in harnesses:
         for score, member in enumerate(broken):
-            b.do(b.commands.schedule(b.keys, member, score))
-        assert Promoted.of(b.do(b.commands.promote(b.keys, batch=9))).quarantined == len(broken)
-        letters = Entry.list_of(b.do(b.commands.oldest(b.keys.dlq, 9)))
+            b.run_calls(b.commands.schedule(b.keys, member, score))
+        assert PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=9))).quarantined == len(
+            broken
+        )
+        letters = RawEntry.list_from_reply(b.run_calls(b.commands.oldest_entries(b.keys.dlq, 9)))
         assert [letter.fields[1] for letter in letters] == broken
 
 

@@ -13,16 +13,16 @@ import pytest
 
 from chasqui.clock import SystemClock
 from chasqui.errors import ArgumentError, ServerError
-from chasqui.events import Gap, Told
-from chasqui.options import Tail as TailOptions
-from chasqui.queue_events import QueueEvent, QueueEvents, Tail
-from chasqui.server.call import Call, Word
+from chasqui.events import Gap, StoredEvent
+from chasqui.options import FollowOptions as TailOptions
+from chasqui.queue_events import EventFollower, QueueEvent, QueueEvents
+from chasqui.server.call import Arg, Call
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
-from tests.clusters import cluster
-from tests.links import batch, say
-from tests.proxy import proxied
-from tests.servers import Server, spawn
+from tests.clusters import cluster_servers
+from tests.links import command, command_batch
+from tests.proxy import proxy_to
+from tests.servers import Server, start_server
 
 CLOCK = SystemClock()
 MANY = 20_000
@@ -49,12 +49,12 @@ def event(keys: Keys, number: object, entry_id: str = "*") -> Call:
 
 def tell(server: Server, *calls: Call) -> None:
     with Link.open(server.url) as link:
-        link.run(batch(*calls))
+        link.run(command_batch(*calls))
 
 
-def do(server: Server, *words: Word) -> Any:
+def do(server: Server, *words: Arg) -> Any:
     with Link.open(server.url) as link:
-        return link.run(say(*words))
+        return link.run(command(*words))
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -121,7 +121,7 @@ async def test_of_a_tight_producer_not_one_event_is_missed(server: Server, queue
     def produce(link: Link) -> None:
         nonlocal producing
         for start in range(0, MANY, 50):
-            link.run(batch(*(event(keys, number) for number in range(start, start + 50))))
+            link.run(command_batch(*(event(keys, number) for number in range(start, start + 50))))
             producing = start + 50
 
     events = QueueEvents(queue, redis_url=server.url, count=7 if server.kind == "redis-7.0" else 100)
@@ -179,9 +179,9 @@ async def test_closing_ends_a_wait_at_once(server: Server, queue: str) -> None:
     events = QueueEvents(queue, redis_url=server.url, block_ms=60_000)
     async with following(events) as heard:
         await CLOCK.sleep(0)
-        began = CLOCK.mono()
+        began = CLOCK.monotonic()
         await events.close()
-    assert CLOCK.mono() - began < 10
+    assert CLOCK.monotonic() - began < 10
     assert heard == []
 
 
@@ -190,7 +190,7 @@ async def test_a_link_that_was_lent_stays_open(server: Server, queue: str) -> No
         async with QueueEvents(queue, link=link) as events:
             tell(server, event(Keys(queue), "1"))
             assert (await anext(aiter(events))).job_id == "1"
-        assert await link.run(say("PING")) == b"PONG"
+        assert await link.run(command("PING")) == b"PONG"
 
 
 async def test_tls_turns_a_plain_url_into_a_secured_one() -> None:
@@ -217,7 +217,7 @@ async def test_a_missing_server_is_told_when_the_context_is_entered() -> None:
 
 async def test_a_trim_during_an_outage_is_told_with_the_number_lost(server: Server, queue: str) -> None:
     keys = Keys(queue)
-    with proxied(server.socket) as proxy:
+    with proxy_to(server.socket) as proxy:
         async with following(QueueEvents(queue, redis_url=proxy.url, block_ms=100)) as heard:
             tell(server, event(keys, "before"))
             await until(lambda: jobs(heard) == ["before"])
@@ -299,7 +299,7 @@ async def test_gaps_are_for_the_callback_or_the_log_when_only_events_are_wanted(
 
 async def test_a_restarted_server_is_followed_again(server: Server) -> None:
     keys = Keys("q")
-    with spawn(server.kind, args=["--appendonly", "yes"], tcp=True) as own:
+    with start_server(server.kind, args=["--appendonly", "yes"], tcp=True) as own:
         async with following(QueueEvents("q", redis_url=own.url, block_ms=200)) as heard:
             await asyncio.to_thread(tell, own, event(keys, "1"))
             await until(lambda: jobs(heard) == ["1"])
@@ -311,7 +311,7 @@ async def test_a_restarted_server_is_followed_again(server: Server) -> None:
 
 async def test_a_server_that_forgot_everything_is_followed_again_and_the_hole_told(server: Server) -> None:
     keys = Keys("q")
-    with spawn(server.kind, tcp=True) as own:
+    with start_server(server.kind, tcp=True) as own:
         async with following(QueueEvents("q", redis_url=own.url, block_ms=200)) as heard:
             await asyncio.to_thread(tell, own, event(keys, "1"), event(keys, "2"))
             await until(lambda: jobs(heard) == ["1", "2"])
@@ -324,7 +324,7 @@ async def test_a_server_that_forgot_everything_is_followed_again_and_the_hole_to
 
 async def test_lost_replies_lose_and_repeat_nothing(server: Server, queue: str) -> None:
     keys = Keys(queue)
-    with proxied(server.socket) as proxy:
+    with proxy_to(server.socket) as proxy:
         async with following(QueueEvents(queue, redis_url=proxy.url, block_ms=50, count=3)) as heard:
             for number in range(20):
                 proxy.lose_replies = number % 3
@@ -347,8 +347,8 @@ async def test_a_key_of_another_type_is_waited_out(server: Server, queue: str) -
 
 
 @asynccontextmanager
-async def tailing(link: AsyncLink, tail: Tail) -> AsyncIterator[list[Told | Gap]]:
-    heard: list[Told | Gap] = []
+async def tailing(link: AsyncLink, tail: EventFollower) -> AsyncIterator[list[StoredEvent | Gap]]:
+    heard: list[StoredEvent | Gap] = []
 
     async def listen() -> None:
         async for one in tail:
@@ -363,16 +363,16 @@ async def tailing(link: AsyncLink, tail: Tail) -> AsyncIterator[list[Told | Gap]
         await asyncio.wait_for(task, 5)
 
 
-def told_by(heard: list[Told | Gap]) -> set[tuple[str, str | None]]:
-    return {(one.queue, one.event.job_id) for one in heard if isinstance(one, Told)}
+def told_by(heard: list[StoredEvent | Gap]) -> set[tuple[str, str | None]]:
+    return {(one.queue, one.event.job_id) for one in heard if isinstance(one, StoredEvent)}
 
 
 async def test_many_queues_are_awaited_in_one_call(server: Server, queue: str) -> None:
     names = [f"{queue}-{number}" for number in range(50)]
     async with AsyncLink.open(server.url, read_only=True) as link:
-        tail = Tail(link, names[:-1], options=TailOptions(block_ms=5000))
+        tail = EventFollower(link, names[:-1], options=TailOptions(block_ms=5000))
         async with tailing(link, tail) as heard:
-            tail.follow(names[-1])
+            tail.add_queue(names[-1])
             tell(server, *(event(Keys(name), "1") for name in names[:-1]))
             await until(lambda: len(heard) == 49)
             before = link.round_trips
@@ -386,7 +386,9 @@ async def test_one_spoiled_queue_does_not_silence_the_others(server: Server, que
     good, bad = Keys(f"{queue}-good"), Keys(f"{queue}-bad")
     do(server, "SET", bad.events, "no stream")
     async with AsyncLink.open(server.url, read_only=True) as link:
-        async with tailing(link, Tail(link, [good.queue, bad.queue], options=TailOptions(50))) as heard:
+        async with tailing(
+            link, EventFollower(link, [good.queue, bad.queue], options=TailOptions(50))
+        ) as heard:
             tell(server, event(good, "1"))
             await until(lambda: told_by(heard) == {(good.queue, "1")})
             do(server, "DEL", bad.events)
@@ -395,14 +397,16 @@ async def test_one_spoiled_queue_does_not_silence_the_others(server: Server, que
 
 
 async def test_in_a_cluster_queues_of_all_nodes_are_followed() -> None:
-    with cluster("valkey-9.1") as nodes:
+    with cluster_servers("valkey-9.1") as nodes:
         keys = [Keys(f"q{number}") for number in range(20)]
         async with AsyncLink.open(nodes.url) as writer, AsyncLink.open(nodes.url, read_only=True) as link:
             options = TailOptions(block_ms=5000, poll_ms=20)
-            async with tailing(link, Tail(link, [one.queue for one in keys], options=options)) as heard:
-                await writer.run(batch(*(event(one, "1") for one in keys)))
+            async with tailing(
+                link, EventFollower(link, [one.queue for one in keys], options=options)
+            ) as heard:
+                await writer.run(command_batch(*(event(one, "1") for one in keys)))
                 await until(lambda: len(heard) == 20)
-            async with tailing(link, Tail(link, ["q0"], options=options)) as heard_alone:
-                await writer.run(batch(event(keys[0], "2")))
+            async with tailing(link, EventFollower(link, ["q0"], options=options)) as heard_alone:
+                await writer.run(command_batch(event(keys[0], "2")))
                 await until(lambda: len(heard_alone) == 1)
     assert told_by(heard) == {(one.queue, "1") for one in keys}

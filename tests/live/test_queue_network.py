@@ -9,10 +9,10 @@ import pytest
 from chasqui import Link, Unconfirmed, Unreachable
 from chasqui.errors import ServerError
 from chasqui.server.commands import Commands
-from tests.live.bench import Bench
-from tests.proxy import Proxy, proxied
-from tests.queues import both, delayed, waiting
-from tests.servers import Server, spawn
+from tests.live.bench import QueueHarness
+from tests.proxy import Proxy, proxy_to
+from tests.queues import both_queues, delayed_jobs, waiting_jobs
+from tests.servers import Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,14 +23,14 @@ JOBS = [{"name": "n", "data": number} for number in range(1200)]
 
 
 @pytest.fixture
-def bench(server: Server, queue: str) -> Iterator[Bench]:
+def bench(server: Server, queue: str) -> Iterator[QueueHarness]:
     with Link.open(server.url) as link:
-        yield Bench(server.kind, link, Commands(link.features()), queue)
+        yield QueueHarness(server.kind, link, Commands(link.features()), queue)
 
 
 @pytest.fixture
 def proxy(server: Server) -> Iterator[Proxy]:
-    with proxied(server.socket) as made:
+    with proxy_to(server.socket) as made:
         yield made
 
 
@@ -45,10 +45,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 ADDS = [what for what in CALLS if what != "repeated"]
 
 
-@both
+@both_queues
 @pytest.mark.parametrize("what", ADDS)
 async def test_a_reply_lost_once_is_not_even_noticed(
-    bench: Bench, proxy: Proxy, open_queue: Opener, queue: str, what: str
+    bench: QueueHarness, proxy: Proxy, open_queue: Opener, queue: str, what: str
 ) -> None:
     async with open_queue(queue, redis_url=proxy.url, on_full="grow") as door:
         await door.peek_dlq()
@@ -56,28 +56,28 @@ async def test_a_reply_lost_once_is_not_even_noticed(
         job = await CALLS[what](door)
         assert proxy.lose_replies == 0
     assert job.created
-    assert len(waiting(bench)) + len(delayed(bench)) == 1
+    assert len(waiting_jobs(bench)) + len(delayed_jobs(bench)) == 1
 
 
-@both
+@both_queues
 async def test_a_delayed_job_that_became_due_before_the_second_try_is_not_scheduled_again(
-    bench: Bench, proxy: Proxy, open_queue: Opener, queue: str
+    bench: QueueHarness, proxy: Proxy, open_queue: Opener, queue: str
 ) -> None:
     def promoted_and_lost() -> bool:
         proxy.mischief = lambda: False
-        return bool(bench.say("DEL", bench.keys.delayed))
+        return bool(bench.command("DEL", bench.keys.delayed))
 
     async with open_queue(queue, redis_url=proxy.url) as door:
         await door.peek_dlq()
         proxy.mischief = promoted_and_lost
         await door.add("n", 1, delay_ms=60_000)
-    assert delayed(bench) == {}
+    assert delayed_jobs(bench) == {}
 
 
-@both
+@both_queues
 @pytest.mark.parametrize("passed", [0, 5, 24, 60])
 async def test_a_bulk_whose_replies_are_lost_twice_can_be_finished_without_doubles(
-    bench: Bench, proxy: Proxy, open_queue: Opener, queue: str, passed: int
+    bench: QueueHarness, proxy: Proxy, open_queue: Opener, queue: str, passed: int
 ) -> None:
     async with open_queue(queue, redis_url=proxy.url, on_full="grow") as door:
         await door.peek_dlq()
@@ -91,17 +91,17 @@ async def test_a_bulk_whose_replies_are_lost_twice_can_be_finished_without_doubl
         finished = lost.value.retry()
         added = await finished if hasattr(finished, "__await__") else finished
     assert [job.id for job in added] == [job.id for job in lost.value.jobs]
-    assert waiting(bench) == [(job.id, "n", job.data) for job in added]
+    assert waiting_jobs(bench) == [(job.id, "n", job.data) for job in added]
 
 
-@both
+@both_queues
 async def test_what_is_known_to_be_added_is_not_sent_again(
-    bench: Bench, proxy: Proxy, open_queue: Opener, queue: str
+    bench: QueueHarness, proxy: Proxy, open_queue: Opener, queue: str
 ) -> None:
     many = [{"name": "n", "data": number} for number in range(10_500)]
     async with open_queue(queue, redis_url=proxy.url, on_full="grow") as door:
         await door.peek_dlq()
-        proxy.mischief = lambda: bench.say("XLEN", bench.keys.stream) > 10_000
+        proxy.mischief = lambda: bench.command("XLEN", bench.keys.stream) > 10_000
         with pytest.raises(Unconfirmed, match="500 of 10500 jobs are not known to be added") as lost:
             await door.add_bulk(many)
         assert lost.value.written == [True] * 10_000 + [None] * 500
@@ -110,11 +110,11 @@ async def test_what_is_known_to_be_added_is_not_sent_again(
         finished = lost.value.retry()
         added = await finished if hasattr(finished, "__await__") else finished
         assert len(proxy.requests) - before < 100_000
-    assert [data for _, _, data in waiting(bench)] == list(range(10_500))
+    assert [data for _, _, data in waiting_jobs(bench)] == list(range(10_500))
     assert len(added) == 10_500
 
 
-@both
+@both_queues
 async def test_what_cannot_have_reached_the_server_is_told_as_it_is(open_queue: Opener, queue: str) -> None:
     async with open_queue(queue, redis_url="redis://127.0.0.1:1") as door:
         for call in CALLS.values():
@@ -124,28 +124,28 @@ async def test_what_cannot_have_reached_the_server_is_told_as_it_is(open_queue: 
             await door.add_bulk(JOBS)
 
 
-@both
+@both_queues
 async def test_a_server_that_becomes_full_on_the_way_keeps_what_it_took(
-    bench: Bench, open_queue: Opener, queue: str
+    bench: QueueHarness, open_queue: Opener, queue: str
 ) -> None:
     large = [{"name": "n", "data": "x" * 2000} for _ in range(20_000)]
-    with spawn(kind_of(bench), args=["--maxmemory", "20mb"]) as small, Link.open(small.url) as link:
-        boss = Bench("small", link, Commands(link.features()), queue)
+    with start_server(kind_of(bench), args=["--maxmemory", "20mb"]) as small, Link.open(small.url) as link:
+        boss = QueueHarness("small", link, Commands(link.features()), queue)
         async with open_queue(queue, redis_url=small.url) as door:
             with pytest.raises(Unconfirmed, match="OOM") as full:
                 await door.add_bulk(large)
-            held = len(waiting(boss))
+            held = len(waiting_jobs(boss))
             assert 500 <= held == full.value.written.count(True)
             assert None not in full.value.written
-            boss.say("CONFIG", "SET", "maxmemory", 1)
+            boss.command("CONFIG", "SET", "maxmemory", 1)
             with pytest.raises(ServerError, match="OOM") as refused:
                 await door.add("n", 1)
             assert not isinstance(refused.value, Unconfirmed)
-            boss.say("CONFIG", "SET", "maxmemory", 0)
+            boss.command("CONFIG", "SET", "maxmemory", 0)
             finished = full.value.retry()
             added = await finished if hasattr(finished, "__await__") else finished
-        assert len(waiting(boss)) == len(added) == 20_000
+        assert len(waiting_jobs(boss)) == len(added) == 20_000
 
 
-def kind_of(bench: Bench) -> Any:
+def kind_of(bench: QueueHarness) -> Any:
     return bench.label

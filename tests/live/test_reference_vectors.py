@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chasqui.server.commands import Entry, Fire, Fired, Letter, Promoted
+from chasqui.server.commands import FireResult, PlannedFire, PromoteResult, RawEntry, ReplayItem
 from chasqui.wire.keys import Keys
 from tests import golden
-from tests.live.bench import GROUP, Bench
+from tests.live.bench import GROUP, QueueHarness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,13 +17,16 @@ def unhex(words: Sequence[str]) -> list[bytes]:
     return [bytes.fromhex(word) for word in words]
 
 
-def entries(b: Bench, key: str) -> list[list[bytes]]:
-    return [list(entry.fields) for entry in Entry.list_of(b.do(b.commands.oldest(key, 1000)))]
+def entries(b: QueueHarness, key: str) -> list[list[bytes]]:
+    return [
+        list(entry.fields)
+        for entry in RawEntry.list_from_reply(b.run_calls(b.commands.oldest_entries(key, 1000)))
+    ]
 
 
-def clear(b: Bench) -> None:
-    for key in b.say("KEYS", f"{{chasqui:{b.queue}}}:*"):
-        b.say("DEL", key)
+def clear(b: QueueHarness) -> None:
+    for key in b.command("KEYS", f"{{chasqui:{b.queue}}}:*"):
+        b.command("DEL", key)
 
 
 def split(member: bytes) -> tuple[bytes, bytes]:
@@ -32,14 +35,14 @@ def split(member: bytes) -> tuple[bytes, bytes]:
 
 
 def test_promoting_keeps_every_job_the_reference_delivers_and_those_it_loses(
-    benches: list[Bench], record_property: Any
+    harnesses: list[QueueHarness], record_property: Any
 ) -> None:
     def check(item: golden.Item) -> None:
         member, told = bytes.fromhex(item["hex"]["member"]), item["expect"]
-        for b in benches:
+        for b in harnesses:
             clear(b)
-            b.do(b.commands.schedule(b.keys, member, 1))
-            promoted = Promoted.of(b.do(b.commands.promote(b.keys, batch=10)))
+            b.run_calls(b.commands.schedule(b.keys, member, 1))
+            promoted = PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=10)))
             if told["form"] == "corrupt":
                 assert (promoted.quarantined, entries(b, b.keys.dlq)[0][1]) == (1, member)
                 continue
@@ -58,16 +61,18 @@ def test_promoting_keeps_every_job_the_reference_delivers_and_those_it_loses(
     golden.walk("delayed_member", check, record_property)
 
 
-def test_firing_leaves_what_the_reference_leaves(benches: list[Bench], record_property: Any) -> None:
+def test_firing_leaves_what_the_reference_leaves(harnesses: list[QueueHarness], record_property: Any) -> None:
     def check(item: golden.Item) -> None:
         context, told = item["context"], item["expect"]
         argv = unhex(item["hex"]["argv"])
         next_ms, limit, end_ms = (int(argv[number]) for number in (8, 11, 12))
-        fires = [Fire(int(at), *_fire(member)) for at, member in zip(argv[14::2], argv[15::2], strict=True)]
-        for b in benches:
+        fires = [
+            PlannedFire(int(at), *_fire(member)) for at, member in zip(argv[14::2], argv[15::2], strict=True)
+        ]
+        for b in harnesses:
             clear(b)
             key = context["spec_key"]
-            b.do(
+            b.run_calls(
                 b.commands.upsert_repeat(
                     b.keys, key, bytes.fromhex(item["hex"]["spec"]), next_ms=context["score"]
                 )
@@ -82,15 +87,15 @@ def test_firing_leaves_what_the_reference_leaves(benches: list[Bench], record_pr
                 limit=limit,
                 end_before_ms=end_ms,
             )
-            fired = Fired.of(b.do(call))
+            fired = FireResult.from_reply(b.run_calls(call))
             assert fired.removed is told["spec_removed"]
             assert fired.count == told["stream_len_after"]
             calls = [unhex(words) for words in item["hex"]["lua_calls"]]
             added = [words[6:] for words in calls if words[0] == b"XADD"]
             assert entries(b, b.keys.stream) == added
-            kept = b.say("HGET", b.keys.repeat_spec(key), "fired")
+            kept = b.command("HGET", b.keys.repeat_spec(key), "fired")
             assert kept == (told["fired_field_after"].encode() if told["fired_field_after"] else None)
-            score = b.say("ZSCORE", b.keys.repeat, key)
+            score = b.command("ZSCORE", b.keys.repeat, key)
             assert (score is None) if fired.removed else (int(float(score)) == next_ms)
 
     golden.walk("fire", check, record_property)
@@ -101,33 +106,33 @@ def _fire(member: bytes) -> tuple[bytes, str]:
     return envelope, name.decode()
 
 
-def _count_earlier_fires(b: Bench, key: str, limit: int, told: dict[str, Any]) -> None:
+def _count_earlier_fires(b: QueueHarness, key: str, limit: int, told: dict[str, Any]) -> None:
     """A limit that was reached with fewer fires than it allows was nearly reached before."""
     earlier = limit - told["stream_len_after"] if limit and told["spec_removed"] else 0
     if earlier > 0:
-        b.say("HSET", b.keys.repeat_spec(key), "fired", earlier)
+        b.command("HSET", b.keys.repeat_spec(key), "fired", earlier)
 
 
 def test_storing_a_result_leaves_what_the_reference_leaves(
-    benches: list[Bench], record_property: Any
+    harnesses: list[QueueHarness], record_property: Any
 ) -> None:
     def check(item: golden.Item) -> None:
         job_id, data = item["context"]["job_id"], bytes.fromhex(item["hex"]["value"])
         seconds = item["expect"]["ex_seconds"]
-        for b in benches:
+        for b in harnesses:
             [entry_id] = b.deliver(b"x")
-            settle = b.commands.settle_mine
+            settle = b.commands.settle_owned
             call = settle(b.keys, GROUP, "ada", entry_id, job_id, data=data, ttl_s=seconds)
-            assert b.do(call) == 1
-            assert b.do(b.commands.results(b.keys, [job_id])) == [data]
-            left_ms = b.say("PTTL", b.keys.result(job_id))
+            assert b.run_calls(call) == 1
+            assert b.run_calls(b.commands.stored_results(b.keys, [job_id])) == [data]
+            left_ms = b.command("PTTL", b.keys.result(job_id))
             assert seconds * 1000 - 60_000 < left_ms <= seconds * 1000
 
     golden.walk("result", check, record_property)
 
 
 def test_burying_and_replaying_leave_what_the_reference_leaves(
-    benches: list[Bench], record_property: Any
+    harnesses: list[QueueHarness], record_property: Any
 ) -> None:
     def check(item: golden.Item) -> None:
         letter = [
@@ -138,31 +143,31 @@ def test_burying_and_replaying_leave_what_the_reference_leaves(
             for name, value in item["hex"]["source_fields"]
             for word in (name.encode(), bytes.fromhex(value))
         ]
-        for b in benches:
+        for b in harnesses:
             clear(b)
             b.run(b.commands.ensure_group(b.keys, GROUP))
             entry_id = item["expect"]["source_id"].encode()
-            b.say("XADD", b.keys.stream, entry_id, *source)
-            b.say("XREADGROUP", "GROUP", GROUP, "ada", "STREAMS", b.keys.stream, ">")
-            dead_id = b.do(b.commands.bury(b.keys, GROUP, "ada", entry_id, letter, cap=100_000))
+            b.command("XADD", b.keys.stream, entry_id, *source)
+            b.command("XREADGROUP", "GROUP", GROUP, "ada", "STREAMS", b.keys.stream, ">")
+            dead_id = b.run_calls(b.commands.move_to_dlq(b.keys, GROUP, "ada", entry_id, letter, cap=100_000))
             assert (entries(b, b.keys.dlq), entries(b, b.keys.stream)) == ([letter], [])
             if item["expect"]["replayable"]:
                 replayed = unhex([item["hex"]["replayed_d"], item["hex"]["replayed_n"]])
-                b.do(b.commands.replay_dead(b.keys, [Letter(dead_id, *replayed)], cap=1_000_000))
+                b.run_calls(b.commands.replay_dead(b.keys, [ReplayItem(dead_id, *replayed)], cap=1_000_000))
                 named = [b"d", replayed[0], *([b"n", replayed[1]] if replayed[1] else [])]
                 assert (entries(b, b.keys.dlq), entries(b, b.keys.stream)) == ([], [named])
 
     golden.walk("dlq_entry", check, record_property)
 
 
-def test_cancelling_leaves_what_the_reference_leaves(benches: list[Bench]) -> None:
+def test_cancelling_leaves_what_the_reference_leaves(harnesses: list[QueueHarness]) -> None:
     cancels = [item for item in golden.items("command") if item["case"] == "cancel_delayed"]
     assert cancels
     for item in cancels:
         [_, removed, *_] = [unhex(words) for words in item["hex"]["lua_calls"]]
         index = unhex(item["hex"]["argvs"][0])[4].decode()
         job_id = index.removeprefix(Keys(item["context"]["queue"]).delayed_index(""))
-        for b in benches:
-            b.do(b.commands.schedule_once(b.keys, job_id, removed[2], 10**13, now_ms=10**13 - 5000))
-            assert bool(b.do(b.commands.cancel_delayed(b.keys, job_id))) is item["expect"]["returned"]
+        for b in harnesses:
+            b.run_calls(b.commands.schedule_once(b.keys, job_id, removed[2], 10**13, now_ms=10**13 - 5000))
+            assert bool(b.run_calls(b.commands.cancel_delayed(b.keys, job_id))) is item["expect"]["returned"]
             assert b.dump() == {}

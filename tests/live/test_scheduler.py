@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from chasqui import cron, fires, firing, scheduler
-from chasqui.options import Scheduler as SchedulerOptions
-from chasqui.scheduler import Scheduler, Ticked
+from chasqui.options import SchedulerOptions as SchedulerOptions
+from chasqui.scheduler import Scheduler, TickResult
 from chasqui.server.call import Flow
 from chasqui.server.link import AsyncLink
 from chasqui.wire import envelope, ids, repeat_spec
@@ -19,9 +19,9 @@ from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, MissedFires
 from chasqui.wire.retry_override import RetryOverride
 from tests import golden
 from tests.clocks import SkewedClock, eventually
-from tests.live.bench import Bench
-from tests.live.leaders import at, process, running
-from tests.servers import Server, spawn
+from tests.live.bench import QueueHarness
+from tests.live.leaders import leader_harness, leader_process, running_leader
+from tests.servers import Server, start_server
 
 MINUTE, HOUR = 60_000, 3_600_000
 INLINE = Payload("inline", b"\x93\x01\x02\x03")
@@ -32,24 +32,24 @@ def spec(key: str, pattern: Pattern, missed: MissedFires = Skip(), **more: Any) 
     return replace(made, **more)
 
 
-def store(b: Bench, made: RepeatSpec, due_ms: int) -> None:
-    b.do(b.commands.upsert_repeat(b.keys, made.key, repeat_spec.encode(made), next_ms=due_ms))
+def store(b: QueueHarness, made: RepeatSpec, due_ms: int) -> None:
+    b.run_calls(b.commands.upsert_repeat(b.keys, made.key, repeat_spec.encode(made), next_ms=due_ms))
 
 
-def store_raw(b: Bench, key: str, data: bytes, due_ms: int) -> None:
-    b.do(b.commands.upsert_repeat(b.keys, key, data, next_ms=due_ms))
+def store_raw(b: QueueHarness, key: str, data: bytes, due_ms: int) -> None:
+    b.run_calls(b.commands.upsert_repeat(b.keys, key, data, next_ms=due_ms))
 
 
-def jobs(b: Bench) -> list[envelope.Envelope]:
-    return [envelope.decode(fields[1]) for _, fields in b.say("XRANGE", b.keys.stream, "-", "+")]
+def jobs(b: QueueHarness) -> list[envelope.Envelope]:
+    return [envelope.decode(fields[1]) for _, fields in b.command("XRANGE", b.keys.stream, "-", "+")]
 
 
-def next_ms(b: Bench, key: str) -> int | None:
-    score = b.say("ZSCORE", b.keys.repeat, key)
+def next_ms(b: QueueHarness, key: str) -> int | None:
+    score = b.command("ZSCORE", b.keys.repeat, key)
     return None if score is None else int(float(score))
 
 
-async def tick(b: Bench, link: AsyncLink, **options: Any) -> Ticked:
+async def tick(b: QueueHarness, link: AsyncLink, **options: Any) -> TickResult:
     return await Scheduler(link, b.keys, **options).tick()
 
 
@@ -59,27 +59,27 @@ async def tick(b: Bench, link: AsyncLink, **options: Any) -> Ticked:
 async def test_a_due_spec_becomes_a_job_and_is_due_again_an_interval_later(
     server: Server, queue: str
 ) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 100
         store(b, spec("s", Every(HOUR)), due_ms)
         store(b, spec("later", Every(HOUR)), due_ms + HOUR)
         told = await tick(b, link)
-        assert (told.fired, told.missed, told.removed, told.bad, told.more) == (1, 0, 0, (), False)
-        [(_, fields)] = b.say("XRANGE", b.keys.stream, "-", "+")
+        assert (told.fired, told.missed, told.removed, told.bad, told.has_more) == (1, 0, 0, (), False)
+        [(_, fields)] = b.command("XRANGE", b.keys.stream, "-", "+")
         made = envelope.decode(fields[1])
         assert fields[2:] == [b"n", b"mail"]
         assert (made.payload.raw, made.attempt, made.retry) == (b"\x81\xa1a\x01", 0, None)
-        assert ids.time_ms(made.id) == made.created_at_ms
+        assert ids.created_ms(made.id) == made.created_at_ms
         assert abs(made.created_at_ms - b.now_ms()) < 10_000
         assert next_ms(b, "s") == due_ms + HOUR
-        assert b.say("HGET", b.keys.repeat_spec("s"), "fired") == b"1"
-        assert b.say("EXISTS", b.keys.events) == 0
+        assert b.command("HGET", b.keys.repeat_spec("s"), "fired") == b"1"
+        assert b.command("EXISTS", b.keys.events) == 0
 
 
 async def test_payloads_are_passed_on_byte_for_byte_and_newer_specs_keep_their_retries(
     server: Server, queue: str
 ) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 100
         store(b, spec("inline", Every(HOUR), payload=INLINE), due_ms)
         store(b, spec("retry", Every(HOUR), retry=RetryOverride(7, None)), due_ms + 1)
@@ -100,13 +100,13 @@ async def test_captured_ticks_play_out_the_same_when_they_happen_now(
 ) -> None:
     found = golden.items("fire")
     assert found
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         for item in found:
             assert any([await _plays_out(b, link, item) for _ in range(3)]), f"{item['id']}: no quiet moment"
     record_property("vectors fire", len(found))
 
 
-async def _plays_out(b: Bench, link: AsyncLink, item: golden.Item) -> bool:
+async def _plays_out(b: QueueHarness, link: AsyncLink, item: golden.Item) -> bool:
     """Moved to the present; false when the next time came meanwhile, so that there is nothing to compare."""
     asked, told, case = item["context"], item["expect"], item["id"]
     shift = b.now_ms() - asked["now_ms"]
@@ -114,10 +114,10 @@ async def _plays_out(b: Bench, link: AsyncLink, item: golden.Item) -> bool:
     captured = repeat_spec.decode(bytes.fromhex(item["hex"]["spec"]))
     moved = replace(captured, end_before_ms=ends_ms + shift if ends_ms else None, start_after_ms=None)
     assert moved.missed_fires == _vector_policy(asked["policy"])
-    b.say("DEL", b.keys.stream, b.keys.repeat, b.keys.repeat_spec(moved.key))
+    b.command("DEL", b.keys.stream, b.keys.repeat, b.keys.repeat_spec(moved.key))
     store(b, moved, asked["score"] + shift)
     earlier = (moved.limit or 0) - told["stream_len_after"] if told["spec_removed"] else 0
-    b.say("HSET", b.keys.repeat_spec(moved.key), "fired", max(0, earlier))
+    b.command("HSET", b.keys.repeat_spec(moved.key), "fired", max(0, earlier))
     ticked = await tick(b, link)
     if b.now_ms() - shift >= told["next_fire_ms_arg"]:
         return False
@@ -138,7 +138,7 @@ async def _plays_out(b: Bench, link: AsyncLink, item: golden.Item) -> bool:
 async def test_after_an_outage_each_policy_fires_exactly_what_it_promises(
     server: Server, queue: str, policy: MissedFires, fired: int, pattern: Pattern
 ) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 60_500
         store(b, spec("s", pattern, policy), due_ms)
         told = await tick(b, link)
@@ -148,7 +148,7 @@ async def test_after_an_outage_each_policy_fires_exactly_what_it_promises(
 
 
 async def test_none_is_made_up_for_that_lies_after_the_end(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 10 * MINUTE
         store(b, spec("s", Every(MINUTE), FireAll(100), end_before_ms=due_ms + 2 * MINUTE), due_ms)
         told = await tick(b, link)
@@ -156,7 +156,7 @@ async def test_none_is_made_up_for_that_lies_after_the_end(server: Server, queue
 
 
 async def test_a_limit_counts_over_all_ticks_and_ends_the_spec(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 5500
         store(b, spec("s", Every(1000), FireAll(2), limit=3), due_ms)
         first = await tick(b, link)
@@ -164,11 +164,11 @@ async def test_a_limit_counts_over_all_ticks_and_ends_the_spec(server: Server, q
         store(b, spec("s", Every(1000), FireAll(100), limit=3), due_ms)
         second = await tick(b, link)
         assert (second.fired, second.removed) == (1, 1)
-        assert b.say("EXISTS", b.keys.repeat_spec("s"), b.keys.repeat) == 0
+        assert b.command("EXISTS", b.keys.repeat_spec("s"), b.keys.repeat) == 0
 
 
 async def test_a_spec_whose_next_fire_is_past_its_end_is_removed(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 100
         store(b, spec("ends", Every(HOUR), end_before_ms=due_ms + HOUR - 1), due_ms)
         store(b, spec("just not", Every(HOUR), end_before_ms=due_ms + HOUR), due_ms)
@@ -178,7 +178,7 @@ async def test_a_spec_whose_next_fire_is_past_its_end_is_removed(server: Server,
 
 
 async def test_a_start_in_the_future_moves_the_next_fire_behind_it(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         now = b.now_ms()
         store(b, spec("s", Every(MINUTE), start_after_ms=now + HOUR), now - 100)
         await tick(b, link)
@@ -186,51 +186,51 @@ async def test_a_start_in_the_future_moves_the_next_fire_behind_it(server: Serve
 
 
 async def test_a_long_catch_up_goes_in_volleys_and_is_exact_all_the_same(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 25_003
         store(b, spec("many", Every(10), FireAll(2400)), due_ms)
         store(b, spec("limited", Every(10), FireAll(2400), limit=1500, job_name="other"), due_ms)
         told = await tick(b, link)
         assert (told.fired, told.removed, told.stale) == (3900, 1, 0)
         assert told.missed >= 2 * 100
-        names = [fields[3] for _, fields in b.say("XRANGE", b.keys.stream, "-", "+")]
+        names = [fields[3] for _, fields in b.command("XRANGE", b.keys.stream, "-", "+")]
         assert (names.count(b"mail"), names.count(b"other")) == (2400, 1500)
         assert len({made.id for made in jobs(b)}) == 3900
-        assert b.say("HGET", b.keys.repeat_spec("many"), "fired") == b"2400"
+        assert b.command("HGET", b.keys.repeat_spec("many"), "fired") == b"2400"
         assert (next_ms(b, "many") or 0) > due_ms + 25_003
 
 
 async def test_a_catch_up_of_large_jobs_is_no_large_message(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         large = from_data("x" * 1_500_000)
         store(b, spec("large", Every(1000), FireAll(100), payload=large), b.now_ms() - 6500)
         assert (await tick(b, link)).fired == 7
-        assert b.say("XLEN", b.keys.stream) == 7
+        assert b.command("XLEN", b.keys.stream) == 7
         before = link.round_trips
         store(b, spec("large", Every(1000), FireAll(100), payload=large), b.now_ms() - 6500)
         await tick(b, link)
         assert link.round_trips - before >= 4 + 3
-        b.say("DEL", b.keys.stream)
+        b.command("DEL", b.keys.stream)
 
 
 async def test_of_a_catch_up_cut_off_in_the_middle_the_rest_comes_later(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, _):
+    async with leader_harness(server, queue) as (b, _):
         now = b.now_ms()
         due_ms = now - 25_003
         store(b, spec("many", Every(10), FireAll(10_000)), due_ms)
         [found] = b.run(b.commands.due_specs(b.keys, now, 10))
-        order = firing.plan(found, now, 1000)
-        assert isinstance(order, firing.Order)
-        interrupted = firing.fire(b.commands, b.keys, [order], now)
+        order = firing.plan_spec(found, now, 1000)
+        assert isinstance(order, firing.SpecFirePlan)
+        interrupted = firing.fire_specs(b.commands, b.keys, [order], now)
         b.run(_first_trip_of(interrupted))
-        assert b.say("XLEN", b.keys.stream) == firing.VOLLEY
-        assert next_ms(b, "many") == due_ms + 10 * firing.VOLLEY
+        assert b.command("XLEN", b.keys.stream) == firing.MAX_CHUNK_JOBS
+        assert next_ms(b, "many") == due_ms + 10 * firing.MAX_CHUNK_JOBS
         [again] = b.run(b.commands.due_specs(b.keys, now, 10))
-        rest = firing.plan(again, now, 1000)
-        assert isinstance(rest, firing.Order)
-        b.run(firing.fire(b.commands, b.keys, [rest], now))
-        b.run(firing.fire(b.commands, b.keys, [order], now))
-        assert b.say("XLEN", b.keys.stream) == len(order.times)
+        rest = firing.plan_spec(again, now, 1000)
+        assert isinstance(rest, firing.SpecFirePlan)
+        b.run(firing.fire_specs(b.commands, b.keys, [rest], now))
+        b.run(firing.fire_specs(b.commands, b.keys, [order], now))
+        assert b.command("XLEN", b.keys.stream) == len(order.times)
 
 
 def _first_trip_of(flow: Flow[Any]) -> Flow[None]:
@@ -241,45 +241,45 @@ def _first_trip_of(flow: Flow[Any]) -> Flow[None]:
 # Bad specs
 
 
-def bad_specs(b: Bench, due_ms: int) -> int:
+def bad_specs(b: QueueHarness, due_ms: int) -> int:
     """One of each kind that cannot be fired; answers how many."""
     store_raw(b, "garbage", b"\xc1", due_ms)
     store_raw(b, "from the future", b"\x9b" + b"\xc0" * 11, due_ms)
     store(b, spec("no cron", Cron("every full moon")), due_ms)
     store(b, spec("no zone", Cron("@daily", "Mars/Olympus")), due_ms)
     store(b, spec("no interval", Every(0)), due_ms)
-    b.say("ZADD", b.keys.repeat, due_ms, "without a hash")
-    b.say("ZADD", b.keys.repeat, due_ms, b"not \xff text")
+    b.command("ZADD", b.keys.repeat, due_ms, "without a hash")
+    b.command("ZADD", b.keys.repeat, due_ms, b"not \xff text")
     store(b, spec("no time", Cron("@daily")), due_ms)
-    b.say("ZADD", b.keys.repeat, "-inf", "no time")
+    b.command("ZADD", b.keys.repeat, "-inf", "no time")
     store(b, spec("counter", Every(HOUR)), due_ms)
-    b.say("HSET", b.keys.repeat_spec("counter"), "fired", "many")
-    b.say("ZADD", b.keys.repeat, due_ms, "a list")
-    b.say("RPUSH", b.keys.repeat_spec("a list"), "no hash")
+    b.command("HSET", b.keys.repeat_spec("counter"), "fired", "many")
+    b.command("ZADD", b.keys.repeat, due_ms, "a list")
+    b.command("RPUSH", b.keys.repeat_spec("a list"), "no hash")
     return 10
 
 
 async def test_bad_specs_stay_are_told_and_hold_no_other_up(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         now = b.now_ms()
         many = bad_specs(b, now - 5000)
-        before = b.say("ZRANGE", b.keys.repeat, 0, -1)
+        before = b.command("ZRANGE", b.keys.repeat, 0, -1)
         store(b, spec("good", Every(HOUR)), now - 100)
         told = await tick(b, link)
         assert (told.fired, len(told.bad)) == (1, many)
         assert all(bad.reason for bad in told.bad)
-        assert b.say("ZRANGE", b.keys.repeat, 0, many - 1) == before
+        assert b.command("ZRANGE", b.keys.repeat, 0, many - 1) == before
         assert {bad.key for bad in told.bad} == {key.decode(errors="backslashreplace") for key in before}
 
 
 async def test_pages_full_of_bad_specs_do_not_starve_a_good_one(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         now = b.now_ms()
         many = bad_specs(b, now - 5000)
         store(b, spec("good", Every(HOUR)), now - 100)
         led = Scheduler(link, b.keys, options=SchedulerOptions(batch=2))
         ticks = [await led.tick()]
-        while ticks[-1].more and len(ticks) < 50:
+        while ticks[-1].has_more and len(ticks) < 50:
             ticks.append(await led.tick())
         assert sum(one.fired for one in ticks) == 1
         assert len(led.bad_specs) == many
@@ -287,10 +287,10 @@ async def test_pages_full_of_bad_specs_do_not_starve_a_good_one(server: Server, 
 
 
 async def test_the_state_names_bad_specs_until_they_are_mended(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         store_raw(b, "broken", b"\xc1", b.now_ms() - 5000)
         led = Scheduler(link, b.keys)
-        async with running(led):
+        async with running_leader(led):
             await eventually(lambda: led.state.notes)
             assert led.state.role == "leader"
             assert led.state.notes[0].startswith("spec 'broken' cannot be fired:")
@@ -300,20 +300,20 @@ async def test_the_state_names_bad_specs_until_they_are_mended(server: Server, q
 
 
 async def test_a_long_list_of_bad_specs_is_summed_up(any_server: Server, queue: str) -> None:
-    async with at(any_server, queue) as (b, link):
-        for number in range(scheduler.NOTED + 5):
+    async with leader_harness(any_server, queue) as (b, link):
+        for number in range(scheduler.MAX_NOTED_SPECS + 5):
             store_raw(b, f"bad {number}", b"\xc1", 1)
         led = Scheduler(link, b.keys)
-        async with running(led):
+        async with running_leader(led):
             await eventually(lambda: led.state.notes)
-            assert led.state.notes[scheduler.NOTED :] == ("5 more specs cannot be fired",)
+            assert led.state.notes[scheduler.MAX_NOTED_SPECS :] == ("5 more specs cannot be fired",)
 
 
 # Who fires, and when
 
 
 async def test_two_schedulers_at_once_fire_everything_once(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         for number in range(50):
             store(b, spec(f"s{number}", Every(HOUR)), b.now_ms() - 1000)
         two = [Scheduler(link, b.keys) for _ in range(2)]
@@ -322,7 +322,7 @@ async def test_two_schedulers_at_once_fire_everything_once(server: Server, queue
 
 
 async def test_what_is_due_is_the_server_s_opinion(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         store(b, spec("due", Every(HOUR)), b.now_ms() - 100)
         store(b, spec("not due", Every(HOUR)), b.now_ms() + 30_000)
         for wrong_by_ms in (-HOUR, HOUR):
@@ -335,10 +335,10 @@ async def test_what_is_due_is_the_server_s_opinion(server: Server, queue: str) -
 async def test_an_interval_no_longer_than_a_tick_is_kept_all_the_same(
     server: Server, queue: str, interval_ms: int
 ) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         begun = b.now_ms()
         store(b, spec("s", Every(interval_ms)), begun + interval_ms)
-        async with running(Scheduler(link, b.keys)):
+        async with running_leader(Scheduler(link, b.keys)):
             await eventually(lambda: b.now_ms() > begun + 3050)
         expected = 3000 // interval_ms
         assert expected * 0.6 <= len(jobs(b)) <= expected + 1
@@ -347,30 +347,32 @@ async def test_an_interval_no_longer_than_a_tick_is_kept_all_the_same(
 async def test_an_interval_shorter_than_a_tenth_of_a_tick_fires_once_per_tenth(
     any_server: Server, queue: str
 ) -> None:
-    async with at(any_server, queue) as (b, link):
+    async with leader_harness(any_server, queue) as (b, link):
         begun = b.now_ms()
         store(b, spec("s", Every(5)), begun)
-        async with running(Scheduler(link, b.keys)):
+        async with running_leader(Scheduler(link, b.keys)):
             await eventually(lambda: b.now_ms() > begun + 2000)
         assert 2 <= len(jobs(b)) <= 25
 
 
 async def test_a_spec_fires_when_it_is_due_and_not_a_tick_later(server: Server, queue: str) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() + 400
         store(b, spec("s", Every(HOUR)), due_ms)
-        async with running(Scheduler(link, b.keys)):
+        async with running_leader(Scheduler(link, b.keys)):
             await eventually(lambda: jobs(b))
-        [(entry_id, _)] = b.say("XRANGE", b.keys.stream, "-", "+")
+        [(entry_id, _)] = b.command("XRANGE", b.keys.stream, "-", "+")
         assert due_ms <= int(entry_id.split(b"-")[0]) < due_ms + 300
 
 
 async def test_a_catch_up_that_takes_long_leaves_the_event_loop_free_and_others_first(
     any_server: Server, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fires, "MOST_STEPS", 20_000)
-    monkeypatch.setattr(cron.Schedule, "leap", lambda _, from_ms, __: (0, from_ms))  # each step is walked
-    async with at(any_server, queue) as (b, link):
+    monkeypatch.setattr(fires, "MAX_STEPS", 20_000)
+    monkeypatch.setattr(
+        cron.CronSchedule, "skip_within_day", lambda _, from_ms, __: (0, from_ms)
+    )  # each step is walked
+    async with leader_harness(any_server, queue) as (b, link):
         now = b.now_ms()
         store(b, spec("long", Cron("* * * * * *")), now - 30 * HOUR)
         store(b, spec("good", Every(HOUR)), now - 100)
@@ -392,14 +394,14 @@ async def test_a_catch_up_that_takes_long_leaves_the_event_loop_free_and_others_
 async def test_planning_that_takes_too_long_is_cut_short_and_goes_on_next_tick(
     any_server: Server, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler, "LONGEST_PLANNING_S", 0.0)
-    async with at(any_server, queue) as (b, link):
+    monkeypatch.setattr(scheduler, "MAX_PLANNING_S", 0.0)
+    async with leader_harness(any_server, queue) as (b, link):
         for number in range(5):
             store(b, spec(f"s{number}", Every(HOUR)), b.now_ms() - 1000)
         store_raw(b, "bad", b"\xc1", 1)
         led = Scheduler(link, b.keys)
         ticks = [await led.tick()]
-        while ticks[-1].more and len(ticks) < 50:
+        while ticks[-1].has_more and len(ticks) < 50:
             ticks.append(await led.tick())
         assert [one.fired for one in ticks] == [1, 1, 1, 1, 1, 0]
         assert [bad.key for bad in led.bad_specs] == ["bad"]
@@ -412,20 +414,20 @@ async def test_planning_that_takes_too_long_is_cut_short_and_goes_on_next_tick(
 async def test_a_key_of_the_wrong_type_pauses_the_schedule_and_heals(
     server: Server, queue: str, key: str
 ) -> None:
-    async with at(server, queue) as (b, link):
+    async with leader_harness(server, queue) as (b, link):
         wrong = getattr(b.keys, key)
-        b.say("SET", wrong, "not what you think")
+        b.command("SET", wrong, "not what you think")
         made = spec("s", Every(HOUR), FireOnce())
         if key != "repeat":
             store(b, made, b.now_ms() - 100)
         led = Scheduler(link, b.keys)
-        async with running(led):
+        async with running_leader(led):
             await eventually(lambda: led.state.role == "failing")
             assert "WRONGTYPE" in (led.state.last_error or "")
-            b.say("DEL", wrong)
+            b.command("DEL", wrong)
             if key == "repeat":
                 store(b, made, b.now_ms() - 100)
-            assert await eventually(lambda: b.say("XLEN", b.keys.stream) == 1) < 5
+            assert await eventually(lambda: b.command("XLEN", b.keys.stream) == 1) < 5
             await eventually(lambda: led.state.role == "leader")
         assert len(jobs(b)) == 1
 
@@ -433,8 +435,8 @@ async def test_a_key_of_the_wrong_type_pauses_the_schedule_and_heals(
 async def test_a_delayed_set_of_the_wrong_type_does_not_keep_due_specs_from_firing(
     server: Server, queue: str
 ) -> None:
-    async with at(server, queue) as (b, link):
-        b.say("SET", b.keys.delayed, "not what you think")
+    async with leader_harness(server, queue) as (b, link):
+        b.command("SET", b.keys.delayed, "not what you think")
         store(b, spec("s", Every(HOUR), FireOnce()), b.now_ms() - 100)
         assert (await Scheduler(link, b.keys).tick()).fired == 1
         assert len(jobs(b)) == 1
@@ -443,22 +445,22 @@ async def test_a_delayed_set_of_the_wrong_type_does_not_keep_due_specs_from_firi
 async def test_a_read_only_server_and_one_without_memory_stop_nothing_for_good(
     server: Server, queue: str
 ) -> None:
-    with spawn(server.kind) as own:
-        async with at(own, queue) as (b, link):
+    with start_server(server.kind) as own:
+        async with leader_harness(own, queue) as (b, link):
             led = Scheduler(link, b.keys)
-            async with running(led):
+            async with running_leader(led):
                 await eventually(lambda: led.state.role == "leader")
-                b.say("REPLICAOF", "127.0.0.1", "1")
+                b.command("REPLICAOF", "127.0.0.1", "1")
                 await eventually(lambda: led.state.role == "failing")
-                b.say("REPLICAOF", "NO", "ONE")
+                b.command("REPLICAOF", "NO", "ONE")
                 assert await eventually(lambda: led.state.role == "leader") < 5
                 store(b, spec("s", Every(HOUR), FireOnce()), b.now_ms() - 100)
                 await eventually(lambda: len(jobs(b)) == 1)
                 store(b, spec("t", Every(HOUR), FireOnce()), b.now_ms() + 300)
-                b.say("CONFIG", "SET", "maxmemory", "1")
+                b.command("CONFIG", "SET", "maxmemory", "1")
                 await eventually(lambda: led.state.role == "failing")
                 assert len(jobs(b)) == 1
-                b.say("CONFIG", "SET", "maxmemory", "0")
+                b.command("CONFIG", "SET", "maxmemory", "0")
                 assert await eventually(lambda: len(jobs(b)) == 2) < 5
                 await eventually(lambda: led.state.role == "leader")
 
@@ -466,13 +468,15 @@ async def test_a_read_only_server_and_one_without_memory_stop_nothing_for_good(
 async def test_schedulers_killed_one_after_the_other_neither_lose_nor_double_a_fire(
     any_server: Server, queue: str
 ) -> None:
-    async with at(any_server, queue) as (b, _):
+    async with leader_harness(any_server, queue) as (b, _):
         begun = b.now_ms()
         store(b, spec("s", Every(200), FireAll(1000)), begun + 200)
         for so_many in (3, 6):
-            with process("scheduler", any_server, queue):
+            with leader_process("scheduler", any_server, queue):
                 await eventually(lambda: len(jobs(b)) >= so_many)  # noqa: B023 - awaited here
-            b.say("DEL", b.keys.scheduler_lock)  # killed now; its lease would end by itself, in five seconds
+            b.command(
+                "DEL", b.keys.scheduler_lock
+            )  # killed now; its lease would end by itself, in five seconds
         due = next_ms(b, "s") or 0
         assert len(jobs(b)) == (due - begun) // 200 - 1
-        assert b.say("HGET", b.keys.repeat_spec("s"), "fired") == b"%d" % len(jobs(b))
+        assert b.command("HGET", b.keys.repeat_spec("s"), "fired") == b"%d" % len(jobs(b))

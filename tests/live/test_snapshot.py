@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from chasqui import discovery, snapshot
-from chasqui.discovery import Discovered
-from chasqui.server.call import Call, Word
+from chasqui.discovery import DiscoveredQueues
+from chasqui.server.call import Arg, Call
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink, Link
-from chasqui.snapshot import Snapshot, Unseen, WrongKey
+from chasqui.snapshot import Snapshot, SnapshotFailure, WrongTypeKey
 from chasqui.wire.keys import Keys
-from tests.clusters import cluster
-from tests.links import batch, say
+from tests.clusters import cluster_servers
+from tests.links import command, command_batch
 from tests.servers import Server
 
 MIB = 1 << 20
@@ -47,14 +47,14 @@ class Desk:
     commands: Commands
     keys: Keys
 
-    def say(self, *words: Word) -> Any:
-        return self.link.run(say(*words))
+    def say(self, *words: Arg) -> Any:
+        return self.link.run(command(*words))
 
     def add(self, *data: bytes) -> None:
-        self.link.run(batch(*(self.commands.add_anyway(self.keys, ["d", one]) for one in data)))
+        self.link.run(command_batch(*(self.commands.add_unchecked(self.keys, ["d", one]) for one in data)))
 
     def seen(self) -> Snapshot:
-        return self.viewer.run(snapshot.one(self.commands, self.keys))
+        return self.viewer.run(snapshot.take_snapshot(self.commands, self.keys))
 
 
 @pytest.fixture
@@ -133,10 +133,10 @@ def test_not_one_byte_of_payload_is_sent(desk: Desk) -> None:
 
 def test_a_hundred_queues_are_one_round_trip(desk: Desk) -> None:
     queues = [Keys(f"{desk.keys.queue}-{number}") for number in range(100)]
-    desk.link.run(batch(*(Call(("XADD", keys.stream, "*", "d", "x")) for keys in queues)))
+    desk.link.run(command_batch(*(Call(("XADD", keys.stream, "*", "d", "x")) for keys in queues)))
     desk.seen()
     before = desk.viewer.round_trips
-    found = desk.viewer.run(snapshot.many(desk.commands, queues))
+    found = desk.viewer.run(snapshot.take_snapshots(desk.commands, queues))
     assert desk.viewer.round_trips - before == 1
     assert [one.queue for one in found] == [keys.queue for keys in queues]
     assert all(isinstance(one, Snapshot) and one.waiting == 1 for one in found)
@@ -152,7 +152,7 @@ def test_a_key_of_another_type_is_told_and_the_rest_is_seen(desk: Desk, part: st
     other = desk.keys.dlq if part == "stream" else desk.keys.stream
     desk.say("XADD", other, "*", "d", "x")
     seen = desk.seen()
-    assert seen.wrong == (WrongKey(key, "hash", expected),)
+    assert seen.wrong == (WrongTypeKey(key, "hash", expected),)
     assert seen.exists
     assert seen.stream_depth + seen.dlq_depth == 1
 
@@ -160,9 +160,9 @@ def test_a_key_of_another_type_is_told_and_the_rest_is_seen(desk: Desk, part: st
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_of_any_kind_are_found_and_looked_at(desk: Desk, name: str) -> None:
     hostile = Keys(f"{desk.keys.queue}{name}")
-    desk.link.run(batch(Call(("XADD", hostile.stream, "*", "d", "x"), keys=(hostile.stream,))))
-    assert hostile.queue in discovery.discover(desk.viewer).queues
-    assert desk.viewer.run(snapshot.one(desk.commands, hostile)).waiting == 1
+    desk.link.run(command_batch(Call(("XADD", hostile.stream, "*", "d", "x"), keys=(hostile.stream,))))
+    assert hostile.queue in discovery.discover_queues(desk.viewer).queues
+    assert desk.viewer.run(snapshot.take_snapshot(desk.commands, hostile)).waiting == 1
 
 
 def test_a_queue_is_found_by_any_key_that_holds_jobs_and_by_nothing_else(desk: Desk) -> None:
@@ -173,7 +173,7 @@ def test_a_queue_is_found_by_any_key_that_holds_jobs_and_by_nothing_else(desk: D
         desk.say("ZADD", key, 1, "x")
     desk.say("SET", names[5].result("x}:stream"), "a result")
     desk.say("SET", names[6].promoter_lock, "somebody")
-    found = discovery.discover(desk.viewer)
+    found = discovery.discover_queues(desk.viewer)
     assert found.complete
     ours = [name for name in found.queues if name.startswith(desk.keys.queue)]
     assert ours == [keys.queue for keys in names[:5]]
@@ -182,15 +182,17 @@ def test_a_queue_is_found_by_any_key_that_holds_jobs_and_by_nothing_else(desk: D
 def test_looking_for_queues_tells_how_it_gets_on_and_stops_when_told(desk: Desk) -> None:
     prefix = desk.keys.queue
     for start in range(0, 20_000, 5000):
-        desk.link.run(batch(*(Call(("SET", f"{prefix}-{n}", "")) for n in range(start, start + 5000))))
-    heard: list[Discovered] = []
-    found = discovery.discover(desk.viewer, progress=heard.append)
+        desk.link.run(
+            command_batch(*(Call(("SET", f"{prefix}-{n}", "")) for n in range(start, start + 5000)))
+        )
+    heard: list[DiscoveredQueues] = []
+    found = discovery.discover_queues(desk.viewer, progress=heard.append)
     assert found == heard[-1]
     assert len(heard) >= 4
-    assert [one.looked for one in heard] == sorted(one.looked for one in heard)
-    bounded = discovery.discover(desk.viewer, most_keys=5000)
+    assert [one.scanned for one in heard] == sorted(one.scanned for one in heard)
+    bounded = discovery.discover_queues(desk.viewer, most_keys=5000)
     assert not bounded.complete
-    assert bounded.looked < bounded.total
+    assert bounded.scanned < bounded.total
 
 
 def test_a_viewer_sees_what_he_may_and_is_told_what_he_may_not(desk: Desk) -> None:
@@ -205,24 +207,28 @@ def test_a_viewer_sees_what_he_may_and_is_told_what_he_may_not(desk: Desk) -> No
     desk.say("XADD", mine.stream, "*", "d", "x")
     host = str(desk.link.address).removeprefix("unix://")
     with Link.open(f"unix://{user}:pw@{host}", read_only=True) as viewer:
-        found = viewer.run(snapshot.many(Commands(viewer.features()), [other, mine]))
-    assert isinstance(found[0], Unseen)
+        found = viewer.run(snapshot.take_snapshots(Commands(viewer.features()), [other, mine]))
+    assert isinstance(found[0], SnapshotFailure)
     assert "the user needs" in (found[0].error.hint or "")
     assert isinstance(found[1], Snapshot)
     assert found[1].waiting == 1
 
 
 async def test_in_a_cluster_it_is_one_round_trip_per_node_and_queues_are_found_on_all() -> None:
-    with cluster("valkey-9.1") as nodes:
+    with cluster_servers("valkey-9.1") as nodes:
         queues = [*(Keys(f"q{number}") for number in range(30)), Keys("\udcff")]
         async with AsyncLink.open(nodes.url) as link:
             commands = Commands(await link.features())
             await link.run(
-                batch(*(Call(("XADD", keys.stream, "*", "d", "x"), keys=(keys.stream,)) for keys in queues))
+                command_batch(
+                    *(Call(("XADD", keys.stream, "*", "d", "x"), keys=(keys.stream,)) for keys in queues)
+                )
             )
-            await link.run(snapshot.many(commands, queues))
+            await link.run(snapshot.take_snapshots(commands, queues))
             before = link.round_trips
-            found = await link.run(snapshot.many(commands, queues))
+            found = await link.run(snapshot.take_snapshots(commands, queues))
             assert link.round_trips - before == 3
             assert all(isinstance(one, Snapshot) and one.waiting == 1 for one in found)
-            assert (await discovery.discover_async(link)).queues == tuple(sorted(k.queue for k in queues))
+            assert (await discovery.discover_queues_async(link)).queues == tuple(
+                sorted(k.queue for k in queues)
+            )

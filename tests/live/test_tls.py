@@ -11,32 +11,32 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui.errors import AuthRefused, ConfigError, ServerError, Unreachable
-from chasqui.server.address import Address, Tls, parse
-from chasqui.server.faults import from_exception
+from chasqui.server.address import Address, Tls, parse_address
+from chasqui.server.faults import error_from_exception
 from chasqui.server.link import Link
 from chasqui.server.pools import tls_context
 from tests.certificates import Certificates, make_certificates
-from tests.links import Opener, both, say
-from tests.servers import Server, spawn
+from tests.links import Opener, both_links, command
+from tests.servers import Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import Servers
+    from tests.conftest import ServerPool
 
 
 @pytest.fixture(scope="module")
-def tls_server(servers: Servers) -> Iterator[Server]:
+def tls_server(servers: ServerPool) -> Iterator[Server]:
     servers.get("redis-8.6")  # which decides what a missing server means
-    with spawn("redis-8.6", tls=True) as server:
+    with start_server("redis-8.6", tls=True) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def strict_server(servers: Servers) -> Iterator[Server]:
+def strict_server(servers: ServerPool) -> Iterator[Server]:
     """It wants a certificate from its clients too."""
     servers.get("redis-8.6")
-    with spawn("redis-8.6", tls=True, args=("--tls-auth-clients", "yes")) as server:
+    with start_server("redis-8.6", tls=True, args=("--tls-auth-clients", "yes")) as server:
         yield server
 
 
@@ -52,16 +52,16 @@ def own(server: Server) -> Certificates:
 
 
 def at(server: Server, tls: Tls, *, host: str = "127.0.0.1") -> Address:
-    return parse(f"rediss://{host}:{server.port}", tls=tls)
+    return parse_address(f"rediss://{host}:{server.port}", tls=tls)
 
 
-@both
+@both_links
 async def test_a_server_of_a_named_authority_is_trusted(tls_server: Server, open_link: Opener) -> None:
     async with open_link(at(tls_server, Tls(ca=own(tls_server).ca))) as link:
-        assert await link.run(say("PING")) == b"PONG"
+        assert await link.run(command("PING")) == b"PONG"
         large = b"x" * 3_000_000
-        await link.run(say("SET", "large", large))
-        assert await link.run(say("GET", "large")) == large
+        await link.run(command("SET", "large", large))
+        assert await link.run(command("GET", "large")) == large
 
 
 def test_tickets_after_the_handshake_do_not_make_a_new_connection_look_used(tls_server: Server) -> None:
@@ -78,88 +78,88 @@ def test_tickets_after_the_handshake_do_not_make_a_new_connection_look_used(tls_
 
 def test_a_connection_that_the_server_closed_is_not_used_again(tls_server: Server) -> None:
     with Link.open(at(tls_server, Tls(ca=own(tls_server).ca))) as link:
-        assert link.run(say("PING")) == b"PONG"
-        tls_server.ask("CLIENT", "KILL", "TYPE", "normal")
-        assert link.run(say("PING")) == b"PONG"
+        assert link.run(command("PING")) == b"PONG"
+        tls_server.run_command("CLIENT", "KILL", "TYPE", "normal")
+        assert link.run(command("PING")) == b"PONG"
 
 
-@both
+@both_links
 async def test_a_server_of_an_unknown_authority_is_refused(tls_server: Server, open_link: Opener) -> None:
     async with open_link(at(tls_server, Tls())) as link:
         with pytest.raises(ServerError, match="cannot be trusted") as caught:
-            await link.run(say("PING"))
+            await link.run(command("PING"))
     assert not caught.value.transient
     assert "--tls-ca" in str(caught.value.hint)
 
 
-@both
+@both_links
 async def test_a_server_of_another_authority_is_refused(
     tls_server: Server, open_link: Opener, strangers: Certificates
 ) -> None:
     async with open_link(at(tls_server, Tls(ca=strangers.ca))) as link:
         with pytest.raises(ServerError, match="cannot be trusted"):
-            await link.run(say("PING"))
+            await link.run(command("PING"))
 
 
-@both
+@both_links
 async def test_the_name_in_the_certificate_counts(tls_server: Server, open_link: Opener) -> None:
     ca = own(tls_server).ca
     async with open_link(at(tls_server, Tls(ca=ca, server_name="elsewhere.example"))) as link:
         with pytest.raises(ServerError, match="mismatch") as caught:
-            await link.run(say("PING"))
+            await link.run(command("PING"))
     assert "--tls-server-name" in str(caught.value.hint)
     async with open_link(at(tls_server, Tls(ca=ca, server_name="localhost"))) as link:
-        assert await link.run(say("PING")) == b"PONG"
+        assert await link.run(command("PING")) == b"PONG"
 
 
-@both
+@both_links
 async def test_insecure_means_no_verification_and_a_warning(
     tls_server: Server, open_link: Opener, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_link(at(tls_server, Tls(insecure=True))) as link:
-        assert await link.run(say("PING")) == b"PONG"
+        assert await link.run(command("PING")) == b"PONG"
     assert "without verification" in caplog.text
 
 
-@both
+@both_links
 async def test_a_client_certificate_lets_us_in(strict_server: Server, open_link: Opener) -> None:
     files = own(strict_server)
     async with open_link(at(strict_server, Tls(ca=files.ca, cert=files.certificate, key=files.key))) as link:
-        assert await link.run(say("PING")) == b"PONG"
+        assert await link.run(command("PING")) == b"PONG"
 
 
-@both
+@both_links
 async def test_without_a_client_certificate_we_are_told_what_is_missing(
     strict_server: Server, open_link: Opener
 ) -> None:
     async with open_link(at(strict_server, Tls(ca=own(strict_server).ca))) as link:
         with pytest.raises((AuthRefused, Unreachable)) as caught:  # the server's alert may drown in its reset
-            await link.run(say("PING"))
+            await link.run(command("PING"))
     assert "--tls-cert" in str(caught.value.hint)
 
 
 def test_a_server_that_goes_without_a_word_is_a_broken_connection_and_passes() -> None:
     gone = ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol")
-    told = from_exception(gone, "somewhere:6379", Tls(insecure=True))
+    told = error_from_exception(gone, "somewhere:6379", Tls(insecure=True))
     assert isinstance(told, Unreachable)
     assert told.transient
     assert "--tls-cert" in str(told.hint)
 
 
-@both
+@both_links
 async def test_a_server_that_does_not_answer_in_tls_is_suspected_to_speak_none(open_link: Opener) -> None:
-    with spawn("valkey-9.1", tcp=True) as server:
+    with start_server("valkey-9.1", tcp=True) as server:
         async with open_link(at(server, Tls(insecure=True)), connect_timeout=0.5) as link:
             with pytest.raises(Unreachable, match="in time") as caught:
-                await link.run(say("PING"))
+                await link.run(command("PING"))
     assert "use redis://" in str(caught.value.hint)
 
 
-@both
+@both_links
 async def test_a_plain_connection_to_a_tls_port_breaks_cleanly(tls_server: Server, open_link: Opener) -> None:
     async with open_link(f"redis://127.0.0.1:{tls_server.port}", timeout=1) as link:
         with pytest.raises(Unreachable, match="broke"):
-            await link.run(say("PING"))
+            await link.run(command("PING"))
 
 
 def test_nothing_older_than_tls_1_2_is_spoken() -> None:

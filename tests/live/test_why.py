@@ -9,19 +9,29 @@ from typing import Any
 import pytest
 
 from chasqui.errors import ArgumentError
-from chasqui.options import Search
-from chasqui.server.call import Word
-from chasqui.server.commands import Commands, time_ms
+from chasqui.options import SearchLimits
+from chasqui.server.call import Arg
+from chasqui.server.commands import Commands, parse_server_time
 from chasqui.server.link import Link
-from chasqui.verdict import Dead, Delayed, Done, InFlight, Passed, Scheduled, Unknown, Verdict, Waiting
-from chasqui.why import why
+from chasqui.verdict import (
+    DeadState,
+    DelayedState,
+    DoneState,
+    InFlightState,
+    JobStateReport,
+    PassedState,
+    ScheduleState,
+    UnknownState,
+    WaitingState,
+)
+from chasqui.why import find_job_state
 from chasqui.wire import dead_entry, delayed_member, envelope, event_entry, ids, packed, stream_entry
-from chasqui.wire.dead_entry import DeadEntry
+from chasqui.wire.dead_entry import DeadLetterEntry
 from chasqui.wire.event_entry import Event
 from chasqui.wire.keys import Keys
 from chasqui.wire.packed import Undecodable
 from chasqui.wire.payload import Payload
-from tests.links import batch, say
+from tests.links import command, command_batch
 from tests.servers import Server
 
 BOTH_KINDS = pytest.mark.parametrize("own_id", [None, "order-17"], ids=["ULID", "own id"])
@@ -37,15 +47,15 @@ class Scene:
     keys: Keys
     now_ms: int
 
-    def say(self, *words: Word) -> Any:
-        return self.link.run(say(*words))
+    def say(self, *words: Arg) -> Any:
+        return self.link.run(command(*words))
 
     def job(
         self, own_id: str | None = None, *, attempt: int = 0, data: Any = 1, at_ms: int = 0
     ) -> envelope.Envelope:
         minted = self.now_ms + at_ms
         payload = Payload("bin", packed.pack(data))
-        return envelope.Envelope(own_id or ids.mint(minted), payload, minted, attempt)
+        return envelope.Envelope(own_id or ids.new_job_id(minted), payload, minted, attempt)
 
     def add(self, job: envelope.Envelope, name: str = "mail", entry_id: str = "*") -> str:
         fields = stream_entry.encode(envelope.encode(job), name)
@@ -57,7 +67,7 @@ class Scene:
         for start in range(0, many, 1000):
             jobs = [self.job(at_ms=at_ms) for _ in range(start, min(many, start + 1000))]
             rows = [stream_entry.encode(envelope.encode(job)) for job in jobs]
-            self.link.run(batch(*(self.commands.add_anyway(self.keys, row) for row in rows)))
+            self.link.run(command_batch(*(self.commands.add_unchecked(self.keys, row) for row in rows)))
 
     def group(self, read: int = 0, name: str = "default") -> None:
         self.say("XGROUP", "CREATE", self.keys.stream, name, "0", "MKSTREAM")
@@ -69,21 +79,29 @@ class Scene:
         self.say("ZADD", self.keys.delayed, self.now_ms + in_ms, member)
 
     def bury(self, job: envelope.Envelope, reason: str, detail: str | None = None) -> None:
-        entry = DeadEntry(envelope.encode(job), "1-0", reason, detail, "mail")
+        entry = DeadLetterEntry(envelope.encode(job), "1-0", reason, detail, "mail")
         self.say("XADD", self.keys.dlq, "*", *dead_entry.encode(entry))
 
     def tell(self, *events: Event) -> None:
         for event in events:
             self.say("XADD", self.keys.events, "*", *event_entry.encode(event))
 
-    def why(self, job_id: str, **options: int) -> Verdict:
-        return self.viewer.run(why(self.commands, self.keys, job_id, options=Search(**options)))
+    def why(self, job_id: str, **options: int) -> JobStateReport:
+        return self.viewer.run(
+            find_job_state(self.commands, self.keys, job_id, options=SearchLimits(**options))
+        )
 
 
 @pytest.fixture
 def scene(server: Server, queue: str) -> Iterator[Scene]:
     with Link.open(server.url) as link, Link.open(server.url, read_only=True) as viewer:
-        yield Scene(link, viewer, Commands(viewer.features()), Keys(queue), time_ms(link.run(say("TIME"))))
+        yield Scene(
+            link,
+            viewer,
+            Commands(viewer.features()),
+            Keys(queue),
+            parse_server_time(link.run(command("TIME"))),
+        )
 
 
 @BOTH_KINDS
@@ -96,10 +114,10 @@ def test_a_job_waits_behind_others(scene: Scene, own_id: str | None) -> None:
     entry_id = scene.add(job)
     scene.crowd(10)
     verdict = scene.why(job.id)
-    assert isinstance(verdict.finding, Waiting)
-    assert (verdict.state, verdict.finding.behind, verdict.finding.entry_id) == ("waiting", 1502, entry_id)
-    assert (verdict.finding.job, verdict.finding.name, verdict.finding.has_group) == (job, "mail", True)
-    assert 0 <= verdict.finding.age_ms < 10_000
+    assert isinstance(verdict.primary, WaitingState)
+    assert (verdict.state, verdict.primary.behind, verdict.primary.entry_id) == ("waiting", 1502, entry_id)
+    assert (verdict.primary.job, verdict.primary.name, verdict.primary.has_group) == (job, "mail", True)
+    assert 0 <= verdict.primary.age_ms < 10_000
     assert (verdict.queue, verdict.also, verdict.events) == (scene.keys.queue, (), ())
 
 
@@ -107,8 +125,8 @@ def test_a_job_without_anybody_to_read_it_waits_too(scene: Scene) -> None:
     scene.crowd(2)
     job = scene.job()
     scene.add(job)
-    finding = scene.why(job.id).finding
-    assert isinstance(finding, Waiting)
+    finding = scene.why(job.id).primary
+    assert isinstance(finding, WaitingState)
     assert (finding.behind, finding.has_group) == (2, False)
 
 
@@ -120,8 +138,10 @@ def test_a_place_too_far_back_to_be_counted_is_counted_from_the_end_or_not_told(
     scene.crowd(300)
     scene.add(near_the_end)
     scene.crowd(5)
-    found = [scene.why(job.id, most_nearby=200, most=1000).finding for job in (near_the_end, middle)]
-    assert [one.behind for one in found if isinstance(one, Waiting)] == [601, None]
+    found = [
+        scene.why(job.id, max_entries_nearby=200, max_entries=1000).primary for job in (near_the_end, middle)
+    ]
+    assert [one.behind for one in found if isinstance(one, WaitingState)] == [601, None]
 
 
 @BOTH_KINDS
@@ -132,8 +152,8 @@ def test_a_job_is_in_flight_on_a_consumer(scene: Scene, own_id: str | None) -> N
     scene.tell(Event("active", job.id, 1, attempt=1), Event("active", "another", 1, attempt=1))
     scene.say("XCLAIM", scene.keys.stream, "default", "c-8", 0, entry_id, "IDLE", 41_000, "RETRYCOUNT", 3)
     verdict = scene.why(job.id)
-    finding = verdict.finding
-    assert isinstance(finding, InFlight)
+    finding = verdict.primary
+    assert isinstance(finding, InFlightState)
     assert (finding.state, finding.group, finding.consumer, finding.deliveries) == (
         "in-flight",
         "default",
@@ -149,7 +169,7 @@ def test_a_job_that_every_group_read_and_none_has_pending_was_passed_over(scene:
     entry_id = scene.add(job)
     scene.group(read=1)
     scene.say("XACK", scene.keys.stream, "default", entry_id)
-    assert scene.why(job.id).finding == Passed(entry_id, job, "mail")
+    assert scene.why(job.id).primary == PassedState(entry_id, job, "mail")
 
 
 def test_a_job_scheduled_with_an_id_is_found_by_its_index(scene: Scene) -> None:
@@ -157,11 +177,11 @@ def test_a_job_scheduled_with_an_id_is_found_by_its_index(scene: Scene) -> None:
     member = delayed_member.encode(envelope.encode(job), "mail")
     due_ms = scene.now_ms + 60_000
     scene.link.run(
-        batch(scene.commands.schedule_once(scene.keys, job.id, member, due_ms, now_ms=scene.now_ms))
+        command_batch(scene.commands.schedule_once(scene.keys, job.id, member, due_ms, now_ms=scene.now_ms))
     )
     before = scene.viewer.round_trips
-    assert scene.why(job.id).finding == Delayed(due_ms, 0, job, "mail")
-    scene.viewer.run(say("PING"))
+    assert scene.why(job.id).primary == DelayedState(due_ms, 0, job, "mail")
+    scene.viewer.run(command("PING"))
     assert scene.viewer.round_trips - before <= 5
 
 
@@ -175,17 +195,17 @@ def test_a_job_that_waits_for_its_retry_is_found_by_what_was_told(scene: Scene, 
         Event("failed", job.id, 1, attempt=2, reason="no route", duration_us=5),
         Event("retry-scheduled", job.id, 1, attempt=3, backoff_ms=30_000),
     )
-    verdict = scene.why(job.id, most=5)
-    assert isinstance(verdict.finding, Delayed)
-    assert (verdict.finding.run_at_ms, verdict.finding.job) == (scene.now_ms + 30_000, job)
+    verdict = scene.why(job.id, max_entries=5)
+    assert isinstance(verdict.primary, DelayedState)
+    assert (verdict.primary.run_at_ms, verdict.primary.job) == (scene.now_ms + 30_000, job)
     assert [told.event.reason for told in verdict.events] == ["no route", None]
 
 
 def test_an_overdue_job_is_found_without_any_hint_and_its_lag_told(scene: Scene) -> None:
     job = scene.job(attempt=2)
     scene.delay(job, -90_000)
-    finding = scene.why(job.id).finding
-    assert isinstance(finding, Delayed)
+    finding = scene.why(job.id).primary
+    assert isinstance(finding, DelayedState)
     assert 90_000 <= finding.lag_ms < 110_000
 
 
@@ -206,25 +226,27 @@ def test_a_dead_job_is_told_with_the_error_that_killed_it(
     for _ in range(crowd):
         scene.bury(scene.job(), "unrecoverable")
     verdict = scene.why(job.id)
-    assert isinstance(verdict.finding, Dead)
-    assert (verdict.state, verdict.finding.letter.reason) == ("dead", "retries_exhausted")
-    assert (verdict.finding.error, verdict.finding.job) == ("no route to host", job)
+    assert isinstance(verdict.primary, DeadState)
+    assert (verdict.state, verdict.primary.letter.reason) == ("dead", "retries_exhausted")
+    assert (verdict.primary.error, verdict.primary.job) == ("no route to host", job)
 
 
 def test_a_dead_letter_tells_its_own_error_when_it_has_one(scene: Scene) -> None:
     job = scene.job()
     scene.bury(job, "unrecoverable", "card refused")
-    finding = scene.why(job.id).finding
-    assert isinstance(finding, Dead)
+    finding = scene.why(job.id).primary
+    assert isinstance(finding, DeadState)
     assert finding.error == "card refused"
 
 
 def test_a_dead_letter_nobody_can_read_is_found_by_the_id_in_its_bytes(scene: Scene) -> None:
-    job_id = ids.mint(scene.now_ms)
+    job_id = ids.new_job_id(scene.now_ms)
     broken = packed.pack([job_id, b"x", 1, 0, None, "one element too many"])
-    scene.say("XADD", scene.keys.dlq, "*", *dead_entry.encode(DeadEntry(broken, "1-0", "decode_failed")))
-    finding = scene.why(job_id).finding
-    assert isinstance(finding, Dead)
+    scene.say(
+        "XADD", scene.keys.dlq, "*", *dead_entry.encode(DeadLetterEntry(broken, "1-0", "decode_failed"))
+    )
+    finding = scene.why(job_id).primary
+    assert isinstance(finding, DeadState)
     assert isinstance(finding.job, Undecodable)
 
 
@@ -232,18 +254,18 @@ def test_a_dead_letter_nobody_can_read_is_found_by_the_id_in_its_bytes(scene: Sc
 def test_a_job_is_done_by_its_result_or_by_its_event_or_both(scene: Scene, own_id: str | None) -> None:
     job = scene.job(own_id)
     scene.say("SET", scene.keys.result(job.id), b"\x81\xa1a\x01", "EX", 60)
-    by_result = scene.why(job.id).finding
-    assert isinstance(by_result, Done)
+    by_result = scene.why(job.id).primary
+    assert isinstance(by_result, DoneState)
     assert (by_result.result_bytes, by_result.completed) == (4, None)
     assert 0 < (by_result.result_ttl_ms or 0) <= 60_000
     scene.tell(Event("completed", job.id, 1, attempt=1, duration_us=1500))
-    both = scene.why(job.id).finding
-    assert isinstance(both, Done)
+    both = scene.why(job.id).primary
+    assert isinstance(both, DoneState)
     assert both.completed
     assert (both.result_bytes, both.completed.event.duration_us) == (4, 1500)
     scene.say("DEL", scene.keys.result(job.id))
-    by_event = scene.why(job.id).finding
-    assert isinstance(by_event, Done)
+    by_event = scene.why(job.id).primary
+    assert isinstance(by_event, DoneState)
     assert (by_event.result_bytes, by_event.completed) == (None, both.completed)
 
 
@@ -262,13 +284,13 @@ def test_a_promoted_job_is_found_where_it_was_put_not_where_its_id_says(scene: S
     entry_id = scene.add(job)
     scene.tell(Event("waiting", job.id, 1))
     verdict = scene.why(job.id)
-    assert isinstance(verdict.finding, Waiting)
-    assert verdict.finding.entry_id == entry_id
+    assert isinstance(verdict.primary, WaitingState)
+    assert verdict.primary.entry_id == entry_id
 
 
 def test_the_key_of_a_repeatable_job_is_recognised(scene: Scene) -> None:
     scene.say("ZADD", scene.keys.repeat, scene.now_ms + 5000, "mail::every:60000")
-    assert scene.why("mail::every:60000").finding == Scheduled(scene.now_ms + 5000, 0)
+    assert scene.why("mail::every:60000").primary == ScheduleState(scene.now_ms + 5000, 0)
 
 
 def test_an_id_without_a_trace_is_unknown_and_it_is_told_how_far_we_looked(scene: Scene) -> None:
@@ -277,25 +299,27 @@ def test_an_id_without_a_trace_is_unknown_and_it_is_told_how_far_we_looked(scene
     scene.bury(scene.job(), "unrecoverable")
     scene.tell(Event("completed", "another", 1, attempt=1, duration_us=5))
     verdict = scene.why("nobody")
-    assert isinstance(verdict.finding, Unknown)
-    assert abs((verdict.finding.events_since_ms or 0) - scene.now_ms) < 10_000
-    assert {(one.place, one.entries, one.complete) for one in verdict.looked} == {
+    assert isinstance(verdict.primary, UnknownState)
+    assert abs((verdict.primary.events_since_ms or 0) - scene.now_ms) < 10_000
+    assert {(one.place, one.scanned, one.complete) for one in verdict.coverage} == {
         ("events", 1, True), ("stream", 30, True), ("delayed", 1, True), ("dlq", 1, True),
     }  # fmt: skip
-    bounded = scene.why("nobody", most=20)
-    assert ("stream", 20, False) in {(one.place, one.entries, one.complete) for one in bounded.looked}
+    bounded = scene.why("nobody", max_entries=20)
+    assert ("stream", 20, False) in {(one.place, one.scanned, one.complete) for one in bounded.coverage}
 
 
 def test_in_an_empty_queue_everything_is_unknown_in_one_round_trip(scene: Scene) -> None:
     scene.why("nobody")
     before = scene.viewer.round_trips
-    assert scene.why(ids.mint(scene.now_ms)).finding == Unknown(None, was_scheduled=False, last=None)
+    assert scene.why(ids.new_job_id(scene.now_ms)).primary == UnknownState(
+        None, was_scheduled=False, last=None
+    )
     assert scene.viewer.round_trips - before == 1
 
 
 def test_a_used_up_id_without_any_other_trace_is_told(scene: Scene) -> None:
     scene.say("SET", scene.keys.delayed_marker("order-17"), "1", "EX", 60)
-    assert scene.why("order-17").finding == Unknown(None, was_scheduled=True, last=None)
+    assert scene.why("order-17").primary == UnknownState(None, was_scheduled=True, last=None)
 
 
 def test_an_id_that_only_occurs_in_other_jobs_is_not_taken_for_one_of_them(scene: Scene) -> None:
@@ -307,8 +331,8 @@ def test_an_id_that_only_occurs_in_other_jobs_is_not_taken_for_one_of_them(scene
     assert scene.why("order-17").state == "unknown"
     wanted = scene.job("order-17")
     scene.add(wanted)
-    finding = scene.why("order-17").finding
-    assert isinstance(finding, Waiting)
+    finding = scene.why("order-17").primary
+    assert isinstance(finding, WaitingState)
     assert (finding.job, finding.behind) == (wanted, 60)
 
 
@@ -355,14 +379,14 @@ def test_large_payloads_stay_on_the_server(scene: Scene) -> None:
 def test_a_job_among_many_is_found_by_its_time_in_a_few_round_trips(scene: Scene) -> None:
     scene.group()
     scene.crowd(2000)
-    scene.now_ms = time_ms(scene.say("TIME"))
+    scene.now_ms = parse_server_time(scene.say("TIME"))
     job = scene.job()
     scene.add(job)
     scene.crowd(2000)
     scene.why(job.id)
     before = scene.viewer.round_trips
     verdict = scene.why(job.id)
-    assert isinstance(verdict.finding, Waiting)
-    assert verdict.finding.behind == 2000
-    assert verdict.looked[0].entries <= 2500
+    assert isinstance(verdict.primary, WaitingState)
+    assert verdict.primary.behind == 2000
+    assert verdict.coverage[0].scanned <= 2500
     assert scene.viewer.round_trips - before <= 25

@@ -18,8 +18,8 @@ from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire import envelope, packed
 from chasqui.worker import Worker
-from tests.live.bench import Bench
-from tests.live.workshop import CLOCK, Workshop, until
+from tests.live.bench import QueueHarness
+from tests.live.workshop import CLOCK, WorkerHarness, wait_until
 from tests.servers import Server
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def shop(server: Server, queue: str) -> Iterator[Workshop]:
+def shop(server: Server, queue: str) -> Iterator[WorkerHarness]:
     with Link.open(server.url) as link:
-        yield Workshop(Bench(server.kind, link, Commands(link.features()), queue), server.url)
+        yield WorkerHarness(QueueHarness(server.kind, link, Commands(link.features()), queue), server.url)
 
 
 async def do_nothing(job: Job) -> None:
@@ -39,14 +39,14 @@ async def do_nothing(job: Job) -> None:
 # Jobs that go well
 
 
-async def test_a_job_is_handed_over_as_it_was_added(shop: Workshop) -> None:
+async def test_a_job_is_handed_over_as_it_was_added(shop: WorkerHarness) -> None:
     shop.add("one", {"to": "ada", "n": [1, 2.5, None]}, name="mail", attempt=2)
     seen: list[Job] = []
 
     async def handler(job: Job) -> None:
         seen.append(job)
 
-    worker = await shop.drain(handler)
+    worker = await shop.run_until_empty(handler)
     [job] = seen
     assert type(job) is Job
     assert (job.id, job.name, job.data, job.attempt) == ("one", "mail", {"to": "ada", "n": [1, 2.5, None]}, 2)
@@ -55,40 +55,42 @@ async def test_a_job_is_handed_over_as_it_was_added(shop: Workshop) -> None:
     assert shop.is_empty()
 
 
-async def test_old_events_are_dropped_beyond_the_cap(shop: Workshop) -> None:
+async def test_old_events_are_dropped_beyond_the_cap(shop: WorkerHarness) -> None:
     told = "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'e', 'old') end"
-    shop.bench.say("EVAL", told, 1, shop.bench.keys.events, 101_000)
+    shop.bench.command("EVAL", told, 1, shop.bench.keys.events, 101_000)
     for number in range(300):
         shop.add(f"job {number}")
-    await shop.drain(do_nothing)
-    assert 100_000 <= shop.bench.say("XLEN", shop.bench.keys.events) < 101_000
+    await shop.run_until_empty(do_nothing)
+    assert 100_000 <= shop.bench.command("XLEN", shop.bench.keys.events) < 101_000
 
 
 async def test_a_worker_that_outruns_the_server_does_not_pile_up_what_it_has_to_say(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    shop: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [packed.pack([f"{number}", packed.pack(None), 1, 0]) for number in range(5000)]
     for at in range(0, len(jobs), 500):
         run = jobs[at : at + 500]
-        shop.bench.do(shop.bench.commands.add_all(shop.bench.keys, "p", f"{at}", run, name=b""))
+        shop.bench.run_calls(shop.bench.commands.add_batch(shop.bench.keys, "p", f"{at}", run, name=b""))
 
-    monkeypatch.setattr(outbox, "IN_FLIGHT", 0)  # as if the server never came round to the last ones
-    async with shop.at_work(do_nothing) as worker:
-        await until(lambda: worker.done > reader.MOST_UNSETTLED, "the worker has run ahead")
+    monkeypatch.setattr(
+        outbox, "MAX_WRITES_IN_FLIGHT", 0
+    )  # as if the server never came round to the last ones
+    async with shop.running_worker(do_nothing) as worker:
+        await wait_until(lambda: worker.done > reader.MAX_UNACKNOWLEDGED, "the worker has run ahead")
         await CLOCK.sleep(0.2)
-        assert shop.bench.say("XPENDING", shop.bench.keys.stream, "default")[0] < 2000
+        assert shop.bench.command("XPENDING", shop.bench.keys.stream, "default")[0] < 2000
         monkeypatch.undo()
         assert worker._consumer
         worker._consumer._outbox.flush()
-        await until(shop.is_empty, "everything is done once the server answers again")
+        await wait_until(shop.is_empty, "everything is done once the server answers again")
     assert worker.done == 5000
 
 
-async def test_events_tell_a_run_from_beginning_to_end_in_the_reference_s_order(shop: Workshop) -> None:
+async def test_events_tell_a_run_from_beginning_to_end_in_the_reference_s_order(shop: WorkerHarness) -> None:
     shop.add("named", name="mail")
     shop.add("nameless", attempt=1)
-    await shop.drain(do_nothing)
-    rows = shop.bench.say("XRANGE", shop.bench.keys.events, "-", "+")
+    await shop.run_until_empty(do_nothing)
+    rows = shop.bench.command("XRANGE", shop.bench.keys.events, "-", "+")
     told = [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in rows]
     assert [(event[b"e"], event[b"id"], event.get(b"attempt")) for event in told] == [
         (b"active", b"named", b"1"),
@@ -107,32 +109,34 @@ async def test_events_tell_a_run_from_beginning_to_end_in_the_reference_s_order(
     assert all(abs(int(event[b"ts"]) - CLOCK.now_ms()) < 60_000 for event in told)
 
 
-async def test_a_run_that_takes_a_while_is_told_before_it_ends(shop: Workshop) -> None:
+async def test_a_run_that_takes_a_while_is_told_before_it_ends(shop: WorkerHarness) -> None:
     shop.add("slow")
     gate = asyncio.Event()
 
     async def handler(job: Job) -> None:
         await gate.wait()
 
-    async with shop.at_work(handler):
-        await until(lambda: shop.kinds("slow") == ["active"], "it is told to be active")
+    async with shop.running_worker(handler):
+        await wait_until(lambda: shop.kinds("slow") == ["active"], "it is told to be active")
         gate.set()
-        await until(lambda: shop.kinds("slow") == ["active", "completed"], "it is told to be completed")
+        await wait_until(lambda: shop.kinds("slow") == ["active", "completed"], "it is told to be completed")
     [_, completed] = shop.events("slow")
     assert completed.duration_us is not None
     assert completed.duration_us > 0
 
 
-async def test_events_can_be_silenced(shop: Workshop) -> None:
+async def test_events_can_be_silenced(shop: WorkerHarness) -> None:
     shop.add("one")
     shop.add_raw(b"d", b"garbage")
-    await shop.drain(do_nothing, events_enabled=False)
-    assert not shop.bench.say("EXISTS", shop.bench.keys.events)
+    await shop.run_until_empty(do_nothing, events_enabled=False)
+    assert not shop.bench.command("EXISTS", shop.bench.keys.events)
     assert shop.is_empty()
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "plain"])
-async def test_results_are_kept_for_a_while_and_none_leaves_no_key(shop: Workshop, is_plain: bool) -> None:
+async def test_results_are_kept_for_a_while_and_none_leaves_no_key(
+    shop: WorkerHarness, is_plain: bool
+) -> None:
     values = {"zero": 0, "text": "", "list": [], "no": False, "map": {"a": [1]}, "none": None}
     for job_id in values:
         shop.add(job_id)
@@ -143,8 +147,10 @@ async def test_results_are_kept_for_a_while_and_none_leaves_no_key(shop: Worksho
     def plain_handler(job: Job) -> Any:
         return values[job.id]
 
-    await shop.drain(plain_handler if is_plain else handler, store_results=True, result_ttl_ms=90_500)
-    keys, say = shop.bench.keys, shop.bench.say
+    await shop.run_until_empty(
+        plain_handler if is_plain else handler, store_results=True, result_ttl_ms=90_500
+    )
+    keys, say = shop.bench.keys, shop.bench.command
     found = {job_id: say("GET", keys.result(job_id)) for job_id in values}
     assert found.pop("none") is None
     assert {job_id: packed.unpack(data) for job_id, data in found.items()} == {
@@ -154,29 +160,29 @@ async def test_results_are_kept_for_a_while_and_none_leaves_no_key(shop: Worksho
     assert shop.is_empty()
 
 
-async def test_no_result_is_kept_unless_asked_for(shop: Workshop) -> None:
+async def test_no_result_is_kept_unless_asked_for(shop: WorkerHarness) -> None:
     shop.add("one")
 
     async def handler(job: Job) -> Any:
         return object()
 
-    await shop.drain(handler)
-    assert shop.bench.say("GET", shop.bench.keys.result("one")) is None
+    await shop.run_until_empty(handler)
+    assert shop.bench.command("GET", shop.bench.keys.result("one")) is None
     assert shop.kinds("one") == ["active", "completed"]
 
 
-async def test_a_completed_job_s_result_is_there_when_its_event_is(shop: Workshop) -> None:
+async def test_a_completed_job_s_result_is_there_when_its_event_is(shop: WorkerHarness) -> None:
     shop.add("one")
 
     async def handler(job: Job) -> int:
         return 7
 
-    async with shop.at_work(handler, store_results=True):
-        await until(lambda: "completed" in shop.kinds("one"), "it is completed")
-        assert shop.bench.say("GET", shop.bench.keys.result("one")) == b"\x07"
+    async with shop.running_worker(handler, store_results=True):
+        await wait_until(lambda: "completed" in shop.kinds("one"), "it is completed")
+        assert shop.bench.command("GET", shop.bench.keys.result("one")) == b"\x07"
 
 
-async def test_a_job_s_context_is_its_own(shop: Workshop) -> None:
+async def test_a_job_s_context_is_its_own(shop: WorkerHarness) -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     for number in range(20):
         shop.add(f"job-{number}")
@@ -189,13 +195,15 @@ async def test_a_job_s_context_is_its_own(shop: Workshop) -> None:
             await CLOCK.sleep(0)
             assert variable.get() == job.id
 
-    await shop.drain(handler, concurrency=2)
+    await shop.run_until_empty(handler, concurrency=2)
     assert seen == ["unset"] * 20
     assert not shop.dead()
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "plain"])
-async def test_no_more_jobs_run_at_once_than_allowed_and_not_less(shop: Workshop, is_plain: bool) -> None:
+async def test_no_more_jobs_run_at_once_than_allowed_and_not_less(
+    shop: WorkerHarness, is_plain: bool
+) -> None:
     for number in range(30):
         shop.add(f"job-{number}")
     running, most = 0, 0
@@ -218,15 +226,15 @@ async def test_no_more_jobs_run_at_once_than_allowed_and_not_less(shop: Workshop
         gate.wait()
         count(-1)
 
-    async with shop.at_work(plain_handler if is_plain else handler, concurrency=5):
-        await until(lambda: running == 5, "five run")
+    async with shop.running_worker(plain_handler if is_plain else handler, concurrency=5):
+        await wait_until(lambda: running == 5, "five run")
         assert len(shop.pending()) <= 7, "what cannot start soon is left to others"
         gate.set()
-        await until(shop.is_empty, "all are done")
+        await wait_until(shop.is_empty, "all are done")
     assert most == 5
 
 
-async def test_a_plain_function_runs_in_a_thread_and_the_loop_goes_on(shop: Workshop) -> None:
+async def test_a_plain_function_runs_in_a_thread_and_the_loop_goes_on(shop: WorkerHarness) -> None:
     shop.add("blocks")
     gate, threads = threading.Event(), []
 
@@ -234,15 +242,15 @@ async def test_a_plain_function_runs_in_a_thread_and_the_loop_goes_on(shop: Work
         threads.append(threading.current_thread())
         gate.wait()
 
-    async with shop.at_work(handler):
-        await until(lambda: threads, "it has begun")
-        await until(lambda: shop.kinds() == ["active"], "that is told while it blocks")
+    async with shop.running_worker(handler):
+        await wait_until(lambda: threads, "it has begun")
+        await wait_until(lambda: shop.kinds() == ["active"], "that is told while it blocks")
         gate.set()
-        await until(shop.is_empty, "it is done")
+        await wait_until(shop.is_empty, "it is done")
     assert threads[0] is not threading.main_thread()
 
 
-async def test_a_plain_function_that_answers_a_coroutine_is_awaited_in_the_loop(shop: Workshop) -> None:
+async def test_a_plain_function_that_answers_a_coroutine_is_awaited_in_the_loop(shop: WorkerHarness) -> None:
     shop.add("one")
     loops = []
 
@@ -253,12 +261,12 @@ async def test_a_plain_function_that_answers_a_coroutine_is_awaited_in_the_loop(
     def handler(job: Job) -> Any:
         return work(job)
 
-    await shop.drain(handler, store_results=True)
+    await shop.run_until_empty(handler, store_results=True)
     assert loops == [asyncio.get_running_loop()]
-    assert shop.bench.say("GET", shop.bench.keys.result("one")) == b"\x07"
+    assert shop.bench.command("GET", shop.bench.keys.result("one")) == b"\x07"
 
 
-async def test_objects_and_partial_functions_are_handlers_too(shop: Workshop) -> None:
+async def test_objects_and_partial_functions_are_handlers_too(shop: WorkerHarness) -> None:
     seen = []
 
     class Callable:
@@ -269,13 +277,13 @@ async def test_objects_and_partial_functions_are_handlers_too(shop: Workshop) ->
         seen.append((word, job.id))
 
     shop.add("one")
-    await shop.drain(Callable())
+    await shop.run_until_empty(Callable())
     shop.add("two")
-    await shop.drain(partial(handler, "partial"))
+    await shop.run_until_empty(partial(handler, "partial"))
     assert seen == [("object", "one"), ("partial", "two")]
 
 
-async def test_what_a_handler_waits_for_behaves_as_in_any_task(shop: Workshop) -> None:
+async def test_what_a_handler_waits_for_behaves_as_in_any_task(shop: WorkerHarness) -> None:
     shop.add("one")
     seen: list[Any] = []
 
@@ -290,12 +298,12 @@ async def test_what_a_handler_waits_for_behaves_as_in_any_task(shop: Workshop) -
             group.create_task(CLOCK.sleep(0))
         seen.append(await asyncio.gather(CLOCK.sleep(0), CLOCK.sleep(0)))
 
-    await shop.drain(handler)
+    await shop.run_until_empty(handler)
     assert seen == [True, "timed out", [None, None]]
     assert shop.kinds("one") == ["active", "completed"]
 
 
-async def test_a_thousand_jobs_are_each_run_once(shop: Workshop) -> None:
+async def test_a_thousand_jobs_are_each_run_once(shop: WorkerHarness) -> None:
     for number in range(1000):
         shop.add(f"job-{number}", name="n" if number % 2 else "")
     seen: list[str] = []
@@ -305,7 +313,7 @@ async def test_a_thousand_jobs_are_each_run_once(shop: Workshop) -> None:
         if len(seen) % 7 == 0:
             await CLOCK.sleep(0)
 
-    await shop.drain(handler, concurrency=10)
+    await shop.run_until_empty(handler, concurrency=10)
     assert sorted(seen) == sorted(f"job-{number}" for number in range(1000))
     assert shop.is_empty()
     assert shop.kinds().count("completed") == 1000
@@ -314,7 +322,7 @@ async def test_a_thousand_jobs_are_each_run_once(shop: Workshop) -> None:
 # Entries that are no jobs
 
 
-async def test_entries_that_cannot_run_are_buried_at_once_with_every_byte(shop: Workshop) -> None:
+async def test_entries_that_cannot_run_are_buried_at_once_with_every_byte(shop: WorkerHarness) -> None:
     misfits = {
         "malformed": (b"x", b"1", b"n", b"named", b"y", b"2"),
         "decode_failed": (b"d", b"\xc1", b"n", b"named", b"x", b"1"),
@@ -328,7 +336,7 @@ async def test_entries_that_cannot_run_are_buried_at_once_with_every_byte(shop: 
     def handler(job: Job) -> None:
         raise AssertionError("never called")
 
-    await shop.drain(handler, max_payload_bytes=1000)
+    await shop.run_until_empty(handler, max_payload_bytes=1000)
     letters = shop.dead()
     assert [letter.reason for letter in letters] == [*misfits, "decode_failed"]
     assert {letter.name for letter in letters} == {"named"}
@@ -347,10 +355,10 @@ async def test_entries_that_cannot_run_are_buried_at_once_with_every_byte(shop: 
     assert shop.is_empty()
 
 
-async def test_an_entry_of_a_thousand_fields_is_buried_whole(shop: Workshop) -> None:
+async def test_an_entry_of_a_thousand_fields_is_buried_whole(shop: WorkerHarness) -> None:
     fields = [word for number in range(1200) for word in (b"f%d" % number, b"v%d" % number)]
     shop.add_raw(*fields)
-    await shop.drain(do_nothing)
+    await shop.run_until_empty(do_nothing)
     [letter] = shop.dead()
     *kept, (name, folded) = letter.original
     assert name == b"folded"
@@ -358,7 +366,7 @@ async def test_an_entry_of_a_thousand_fields_is_buried_whole(shop: Workshop) -> 
     assert [word for pair in pairs for word in pair] == fields
 
 
-async def test_forms_that_nobody_writes_any_more_are_run_all_the_same(shop: Workshop) -> None:
+async def test_forms_that_nobody_writes_any_more_are_run_all_the_same(shop: WorkerHarness) -> None:
     data = packed.pack({1: "number as key"})
     shop.add_raw(b"n", b"late", b"d", packed.pack({"id": "map", "payload": data, "created_at_ms": 7}))
     shop.add_raw(b"d", packed.pack(["three", data, 7]))
@@ -368,7 +376,7 @@ async def test_forms_that_nobody_writes_any_more_are_run_all_the_same(shop: Work
     async def handler(job: Job) -> None:
         seen.append((job.id, job.name, job.data, job.attempt))
 
-    await shop.drain(handler)
+    await shop.run_until_empty(handler)
     assert seen == [
         ("map", "late", {1: "number as key"}, 0),
         ("three", "", {1: "number as key"}, 0),
@@ -376,9 +384,9 @@ async def test_forms_that_nobody_writes_any_more_are_run_all_the_same(shop: Work
     ]
 
 
-async def test_a_job_that_may_never_run_is_buried_on_arrival(shop: Workshop) -> None:
+async def test_a_job_that_may_never_run_is_buried_on_arrival(shop: WorkerHarness) -> None:
     shop.add("never", attempt=3)
-    await shop.drain(do_nothing, max_attempts=3)
+    await shop.run_until_empty(do_nothing, max_attempts=3)
     [letter] = shop.dead()
     assert (letter.reason, envelope.decode(letter.d).attempt) == ("retries_exhausted", 3)
     [event, _] = shop.events()
@@ -388,7 +396,7 @@ async def test_a_job_that_may_never_run_is_buried_on_arrival(shop: Workshop) -> 
 # Starting and stopping
 
 
-async def test_a_worker_can_be_run_closed_and_asked_how_it_is(shop: Workshop) -> None:
+async def test_a_worker_can_be_run_closed_and_asked_how_it_is(shop: WorkerHarness) -> None:
     worker = shop.worker(do_nothing)
     assert (worker.name, worker.is_running, worker.is_closed, worker.loops) == (
         shop.bench.queue,
@@ -398,9 +406,9 @@ async def test_a_worker_can_be_run_closed_and_asked_how_it_is(shop: Workshop) ->
     )
     async with worker:
         first = asyncio.ensure_future(worker.run())
-        await until(lambda: len(worker.loops) == 8, "its loops are there")
+        await wait_until(lambda: len(worker.loops) == 8, "its loops are there")
         roles = {"running", "leader"}
-        await until(lambda: {state.role for state in worker.loops} == roles, "all are well")
+        await wait_until(lambda: {state.role for state in worker.loops} == roles, "all are well")
         assert [state.name for state in worker.loops] == [
             "reader",
             "outbox",
@@ -420,20 +428,20 @@ async def test_a_worker_can_be_run_closed_and_asked_how_it_is(shop: Workshop) ->
     assert shop.consumers() == []
 
 
-async def test_a_worker_closed_before_it_ran_does_not_run(shop: Workshop) -> None:
+async def test_a_worker_closed_before_it_ran_does_not_run(shop: WorkerHarness) -> None:
     worker = shop.worker(do_nothing)
     await worker.close()
     await worker.run()
-    assert not shop.bench.say("EXISTS", shop.bench.keys.stream)
+    assert not shop.bench.command("EXISTS", shop.bench.keys.stream)
 
 
-async def test_promoter_and_scheduler_can_be_left_out(shop: Workshop) -> None:
-    async with shop.at_work(do_nothing, delayed_enabled=False, run_scheduler=False) as worker:
-        await until(lambda: worker.loops, "it runs")
+async def test_promoter_and_scheduler_can_be_left_out(shop: WorkerHarness) -> None:
+    async with shop.running_worker(do_nothing, delayed_enabled=False, run_scheduler=False) as worker:
+        await wait_until(lambda: worker.loops, "it runs")
         assert not {state.name for state in worker.loops} & {"promoter", "scheduler"}
 
 
-async def test_a_worker_works_over_a_given_link_and_leaves_it_open(shop: Workshop) -> None:
+async def test_a_worker_works_over_a_given_link_and_leaves_it_open(shop: WorkerHarness) -> None:
     shop.add("one")
     async with AsyncLink.open(shop.url) as link:
         await Worker(shop.bench.queue, do_nothing, link=link, burst=True).run()
@@ -446,7 +454,7 @@ async def test_a_server_that_is_not_there_is_told_at_the_start() -> None:
         await Worker("q", do_nothing, redis_url="redis://127.0.0.1:1").run()
 
 
-async def test_closing_gives_back_what_was_not_started_and_waits_for_what_was(shop: Workshop) -> None:
+async def test_closing_gives_back_what_was_not_started_and_waits_for_what_was(shop: WorkerHarness) -> None:
     ids = [shop.add(f"job-{number}") for number in range(5)]
     gate, seen = asyncio.Event(), []
 
@@ -456,15 +464,15 @@ async def test_closing_gives_back_what_was_not_started_and_waits_for_what_was(sh
 
     worker = shop.worker(handler, concurrency=2)
     running = asyncio.ensure_future(worker.run())
-    await until(lambda: len(seen) == 2, "two run")
+    await wait_until(lambda: len(seen) == 2, "two run")
     await worker.close()
     others: list[str] = []
 
     async def other(job: Job) -> None:
         others.append(job.id)
 
-    async with shop.at_work(other):
-        await until(lambda: sorted(others) == ["job-2", "job-3", "job-4"], "another does the rest")
+    async with shop.running_worker(other):
+        await wait_until(lambda: sorted(others) == ["job-2", "job-3", "job-4"], "another does the rest")
     assert not running.done()
     assert {entry.entry_id for entry in shop.pending().values()} == set(ids[:2])
     gate.set()
@@ -475,7 +483,7 @@ async def test_closing_gives_back_what_was_not_started_and_waits_for_what_was(sh
 
 
 async def test_a_handler_that_does_not_end_in_time_is_called_off_and_its_job_is_as_new(
-    shop: Workshop,
+    shop: WorkerHarness,
 ) -> None:
     entry_id = shop.add("endless")
     ends: list[str] = []
@@ -486,8 +494,8 @@ async def test_a_handler_that_does_not_end_in_time_is_called_off_and_its_job_is_
         finally:
             ends.append("tidied up")
 
-    async with shop.at_work(handler, shutdown_timeout=0.05):
-        await until(lambda: shop.kinds() == ["active"], "it runs")
+    async with shop.running_worker(handler, shutdown_timeout=0.05):
+        await wait_until(lambda: shop.kinds() == ["active"], "it runs")
     assert ends == ["tidied up"]
     assert shop.pending()[entry_id].deliveries == 0
     assert shop.kinds() == ["active"]
@@ -496,25 +504,25 @@ async def test_a_handler_that_does_not_end_in_time_is_called_off_and_its_job_is_
     async def quick(job: Job) -> None:
         seen.append(job.attempt)
 
-    await shop.drain(quick)
+    await shop.run_until_empty(quick)
     assert seen == [0]
 
 
-async def test_a_cancelled_worker_leaves_at_once_and_its_jobs_are_as_new(shop: Workshop) -> None:
+async def test_a_cancelled_worker_leaves_at_once_and_its_jobs_are_as_new(shop: WorkerHarness) -> None:
     entry_id = shop.add("endless")
 
     async def handler(job: Job) -> None:
         await asyncio.Event().wait()
 
     running = asyncio.ensure_future(shop.worker(handler).run())
-    await until(lambda: shop.kinds() == ["active"], "it runs")
+    await wait_until(lambda: shop.kinds() == ["active"], "it runs")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert shop.pending()[entry_id].deliveries == 0
 
 
-async def test_burst_ends_when_there_is_nothing_left_not_even_what_jobs_added(shop: Workshop) -> None:
+async def test_burst_ends_when_there_is_nothing_left_not_even_what_jobs_added(shop: WorkerHarness) -> None:
     shop.add("first", 3)
 
     async def handler(job: Job) -> None:
@@ -522,12 +530,12 @@ async def test_burst_ends_when_there_is_nothing_left_not_even_what_jobs_added(sh
         if job.data:
             shop.add(f"after {job.id}", job.data - 1)
 
-    worker = await shop.drain(handler)
+    worker = await shop.run_until_empty(handler)
     assert worker.done == 4
     assert shop.is_empty()
 
 
-async def test_the_reader_asks_for_what_it_can_do_soon_and_no_more(shop: Workshop) -> None:
+async def test_the_reader_asks_for_what_it_can_do_soon_and_no_more(shop: WorkerHarness) -> None:
     for number in range(300):
         shop.add(f"job-{number}")
     gate = asyncio.Event()
@@ -535,16 +543,16 @@ async def test_the_reader_asks_for_what_it_can_do_soon_and_no_more(shop: Worksho
     async def handler(job: Job) -> None:
         await gate.wait()
 
-    async with shop.at_work(handler, concurrency=10, shutdown_timeout=0):
-        await until(lambda: shop.kinds().count("active") == 10, "ten run")
+    async with shop.running_worker(handler, concurrency=10, shutdown_timeout=0):
+        await wait_until(lambda: shop.kinds().count("active") == 10, "ten run")
         assert len(shop.pending()) == 10
 
 
-async def test_read_count_bounds_every_read(shop: Workshop) -> None:
+async def test_read_count_bounds_every_read(shop: WorkerHarness) -> None:
     for number in range(30):
         shop.add(f"job-{number}")
-    async with shop.at_work(do_nothing, read_count=3):
-        await until(shop.is_empty, "all are done")
+    async with shop.running_worker(do_nothing, read_count=3):
+        await wait_until(shop.is_empty, "all are done")
 
 
 # Arguments
@@ -597,13 +605,13 @@ def test_impossible_options_are_refused_in_the_reference_s_words(options: dict[s
     assert str(refusal.value) == told
 
 
-async def test_no_concurrency_means_one(shop: Workshop) -> None:
+async def test_no_concurrency_means_one(shop: WorkerHarness) -> None:
     shop.add("one")
-    await shop.drain(do_nothing, concurrency=0)
+    await shop.run_until_empty(do_nothing, concurrency=0)
     assert shop.is_empty()
 
 
-async def test_the_group_and_the_consumer_can_be_named(shop: Workshop) -> None:
-    async with shop.at_work(do_nothing, group="others", consumer_id="ada"):
-        await until(lambda: shop.groups() == [b"others"], "the group is made")
-        await until(lambda: shop.consumers("others") == [b"ada"], "it is known by its name")
+async def test_the_group_and_the_consumer_can_be_named(shop: WorkerHarness) -> None:
+    async with shop.running_worker(do_nothing, group="others", consumer_id="ada"):
+        await wait_until(lambda: shop.groups() == [b"others"], "the group is made")
+        await wait_until(lambda: shop.consumers("others") == [b"ada"], "it is known by its name")

@@ -8,34 +8,34 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui.errors import ServerError
-from chasqui.server.address import Tls, parse
+from chasqui.server.address import Tls, parse_address
 from chasqui.server.cluster import slot_of
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
 from chasqui.worker import Worker
-from tests.clusters import Guarded, TestCluster, cluster, guarded
-from tests.live.bench import Bench
-from tests.live.workshop import CLOCK, Workshop, until
-from tests.servers import spawn
+from tests.clusters import ClusterServers, SentinelServers, cluster_servers, sentinel_servers
+from tests.live.bench import QueueHarness
+from tests.live.workshop import CLOCK, WorkerHarness, wait_until
+from tests.servers import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chasqui.records import Job
-    from tests.conftest import Servers
+    from tests.conftest import ServerPool
     from tests.server_binaries import Kind
 
 
-def shop_at(link: Link, url: str, queue: str) -> Workshop:
-    return Workshop(Bench(url, link, Commands(link.features()), queue), url)
+def shop_at(link: Link, url: str, queue: str) -> WorkerHarness:
+    return WorkerHarness(QueueHarness(url, link, Commands(link.features()), queue), url)
 
 
-async def test_a_worker_talks_tls(servers: Servers, queue: str) -> None:
+async def test_a_worker_talks_tls(servers: ServerPool, queue: str) -> None:
     servers.get("redis-8.6")
-    with spawn("redis-8.6", tls=True) as server:
+    with start_server("redis-8.6", tls=True) as server:
         assert server.certificates
-        address = parse(server.url, tls=Tls(ca=server.certificates.ca))
+        address = parse_address(server.url, tls=Tls(ca=server.certificates.ca))
         with Link.open(address) as link:
             shop = shop_at(link, server.url, queue)
             for number in range(500):
@@ -52,14 +52,14 @@ async def test_a_worker_talks_tls(servers: Servers, queue: str) -> None:
 
 
 @pytest.fixture(scope="module", params=["redis-8.6", "valkey-9.1"])
-def trio(request: pytest.FixtureRequest, servers: Servers) -> Iterator[TestCluster]:
+def trio(request: pytest.FixtureRequest, servers: ServerPool) -> Iterator[ClusterServers]:
     kind: Kind = request.param
     servers.get(kind)
-    with cluster(kind) as made:
+    with cluster_servers(kind) as made:
         yield made
 
 
-async def test_a_worker_follows_its_slot_to_another_node(trio: TestCluster, queue: str) -> None:
+async def test_a_worker_follows_its_slot_to_another_node(trio: ClusterServers, queue: str) -> None:
     seen: list[str] = []
 
     async def handler(job: Job) -> None:
@@ -70,30 +70,30 @@ async def test_a_worker_follows_its_slot_to_another_node(trio: TestCluster, queu
     target = trio.others(home)[0]
     with Link.open(trio.url) as link:
         shop = shop_at(link, trio.url, queue)
-        async with shop.at_work(handler, shutdown_timeout=1):
+        async with shop.running_worker(handler, shutdown_timeout=1):
             shop.add("before")
-            await until(lambda: seen == ["before"] and shop.is_empty(), "it works")
-            for key in home.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
-                home.tell("DEL", key)
+            await wait_until(lambda: seen == ["before"] and shop.is_empty(), "it works")
+            for key in home.send("CLUSTER", "GETKEYSINSLOT", slot, 100):
+                home.send("DEL", key)
             for member in (target, *trio.others(target)):
-                member.tell("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+                member.send("CLUSTER", "SETSLOT", slot, "NODE", target.id)
             shop.add("after")
-            await until(lambda: seen == ["before", "after"], "it works where the slot is now")
-            await until(shop.is_empty, "and settles there")
-        for key in target.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
-            target.tell("DEL", key)
+            await wait_until(lambda: seen == ["before", "after"], "it works where the slot is now")
+            await wait_until(shop.is_empty, "and settles there")
+        for key in target.send("CLUSTER", "GETKEYSINSLOT", slot, 100):
+            target.send("DEL", key)
         for member in (home, *trio.others(home)):
-            member.tell("CLUSTER", "SETSLOT", slot, "NODE", home.id)
+            member.send("CLUSTER", "SETSLOT", slot, "NODE", home.id)
 
 
 @pytest.fixture
-def guards(servers: Servers) -> Iterator[Guarded]:
+def guards(servers: ServerPool) -> Iterator[SentinelServers]:
     servers.get("valkey-9.1")
-    with guarded("valkey-9.1") as deployment:
+    with sentinel_servers("valkey-9.1") as deployment:
         yield deployment
 
 
-async def test_a_worker_goes_on_with_the_next_master(guards: Guarded, queue: str) -> None:
+async def test_a_worker_goes_on_with_the_next_master(guards: SentinelServers, queue: str) -> None:
     seen: list[str] = []
 
     async def handler(job: Job) -> None:
@@ -101,21 +101,21 @@ async def test_a_worker_goes_on_with_the_next_master(guards: Guarded, queue: str
 
     with Link.open(guards.url) as link:
         shop = shop_at(link, guards.url, queue)
-        async with shop.at_work(handler, shutdown_timeout=1):
+        async with shop.running_worker(handler, shutdown_timeout=1):
             shop.add("before")
-            await until(lambda: seen == ["before"], "it works")
+            await wait_until(lambda: seen == ["before"], "it works")
             guards.master.kill()
             await asyncio.to_thread(_add_to_the_next, shop, "after")
-            await until(lambda: "after" in seen, "the job is run there")
+            await wait_until(lambda: "after" in seen, "the job is run there")
 
 
-def _add_to_the_next(shop: Workshop, job_id: str) -> None:
+def _add_to_the_next(shop: WorkerHarness, job_id: str) -> None:
     """Try until there is a master that takes it."""
     for _ in range(400):
         try:
             shop.add(job_id)
         except ServerError:
-            CLOCK.pause(0.05)
+            CLOCK.sleep_sync(0.05)
         else:
             return
     raise AssertionError("there is no next master")

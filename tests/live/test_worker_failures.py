@@ -13,8 +13,8 @@ from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from chasqui.wire import delayed_member, envelope
 from chasqui.wire.retry_override import Backoff, RetryOverride
-from tests.live.bench import GROUP, Bench
-from tests.live.workshop import CLOCK, Workshop, until
+from tests.live.bench import GROUP, QueueHarness
+from tests.live.workshop import CLOCK, WorkerHarness, wait_until
 from tests.servers import Server
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ NEVER_AGAIN = RetryOverride(1, None)
 
 
 @pytest.fixture
-def shop(server: Server, queue: str) -> Iterator[Workshop]:
+def shop(server: Server, queue: str) -> Iterator[WorkerHarness]:
     with Link.open(server.url) as link:
-        yield Workshop(Bench(server.kind, link, Commands(link.features()), queue), server.url)
+        yield WorkerHarness(QueueHarness(server.kind, link, Commands(link.features()), queue), server.url)
 
 
 async def do_nothing(job: Job) -> None:
@@ -41,7 +41,7 @@ async def do_nothing(job: Job) -> None:
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "plain"])
 async def test_a_job_is_tried_again_until_it_is_dead_and_numbers_are_the_reference_s(
-    shop: Workshop, is_plain: bool
+    shop: WorkerHarness, is_plain: bool
 ) -> None:
     shop.add("job", {"a": 1}, name="mail", retry=SOON)
     attempts: list[int] = []
@@ -54,9 +54,9 @@ async def test_a_job_is_tried_again_until_it_is_dead_and_numbers_are_the_referen
         attempts.append(job.attempt)
         raise ValueError(f"no {job.attempt}")
 
-    async with shop.at_work(plain_handler if is_plain else handler):
-        await until(shop.dead, "it is dead")
-        await until(lambda: shop.kinds("job")[-1] == "dlq", "that is told")
+    async with shop.running_worker(plain_handler if is_plain else handler):
+        await wait_until(shop.dead, "it is dead")
+        await wait_until(lambda: shop.kinds("job")[-1] == "dlq", "that is told")
     assert attempts == [0, 1, 2]
     told = [
         (event.kind, event.attempt, event.reason, event.backoff_ms)
@@ -82,7 +82,7 @@ async def test_a_job_is_tried_again_until_it_is_dead_and_numbers_are_the_referen
     assert shop.is_empty()
 
 
-async def test_a_retry_waits_in_the_delayed_set_by_the_server_s_clock(shop: Workshop) -> None:
+async def test_a_retry_waits_in_the_delayed_set_by_the_server_s_clock(shop: WorkerHarness) -> None:
     shop.add(
         "job",
         [1],
@@ -94,19 +94,19 @@ async def test_a_retry_waits_in_the_delayed_set_by_the_server_s_clock(shop: Work
     async def handler(job: Job) -> None:
         raise ValueError
 
-    await shop.drain(handler, delayed_enabled=False)
+    await shop.run_until_empty(handler, delayed_enabled=False)
     [(member, score)] = _scored(shop)
     found = delayed_member.decode(member)
     assert (found.name, found.prefix, found.envelope.attempt) == ("mail", "u32le", 2)
     assert 170_000 < score - shop.bench.now_ms() <= 180_000
 
 
-def _scored(shop: Workshop) -> list[tuple[bytes, int]]:
-    flat = shop.bench.say("ZRANGE", shop.bench.keys.delayed, 0, -1, "WITHSCORES")
+def _scored(shop: WorkerHarness) -> list[tuple[bytes, int]]:
+    flat = shop.bench.command("ZRANGE", shop.bench.keys.delayed, 0, -1, "WITHSCORES")
     return [(member, int(float(score))) for member, score in zip(flat[::2], flat[1::2], strict=True)]
 
 
-async def test_a_hopeless_job_is_buried_at_once(shop: Workshop) -> None:
+async def test_a_hopeless_job_is_buried_at_once(shop: WorkerHarness) -> None:
     class Hopeless(UnrecoverableError):
         pass
 
@@ -115,7 +115,7 @@ async def test_a_hopeless_job_is_buried_at_once(shop: Workshop) -> None:
     async def handler(job: Job) -> None:
         raise Hopeless("x" * 10_000)
 
-    await shop.drain(handler)
+    await shop.run_until_empty(handler)
     [letter] = shop.dead()
     assert letter.reason == "unrecoverable"
     assert letter.detail is not None
@@ -152,7 +152,7 @@ def _close_generator() -> None:
 )
 @pytest.mark.parametrize("form", ["at once", "later", "plain"])
 async def test_whatever_a_handler_raises_is_its_failure_and_the_worker_lives(
-    shop: Workshop, deed: Callable[[], None], told: str, form: str
+    shop: WorkerHarness, deed: Callable[[], None], told: str, form: str
 ) -> None:
     shop.add("bad", "bad", retry=NEVER_AGAIN)
     shop.add("good", "good")
@@ -167,7 +167,7 @@ async def test_whatever_a_handler_raises_is_its_failure_and_the_worker_lives(
         if job.data == "bad":
             deed()
 
-    await shop.drain(plain_handler if form == "plain" else handler, concurrency=1)
+    await shop.run_until_empty(plain_handler if form == "plain" else handler, concurrency=1)
     [failed] = [event for event in shop.events() if event.kind == "failed"]
     assert failed.reason is not None
     assert failed.reason.startswith(told)
@@ -175,7 +175,7 @@ async def test_whatever_a_handler_raises_is_its_failure_and_the_worker_lives(
     assert shop.kinds("good") == ["active", "completed"]
 
 
-async def test_a_handler_that_cancels_its_own_task_fails_and_others_run_on(shop: Workshop) -> None:
+async def test_a_handler_that_cancels_its_own_task_fails_and_others_run_on(shop: WorkerHarness) -> None:
     shop.add("bad", "bad", retry=NEVER_AGAIN)
     for number in range(3):
         shop.add(f"good-{number}")
@@ -186,12 +186,12 @@ async def test_a_handler_that_cancels_its_own_task_fails_and_others_run_on(shop:
             task.cancel()
         await CLOCK.sleep(0)
 
-    await shop.drain(handler, concurrency=1)
+    await shop.run_until_empty(handler, concurrency=1)
     assert [letter.detail for letter in shop.dead()] == ["CancelledError: "]
     assert shop.kinds().count("completed") == 3
 
 
-async def test_a_result_that_cannot_be_stored_is_no_reason_to_run_again(shop: Workshop) -> None:
+async def test_a_result_that_cannot_be_stored_is_no_reason_to_run_again(shop: WorkerHarness) -> None:
     shop.add("job")
     runs = []
 
@@ -199,7 +199,7 @@ async def test_a_result_that_cannot_be_stored_is_no_reason_to_run_again(shop: Wo
         runs.append(job.id)
         return object()
 
-    await shop.drain(handler, store_results=True)
+    await shop.run_until_empty(handler, store_results=True)
     assert runs == ["job"]
     assert not shop.dead()
     [_, completed] = shop.events("job")
@@ -207,7 +207,7 @@ async def test_a_result_that_cannot_be_stored_is_no_reason_to_run_again(shop: Wo
     assert completed.extra == ((b"warning", b"the result was not stored: object cannot be stored"),)
 
 
-async def test_a_handler_that_spoils_its_job_costs_no_slot(shop: Workshop) -> None:
+async def test_a_handler_that_spoils_its_job_costs_no_slot(shop: WorkerHarness) -> None:
     shop.add("spoiled")
     shop.add("good")
 
@@ -215,20 +215,20 @@ async def test_a_handler_that_spoils_its_job_costs_no_slot(shop: Workshop) -> No
         if job.id == "spoiled":
             setattr(job, "attempt", "three")  # noqa: B010 - nothing that a type checker would let pass
 
-    async with shop.at_work(handler, concurrency=1, claim_min_idle_ms=200, crash_limit=1):
-        await until(lambda: shop.kinds("good") == ["active", "completed"], "the other one runs")
-        await until(shop.dead, "and the spoiled one ends too")
+    async with shop.running_worker(handler, concurrency=1, claim_min_idle_ms=200, crash_limit=1):
+        await wait_until(lambda: shop.kinds("good") == ["active", "completed"], "the other one runs")
+        await wait_until(shop.dead, "and the spoiled one ends too")
     assert [letter.reason for letter in shop.dead()] == ["crashed"]
 
 
 # Jobs that workers died over
 
 
-async def test_a_job_that_no_worker_survived_is_buried_as_crashed(shop: Workshop) -> None:
+async def test_a_job_that_no_worker_survived_is_buried_as_crashed(shop: WorkerHarness) -> None:
     crashed, retried = shop.add("crashed", name="mail"), shop.add("innocent")
     shop.abandon(crashed, deliveries=3)
     shop.abandon(retried, deliveries=2)
-    await shop.drain(do_nothing)
+    await shop.run_until_empty(do_nothing)
     [letter] = shop.dead()
     assert (letter.reason, letter.name, envelope.decode(letter.d).id) == ("crashed", "mail", "crashed")
     assert letter.detail == "started 3 times, and no worker lived to tell what came of it"
@@ -239,33 +239,35 @@ async def test_a_job_that_no_worker_survived_is_buried_as_crashed(shop: Workshop
 
 @pytest.mark.parametrize(("starts", "is_spared"), [(3, True), (4, True), (5, False)])
 async def test_a_job_has_the_benefit_of_the_doubt_while_workers_die_without_it(
-    shop: Workshop, starts: int, is_spared: bool
+    shop: WorkerHarness, starts: int, is_spared: bool
 ) -> None:
     suspect = shop.add("suspect")
     await CLOCK.sleep(0.01)  # who died before the job was added is no witness
     shop.abandon(suspect, deliveries=starts)
     for number in range(20):
-        shop.bench.say("XGROUP", "CREATECONSUMER", shop.bench.keys.stream, GROUP, f"killed-{number}")
+        shop.bench.command("XGROUP", "CREATECONSUMER", shop.bench.keys.stream, GROUP, f"killed-{number}")
     await CLOCK.sleep(0.1)  # a lease and more
-    await shop.drain(do_nothing, claim_min_idle_ms=50)
+    await shop.run_until_empty(do_nothing, claim_min_idle_ms=50)
     assert [letter.reason for letter in shop.dead()] == ([] if is_spared else ["crashed"])
     assert shop.kinds("suspect") == (["active", "completed"] if is_spared else ["dlq"])
 
 
-async def test_workers_that_died_before_a_job_was_added_cast_no_doubt_on_its_guilt(shop: Workshop) -> None:
+async def test_workers_that_died_before_a_job_was_added_cast_no_doubt_on_its_guilt(
+    shop: WorkerHarness,
+) -> None:
     shop.bench.run(shop.bench.commands.ensure_group(shop.bench.keys, GROUP))
     for number in range(20):
-        shop.bench.say("XGROUP", "CREATECONSUMER", shop.bench.keys.stream, GROUP, f"killed-{number}")
+        shop.bench.command("XGROUP", "CREATECONSUMER", shop.bench.keys.stream, GROUP, f"killed-{number}")
     await CLOCK.sleep(0.1)
     shop.abandon(shop.add("guilty"), deliveries=3)
     await CLOCK.sleep(0.06)
-    await shop.drain(do_nothing, claim_min_idle_ms=50)
+    await shop.run_until_empty(do_nothing, claim_min_idle_ms=50)
     assert shop.kinds("guilty") == ["dlq"]
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "plain"])
 async def test_jobs_at_their_last_chance_run_one_at_a_time_and_only_starts_count(
-    shop: Workshop, is_plain: bool
+    shop: WorkerHarness, is_plain: bool
 ) -> None:
     ids = [shop.add(f"job-{number}") for number in range(5)]
     shop.abandon(*ids, deliveries=2)
@@ -281,10 +283,10 @@ async def test_jobs_at_their_last_chance_run_one_at_a_time_and_only_starts_count
         running.append(job.id)
         gate.wait()
 
-    async with shop.at_work(plain_handler if is_plain else handler, concurrency=10) as worker:
-        await until(lambda: running, "one has begun")
+    async with shop.running_worker(plain_handler if is_plain else handler, concurrency=10) as worker:
+        await wait_until(lambda: running, "one has begun")
         shop.add("fresh")
-        await until(lambda: "fresh" in running, "others are not held up")
+        await wait_until(lambda: "fresh" in running, "others are not held up")
         mine = {
             entry.deliveries
             for entry in shop.pending().values()
@@ -293,12 +295,12 @@ async def test_jobs_at_their_last_chance_run_one_at_a_time_and_only_starts_count
         assert mine == {1, 2, 3}, "the fresh one, those that wait, and the one that runs"
         assert len(running) == 2
         gate.set()
-        await until(shop.is_empty, "all are done")
+        await wait_until(shop.is_empty, "all are done")
     assert sorted(running) == ["fresh", *(f"job-{number}" for number in range(5))]
     assert not shop.dead()
 
 
-async def test_jobs_of_a_worker_that_died_once_are_all_started_soon(shop: Workshop) -> None:
+async def test_jobs_of_a_worker_that_died_once_are_all_started_soon(shop: WorkerHarness) -> None:
     ids = [shop.add(f"job-{number}") for number in range(30)]
     shop.abandon(*ids, deliveries=1)
     gate, running = asyncio.Event(), set()
@@ -307,14 +309,16 @@ async def test_jobs_of_a_worker_that_died_once_are_all_started_soon(shop: Worksh
         running.add(job.id)
         await gate.wait()
 
-    async with shop.at_work(handler):
-        await until(lambda: len(running) == 30, "all have begun")
+    async with shop.running_worker(handler):
+        await wait_until(lambda: len(running) == 30, "all have begun")
         assert {entry.deliveries for entry in shop.pending().values()} == {2}
         gate.set()
-        await until(shop.is_empty, "all are done")
+        await wait_until(shop.is_empty, "all are done")
 
 
-async def test_more_abandoned_jobs_than_one_worker_should_hold_are_left_to_others(shop: Workshop) -> None:
+async def test_more_abandoned_jobs_than_one_worker_should_hold_are_left_to_others(
+    shop: WorkerHarness,
+) -> None:
     ids = [shop.add(f"job-{number}") for number in range(150)]
     shop.abandon(*ids, deliveries=2)
     gate = asyncio.Event()
@@ -322,19 +326,19 @@ async def test_more_abandoned_jobs_than_one_worker_should_hold_are_left_to_other
     async def handler(job: Job) -> None:
         await gate.wait()
 
-    async with shop.at_work(handler, concurrency=200) as worker:
+    async with shop.running_worker(handler, concurrency=200) as worker:
         me = worker.consumer_id.encode()
-        await until(
+        await wait_until(
             lambda: 0 < sum(entry.consumer == me for entry in shop.pending().values()) <= 64, "it keeps some"
         )
         others = [entry for entry in shop.pending().values() if entry.consumer == b"released"]
         assert {entry.deliveries for entry in others} == {2}
         gate.set()
-        await until(shop.is_empty, "all are done in the end")
+        await wait_until(shop.is_empty, "all are done in the end")
     assert not shop.dead()
 
 
-async def test_a_lapsed_lease_that_nobody_took_does_not_start_the_job_again(shop: Workshop) -> None:
+async def test_a_lapsed_lease_that_nobody_took_does_not_start_the_job_again(shop: WorkerHarness) -> None:
     entry_id = shop.add("job")
     gate, runs = asyncio.Event(), []
 
@@ -342,19 +346,21 @@ async def test_a_lapsed_lease_that_nobody_took_does_not_start_the_job_again(shop
         runs.append(job.id)
         await gate.wait()
 
-    async with shop.at_work(handler, heartbeat_ms=60_000, read_block_ms=100) as worker:
-        await until(lambda: runs, "it has begun")
+    async with shop.running_worker(handler, heartbeat_ms=60_000, read_block_ms=100) as worker:
+        await wait_until(lambda: runs, "it has begun")
         shop.bench.make_idle(entry_id, 10_000_000)
-        await until(lambda: shop.counts(worker, "reader").get("lapsed"), "it came again to the same worker")
-        await until(lambda: shop.pending()[entry_id].deliveries == 1, "that does not count")
+        await wait_until(
+            lambda: shop.counts(worker, "reader").get("lapsed"), "it came again to the same worker"
+        )
+        await wait_until(lambda: shop.pending()[entry_id].deliveries == 1, "that does not count")
         gate.set()
-        await until(shop.is_empty, "it is done")
+        await wait_until(shop.is_empty, "it is done")
     assert runs == ["job"]
     assert shop.kinds("job") == ["active", "completed"]
 
 
 @pytest.mark.parametrize("deed", ["completed", "failed", "hopeless"])
-async def test_who_lost_a_job_changes_nothing_any_more(shop: Workshop, deed: str) -> None:
+async def test_who_lost_a_job_changes_nothing_any_more(shop: WorkerHarness, deed: str) -> None:
     entry_id = shop.add("job", retry=SOON)
     gate = asyncio.Event()
 
@@ -365,12 +371,12 @@ async def test_who_lost_a_job_changes_nothing_any_more(shop: Workshop, deed: str
         if deed == "hopeless":
             raise UnrecoverableError
 
-    async with shop.at_work(handler, heartbeat_ms=20) as worker:
-        await until(lambda: shop.kinds("job") == ["active"], "it has begun")
-        shop.bench.say("XCLAIM", shop.bench.keys.stream, GROUP, "thief", 0, entry_id)
-        await until(lambda: shop.counts(worker, "heartbeat")["lost"], "the loss is noticed")
+    async with shop.running_worker(handler, heartbeat_ms=20) as worker:
+        await wait_until(lambda: shop.kinds("job") == ["active"], "it has begun")
+        shop.bench.command("XCLAIM", shop.bench.keys.stream, GROUP, "thief", 0, entry_id)
+        await wait_until(lambda: shop.counts(worker, "heartbeat")["lost"], "the loss is noticed")
         gate.set()
-        await until(lambda: worker.done == 1, "it has ended")
+        await wait_until(lambda: worker.done == 1, "it has ended")
     assert shop.pending()[entry_id].consumer == b"thief"
     assert not shop.dead()
     assert not _scored(shop)
@@ -381,14 +387,14 @@ async def test_who_lost_a_job_changes_nothing_any_more(shop: Workshop, deed: str
 
 
 async def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_warned_about(
-    shop: Workshop, caplog: pytest.LogCaptureFixture
+    shop: WorkerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.add("blocks")
     runs: list[str] = []
 
     async def handler(job: Job) -> None:
         runs.append(job.id)
-        CLOCK.pause(0.8)
+        CLOCK.sleep_sync(0.8)
 
     def other(job: Job) -> None:
         runs.append("stolen")
@@ -398,8 +404,8 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_warned_about(
     thief.start()
     ready.wait()
     try:
-        async with shop.at_work(handler, claim_min_idle_ms=200, heartbeat_ms=50):
-            await until(shop.is_empty, "it is done")
+        async with shop.running_worker(handler, claim_min_idle_ms=200, heartbeat_ms=50):
+            await wait_until(shop.is_empty, "it is done")
     finally:
         stop.set()
         thief.join()
@@ -408,13 +414,13 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_warned_about(
 
 
 def _work_apart(
-    shop: Workshop, handler: Callable[[Any], Any], stop: threading.Event, ready: threading.Event
+    shop: WorkerHarness, handler: Callable[[Any], Any], stop: threading.Event, ready: threading.Event
 ) -> None:
     """A worker in an event loop of its own that only takes what others let go."""
 
     async def work() -> None:
-        async with shop.at_work(handler, claim_min_idle_ms=200, concurrency=1) as worker:
-            await until(lambda: worker.loops, "it is there")
+        async with shop.running_worker(handler, claim_min_idle_ms=200, concurrency=1) as worker:
+            await wait_until(lambda: worker.loops, "it is there")
             ready.set()
             while not stop.is_set():
                 await CLOCK.sleep(0.01)
@@ -426,39 +432,39 @@ def _work_apart(
 
 
 @pytest.mark.parametrize("loss", ["DEL", "XGROUP DESTROY"])
-async def test_a_group_that_is_gone_is_made_again_from_the_start(shop: Workshop, loss: str) -> None:
+async def test_a_group_that_is_gone_is_made_again_from_the_start(shop: WorkerHarness, loss: str) -> None:
     seen: list[str] = []
 
     async def handler(job: Job) -> None:
         seen.append(job.id)
 
-    async with shop.at_work(handler):
+    async with shop.running_worker(handler):
         shop.add("before")
-        await until(lambda: seen == ["before"], "it works")
-        await until(shop.is_empty, "it is settled")
+        await wait_until(lambda: seen == ["before"], "it works")
+        await wait_until(shop.is_empty, "it is settled")
         stream = shop.bench.keys.stream
-        shop.bench.say(*(("DEL", stream) if loss == "DEL" else ("XGROUP", "DESTROY", stream, GROUP)))
+        shop.bench.command(*(("DEL", stream) if loss == "DEL" else ("XGROUP", "DESTROY", stream, GROUP)))
         shop.add("after")
-        await until(lambda: seen == ["before", "after"], "it works again")
-        await until(shop.is_empty, "it is settled too")
+        await wait_until(lambda: seen == ["before", "after"], "it works again")
+        await wait_until(shop.is_empty, "it is settled too")
 
 
-async def test_consumers_that_are_gone_are_removed_and_those_with_jobs_are_not(shop: Workshop) -> None:
-    from chasqui.consumer.housekeeping import tidied
-    from chasqui.consumer.verdicts import Office
+async def test_consumers_that_are_gone_are_removed_and_those_with_jobs_are_not(shop: WorkerHarness) -> None:
+    from chasqui.consumer.housekeeping import remove_idle_consumers
+    from chasqui.consumer.verdicts import ConsumerIdentity
 
     bench = shop.bench
     entry_id = shop.add("job")
     shop.abandon(entry_id, deliveries=1)
     for number in range(1500):
-        bench.say("XGROUP", "CREATECONSUMER", bench.keys.stream, GROUP, f"gone-{number}")
-    await until(lambda: _idle_ms(shop) > 20, "they have been silent for a while")
-    office = Office(bench.commands, bench.keys, GROUP, "gone-7")
-    assert bench.run(tidied(office, 20)) == 1499
+        bench.command("XGROUP", "CREATECONSUMER", bench.keys.stream, GROUP, f"gone-{number}")
+    await wait_until(lambda: _idle_ms(shop) > 20, "they have been silent for a while")
+    office = ConsumerIdentity(bench.commands, bench.keys, GROUP, "gone-7")
+    assert bench.run(remove_idle_consumers(office, 20)) == 1499
     assert sorted(shop.consumers()) == [b"dead", b"gone-7"]
     assert list(shop.pending()) == [entry_id]
 
 
-def _idle_ms(shop: Workshop) -> int:
-    rows = shop.bench.say("XINFO", "CONSUMERS", shop.bench.keys.stream, GROUP)
+def _idle_ms(shop: WorkerHarness) -> int:
+    rows = shop.bench.command("XINFO", "CONSUMERS", shop.bench.keys.stream, GROUP)
     return min(int(row[5]) for row in rows if row[1] != b"dead")

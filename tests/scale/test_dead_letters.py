@@ -9,10 +9,10 @@ import pytest
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
 from tests.cli import many_dead
-from tests.cli.many_dead import VIP, Crowd
-from tests.cli.seed_dead import Yard
-from tests.cli.shell import Shell
-from tests.cli.shell import shell as shell
+from tests.cli.many_dead import VIP, ManyDeadLetters
+from tests.cli.seed_dead import DeadLetterSeeder
+from tests.cli.shell import SubprocessCli
+from tests.cli.shell import cli_process as cli_process
 from tests.servers import Server
 
 pytestmark = pytest.mark.timeout(600)
@@ -22,31 +22,31 @@ CHEAP_S = 2
 
 
 @pytest.fixture
-def crowd(shell: Shell, any_server: Server, queue: str) -> Iterator[Crowd]:
+def crowd(cli_process: SubprocessCli, any_server: Server, queue: str) -> Iterator[ManyDeadLetters]:
     with Link.open(any_server.url, timeout=60) as link:
-        yield Crowd(Yard(link, Keys(queue)), shell, any_server.url, LETTERS)
+        yield ManyDeadLetters(DeadLetterSeeder(link, Keys(queue)), cli_process, any_server.url, LETTERS)
 
 
-def test_groups_count_every_letter_once(crowd: Crowd) -> None:
+def test_groups_count_every_letter_once(crowd: ManyDeadLetters) -> None:
     many_dead.check_groups(crowd)
 
 
-def test_exactly_what_was_shown_is_replayed_while_others_write(crowd: Crowd) -> None:
+def test_exactly_what_was_shown_is_replayed_while_others_write(crowd: ManyDeadLetters) -> None:
     many_dead.check_that_exactly_what_was_shown_is_replayed(crowd)
 
 
-def test_a_replay_that_is_killed_loses_and_doubles_nothing_and_can_be_undone(crowd: Crowd) -> None:
+def test_a_replay_that_is_killed_loses_and_doubles_nothing_and_can_be_undone(crowd: ManyDeadLetters) -> None:
     many_dead.check_that_a_kill_loses_and_doubles_nothing(crowd)
 
 
-def test_five_hundred_a_second_are_five_hundred_a_second(crowd: Crowd) -> None:
+def test_five_hundred_a_second_are_five_hundred_a_second(crowd: ManyDeadLetters) -> None:
     crowd.seed()
     rate = many_dead.rate_of(crowd, 5000, 500)
     print(f"\n--rps 500: {rate:.1f} a second")
     assert 475 <= rate <= 525
 
 
-def test_cheap_filters_are_cheap(crowd: Crowd) -> None:
+def test_cheap_filters_are_cheap(crowd: ManyDeadLetters) -> None:
     crowd.seed()
     for words in (
         ("--name", "nothing"),

@@ -9,12 +9,12 @@ from time import perf_counter
 import pytest
 
 from chasqui.server.link import Link
-from tests.cli.seed_look import Seed, every_state
-from tests.cli.shell import Shell
-from tests.cli.shell import shell as shell
+from tests.cli.seed_look import QueueSeeder, every_state
+from tests.cli.shell import SubprocessCli
+from tests.cli.shell import cli_process as cli_process
 from tests.cli.test_read_only import overheard
-from tests.cli.yard import on_a_terminal
-from tests.servers import Server, spawn
+from tests.cli.yard import run_on_terminal
+from tests.servers import Server, start_server
 
 pytestmark = pytest.mark.timeout(300)
 KEYS = 1_000_000
@@ -24,18 +24,20 @@ QUEUES = ("emails", "charges", "reports")
 @pytest.fixture
 def crowded() -> Iterator[Server]:
     """A server with a million keys, of which three queues are a few."""
-    with spawn("redis-8.6") as server:
-        server.ask("DEBUG", "POPULATE", str(KEYS), "session", "16")
+    with start_server("redis-8.6") as server:
+        server.run_command("DEBUG", "POPULATE", str(KEYS), "session", "16")
         with Link.open(server.url) as link:
             for name in QUEUES:
-                every_state(Seed(link, name))
+                every_state(QueueSeeder(link, name))
         yield server
 
 
-def test_queues_are_found_among_a_million_keys_and_then_remembered(crowded: Server, shell: Shell) -> None:
+def test_queues_are_found_among_a_million_keys_and_then_remembered(
+    crowded: Server, cli_process: SubprocessCli
+) -> None:
     with overheard(crowded) as heard:
         began = perf_counter()
-        code, shown = on_a_terminal(shell, "queues", "-u", crowded.url)
+        code, shown = run_on_terminal(cli_process, "queues", "-u", crowded.url)
         took = perf_counter() - began
     pages = sum(line.startswith('"SCAN"') for line in heard)
     print(f"\nqueues among {KEYS:,} keys: {took:.1f} s, {pages} pages")
@@ -49,12 +51,12 @@ def test_queues_are_found_among_a_million_keys_and_then_remembered(crowded: Serv
     assert not [line for line in heard if line.startswith('"KEYS"')]
     with overheard(crowded) as heard:
         began = perf_counter()
-        code, again = on_a_terminal(shell, "queues", "-u", crowded.url)
+        code, again = run_on_terminal(cli_process, "queues", "-u", crowded.url)
         print(f"\nand from memory: {perf_counter() - began:.1f} s")
     assert code == 0, again
     assert not [line for line in heard if '"SCAN"' in line], "the names are known"
     assert "3 queues known from" in again
     assert all(name in again for name in QUEUES)
     with overheard(crowded) as heard:
-        on_a_terminal(shell, "queues", "--rescan", "-u", crowded.url)
+        run_on_terminal(cli_process, "queues", "--rescan", "-u", crowded.url)
     assert any('"SCAN"' in line for line in heard)

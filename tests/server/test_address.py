@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui.errors import ConfigError
-from chasqui.server.address import Address, Login, Node, Tls, parse
+from chasqui.server.address import Address, Login, Node, Tls, parse_address
 from chasqui.server.link import Link
 from chasqui.server.secret import Secret, read_password_file, redact
 
@@ -45,7 +45,7 @@ PASSWORD = "hunter2-s3cr3t"
     ],
 )
 def test_a_url_names_a_deployment(url: str, address: Address) -> None:
-    assert parse(url) == address
+    assert parse_address(url) == address
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_a_url_names_a_deployment(url: str, address: Address) -> None:
     ],
 )
 def test_a_login_is_read_from_the_url(url: str, username: str | None, password: str | None) -> None:
-    assert parse(url).login == Login(username, Secret.of(password))
+    assert parse_address(url).login == Login(username, Secret.wrap(password))
 
 
 def test_a_login_that_is_passed_wins_over_the_url() -> None:
-    address = parse("redis://ada:old@h", username="bob", password="new")
+    address = parse_address("redis://ada:old@h", username="bob", password="new")
     assert address.login == Login("bob", Secret("new"))
 
 
 def test_sentinels_have_a_login_of_their_own() -> None:
-    address = parse("redis+sentinel://:master@s/mail?sentinel_password=guard&sentinel_username=g")
+    address = parse_address("redis+sentinel://:master@s/mail?sentinel_password=guard&sentinel_username=g")
     assert (address.login, address.sentinel_login) == (
         Login(None, Secret("master")),
         Login("g", Secret("guard")),
@@ -90,8 +90,8 @@ def test_sentinels_have_a_login_of_their_own() -> None:
     ],
 )
 def test_an_address_tells_itself_as_a_url(url: str) -> None:
-    assert str(parse(url)) == url
-    assert parse(str(parse(url))) == parse(url)
+    assert str(parse_address(url)) == url
+    assert parse_address(str(parse_address(url))) == parse_address(url)
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_an_address_tells_itself_as_a_url(url: str) -> None:
 )
 def test_a_wrong_url_is_refused_with_a_hint(url: str, message: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        parse(url)
+        parse_address(url)
     assert caught.value.hint is not None
     assert hint in caught.value.hint
 
 
 def test_tls_options_on_a_plain_url_are_refused_rather_than_ignored() -> None:
     with pytest.raises(ConfigError, match="need a rediss URL"):
-        parse("redis://h", tls=Tls(ca=Path("ca.pem")))
+        parse_address("redis://h", tls=Tls(ca=Path("ca.pem")))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_tls_options_on_a_plain_url_are_refused_rather_than_ignored() -> None:
         PASSWORD,
     ],
 )
-@pytest.mark.parametrize("ask", [parse, Link.open], ids=["parse", "open"])
+@pytest.mark.parametrize("ask", [parse_address, Link.open], ids=["parse", "open"])
 def test_no_error_about_a_url_repeats_its_password(url: str, ask: Callable[[Secret], object]) -> None:
     with pytest.raises(ConfigError) as caught:
         ask(Secret(url))
@@ -157,7 +157,7 @@ def test_no_error_about_a_url_repeats_its_password(url: str, ask: Callable[[Secr
     "text", ["redis://:{}@h", "redis://a:{}@h:1/2", "unix://:{}@/s", "redis://h?password={}"]
 )
 def test_an_address_never_shows_its_password(text: str, caplog: pytest.LogCaptureFixture) -> None:
-    address = parse(text.format(PASSWORD))
+    address = parse_address(text.format(PASSWORD))
     logging.getLogger("test").warning("opening %s %r", address, address)
     shown = f"{address} {address!r} {[address]} {caplog.text} {Link.open(address)!r}"
     assert address.login.password == Secret(PASSWORD)
@@ -171,7 +171,7 @@ passwords = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), min
 
 @given(passwords)
 def test_any_password_can_be_carried_percent_encoded(password: str) -> None:
-    assert parse(f"redis://:{quote(password, safe='')}@h").login.password == Secret(password)
+    assert parse_address(f"redis://:{quote(password, safe='')}@h").login.password == Secret(password)
 
 
 @given(passwords)

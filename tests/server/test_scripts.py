@@ -12,7 +12,7 @@ import pytest
 from chasqui.server import commands, scripts
 
 REPOSITORY = Path(__file__).parents[2]
-EVERY = pytest.mark.parametrize("name", scripts.names())
+EVERY = pytest.mark.parametrize("name", scripts.script_names())
 
 
 def local_line(names: tuple[str, ...], table: str) -> str:
@@ -21,23 +21,25 @@ def local_line(names: tuple[str, ...], table: str) -> str:
 
 
 def body(name: str) -> str:
-    return "".join(line for line in scripts.text(name).splitlines(True) if not line.startswith(("--", "#!")))
+    return "".join(
+        line for line in scripts.script_text(name).splitlines(True) if not line.startswith(("--", "#!"))
+    )
 
 
 def test_there_are_scripts() -> None:
-    assert {"add_once", "promote", "take_lease"} <= set(scripts.names())
+    assert {"add_once", "promote", "take_lease"} <= set(scripts.script_names())
 
 
 @EVERY
 def test_a_script_begins_by_giving_its_declared_names_to_its_keys_and_arguments(name: str) -> None:
-    spec = scripts.load(name)
+    spec = scripts.load_script(name)
     opening = local_line(spec.keys, "KEYS") + (local_line(spec.args, "ARGV") if spec.args else "")
     assert body(name).startswith(opening)
 
 
 @EVERY
 def test_a_script_uses_every_key_it_declares_and_no_other(name: str) -> None:
-    spec, used = scripts.load(name), body(name)
+    spec, used = scripts.load_script(name), body(name)
     numbers = {int(number) for number in re.findall(r"KEYS\[(\d+)\]", used)}
     assert numbers == set(range(1, len(spec.keys) + 1))
     for key in spec.keys:
@@ -47,13 +49,13 @@ def test_a_script_uses_every_key_it_declares_and_no_other(name: str) -> None:
 
 @EVERY
 def test_a_script_takes_a_list_exactly_when_its_header_says_so(name: str) -> None:
-    spec, used = scripts.load(name), body(name)
+    spec, used = scripts.load_script(name), body(name)
     numbers = {int(number) for number in re.findall(r"ARGV\[(\d+)\]", used)}
     assert numbers == set(range(1, len(spec.args) + 1))
     first = len(spec.args) + 1
     ways = (rf"unpack\(ARGV, {first}\)", rf"for i = {first}, #ARGV", r"ARGV\[\w+_at \+ n\]")
     takes_list = any(re.search(way, used) for way in ways)
-    assert takes_list is (spec.rest is not None)
+    assert takes_list is (spec.list_arg is not None)
 
 
 @EVERY
@@ -63,7 +65,7 @@ def test_a_script_is_called_by_a_builder(name: str) -> None:
         call.args[0].value
         for file in package.glob("*.py")
         for call in ast.walk(ast.parse(file.read_text()))
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "script"
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "script_call"
         if isinstance(call.args[0], ast.Constant)
     }
     assert name in called
@@ -71,27 +73,27 @@ def test_a_script_is_called_by_a_builder(name: str) -> None:
 
 @EVERY
 def test_a_script_says_what_it_is_for_and_what_it_returns(name: str) -> None:
-    spec = scripts.load(name)
+    spec = scripts.load_script(name)
     assert len(spec.purpose.split()) > 5
     assert spec.returns.endswith(".")
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    assert (REPOSITORY / "docs" / "lua.md").read_text() == scripts.reference(), "run: make docs"
+    assert (REPOSITORY / "docs" / "lua.md").read_text() == scripts.lua_reference(), "run: make docs"
 
 
 def test_the_digest_is_what_the_server_calls_the_text() -> None:
-    assert scripts.sha("renew") == hashlib.sha1(scripts.text("renew").encode()).hexdigest()
+    assert scripts.script_sha("renew") == hashlib.sha1(scripts.script_text("renew").encode()).hexdigest()
 
 
 def test_a_script_that_promises_to_write_nothing_is_read_only() -> None:
     header = "-- For a look.\n-- KEYS: stream\n-- ARGV:\n-- Returns: nothing.\n"
-    assert scripts.parse("look", f"#!lua flags=no-writes,allow-stale\n{header}").flags == (
+    assert scripts.parse_header("look", f"#!lua flags=no-writes,allow-stale\n{header}").flags == (
         "no-writes",
         "allow-stale",
     )
-    assert scripts.parse("look", header).flags == ()
-    assert not scripts.read_only("renew")
+    assert scripts.parse_header("look", header).flags == ()
+    assert not scripts.is_read_only_script("renew")
 
 
 @pytest.mark.parametrize(
@@ -105,12 +107,12 @@ def test_a_script_that_promises_to_write_nothing_is_read_only() -> None:
 )
 def test_a_file_without_a_complete_header_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"x\.lua needs a header"):
-        scripts.parse("x", text)
+        scripts.parse_header("x", text)
 
 
 def test_a_call_puts_keys_before_arguments_and_the_list_last() -> None:
-    call = scripts.script("renew", consumer="c", stream="{q}s", group="g", rest=[b"1-0", b"2-0"])
-    assert call.words == ("EVALSHA", scripts.sha("renew"), 1, "{q}s", "g", "c", b"1-0", b"2-0")
+    call = scripts.script_call("renew", consumer="c", stream="{q}s", group="g", rest=[b"1-0", b"2-0"])
+    assert call.args == ("EVALSHA", scripts.script_sha("renew"), 1, "{q}s", "g", "c", b"1-0", b"2-0")
     assert (call.keys, call.script) == (("{q}s",), "renew")
 
 
@@ -126,9 +128,9 @@ def test_a_wrong_name_or_key_fails_before_anything_is_sent(
     named: dict[str, str | int], complaint: str
 ) -> None:
     with pytest.raises(TypeError, match=complaint):
-        scripts.script("drop_lease", rest=(), **named)
+        scripts.script_call("drop_lease", rest=(), **named)
 
 
 def test_a_list_for_a_script_that_takes_none_fails_before_anything_is_sent() -> None:
     with pytest.raises(TypeError, match="takes no list"):
-        scripts.script("drop_lease", lock="l", holder="h", rest=["x"])
+        scripts.script_call("drop_lease", lock="l", holder="h", rest=["x"])

@@ -11,7 +11,7 @@ from chasqui.errors import WireError
 from chasqui.fingerprint import fingerprint
 from chasqui.spark.reports import PERCENTILES
 from chasqui.wire import dead_entry, envelope, ids
-from tests.spark.scenes import Happening
+from tests.spark.scenes import PastEvent
 
 Rows = list[dict[str, Any]]
 
@@ -27,12 +27,12 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def age(one: Happening) -> int | None:
-    made = ids.time_ms(one.event.job_id or "")
+def age(one: PastEvent) -> int | None:
+    made = ids.created_ms(one.event.job_id or "")
     return None if made is None or one.event.ts is None else max(0, one.event.ts - made)
 
 
-def throughput(events: Sequence[Happening], queue: str, step: int) -> Rows:
+def throughput(events: Sequence[PastEvent], queue: str, step: int) -> Rows:
     sums: dict[int, Counter[str]] = defaultdict(Counter)
     for one in events:
         if one.event.kind in ("completed", "failed", "retry-scheduled", "dlq"):
@@ -44,7 +44,7 @@ def throughput(events: Sequence[Happening], queue: str, step: int) -> Rows:
     ]  # fmt: skip
 
 
-def latency(events: Sequence[Happening], queue: str) -> Rows:
+def latency(events: Sequence[PastEvent], queue: str) -> Rows:
     found = []
     for name in sorted(
         {one.event.name for one in events if one.event.kind in ("active", "completed", "failed")}
@@ -66,7 +66,7 @@ def latency(events: Sequence[Happening], queue: str) -> Rows:
     return found
 
 
-def retries(events: Sequence[Happening], queue: str) -> Rows:
+def retries(events: Sequence[PastEvent], queue: str) -> Rows:
     sums: dict[int, Counter[str]] = defaultdict(Counter)
     for one in events:
         if one.event.attempt is not None and one.event.kind in ("active", "completed", "failed", "dlq"):
@@ -78,8 +78,8 @@ def retries(events: Sequence[Happening], queue: str) -> Rows:
     ]  # fmt: skip
 
 
-def failures(events: Sequence[Happening], queue: str, top: int) -> Rows:
-    groups: dict[tuple[str, str], list[Happening]] = defaultdict(list)
+def failures(events: Sequence[PastEvent], queue: str, top: int) -> Rows:
+    groups: dict[tuple[str, str], list[PastEvent]] = defaultdict(list)
     for one in events:
         if one.event.kind == "failed":
             groups[(one.event.name, fingerprint(one.event.reason or ""))].append(one)
@@ -92,7 +92,7 @@ def failures(events: Sequence[Happening], queue: str, top: int) -> Rows:
     return sorted(rows, key=lambda row: (-row["failures"], row["name"], row["error"]))[:top]
 
 
-def dead(letters: Sequence[Any], events: Sequence[Happening], queue: str, top: int) -> Rows:
+def dead(letters: Sequence[Any], events: Sequence[PastEvent], queue: str, top: int) -> Rows:
     """Letters as the server has them: entry id and fields."""
     last_words = {one.event.job_id: one.event.reason for one in events if one.event.kind == "failed"}
     groups: dict[tuple[str, str, str], list[tuple[int, str | None]]] = defaultdict(list)
@@ -115,7 +115,7 @@ def dead(letters: Sequence[Any], events: Sequence[Happening], queue: str, top: i
     return sorted(rows, key=lambda row: (-row["letters"], row["reason"], row["name"], row["error"]))[:top]
 
 
-def sla(events: Sequence[Happening], queue: str, limit_ms: int) -> Rows:
+def sla(events: Sequence[PastEvent], queue: str, limit_ms: int) -> Rows:
     groups: dict[str, list[int]] = defaultdict(list)
     for one in events:
         if one.event.kind == "completed":
@@ -130,7 +130,7 @@ def sla(events: Sequence[Happening], queue: str, limit_ms: int) -> Rows:
     return sorted(rows, key=lambda row: (-row["share"], -row["breaches"], row["name"]))
 
 
-def slowest(events: Sequence[Happening], queue: str, top: int) -> Rows:
+def slowest(events: Sequence[PastEvent], queue: str, top: int) -> Rows:
     ran = [one for one in events if one.event.kind in ("completed", "failed")]
     ran.sort(key=lambda one: (-(one.event.duration_us or 0), one.ms, one.seq))
     return [
@@ -140,7 +140,7 @@ def slowest(events: Sequence[Happening], queue: str, top: int) -> Rows:
     ]  # fmt: skip
 
 
-def heatmap(events: Sequence[Happening], queue: str) -> Rows:
+def heatmap(events: Sequence[PastEvent], queue: str) -> Rows:
     sums: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for one in events:
         if one.event.kind in ("completed", "failed"):
@@ -152,7 +152,7 @@ def heatmap(events: Sequence[Happening], queue: str) -> Rows:
     ]
 
 
-def timeline(events: Sequence[Happening], queue: str, job_id: str) -> Rows:
+def timeline(events: Sequence[PastEvent], queue: str, job_id: str) -> Rows:
     rows: Rows = []
     before: int | None = None
     for one in events:
@@ -167,7 +167,7 @@ def timeline(events: Sequence[Happening], queue: str, job_id: str) -> Rows:
     return rows
 
 
-def diff(events: Sequence[Happening], queue: str, at_ms: int, span_ms: int) -> Rows:
+def diff(events: Sequence[PastEvent], queue: str, at_ms: int, span_ms: int) -> Rows:
     rows = []
     near = [one for one in events if at_ms - span_ms <= one.ms < at_ms + span_ms]
     for name in {one.event.name for one in near if one.event.kind in ("completed", "failed")}:

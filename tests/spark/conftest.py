@@ -10,8 +10,8 @@ import pytest
 
 from chasqui.server.link import Link
 from chasqui.spark import session
-from chasqui.spark.session import Where
-from tests.conftest import Servers
+from chasqui.spark.session import SparkTarget
+from tests.conftest import ServerPool
 from tests.servers import Server
 
 pytest.importorskip(
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Where:
+def spark_target(tmp_path_factory: pytest.TempPathFactory) -> SparkTarget:
     place = tmp_path_factory.mktemp("spark")
     told = place / "told"
     told.mkdir()
@@ -48,17 +48,17 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Where:
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": told.as_uri(),
     }
-    return Where(place / "cache", place / "log", master="local[2,4]", conf=conf)
+    return SparkTarget(place / "cache", place / "log", master="local[2,4]", conf=conf)
 
 
 @pytest.fixture(scope="session")
-def spark(where: Where) -> Iterator[Any]:
-    with session.opened(where) as running:
+def spark(spark_target: SparkTarget) -> Iterator[Any]:
+    with session.open_session(spark_target) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def redis(servers: Servers) -> Server:
+def redis(servers: ServerPool) -> Server:
     return servers.get("redis-8.6")
 
 
@@ -69,6 +69,6 @@ def link(redis: Server) -> Iterator[Link]:
 
 
 @pytest.fixture
-def reach(redis: Server) -> dict[str, str]:
+def data_source_options(redis: Server) -> dict[str, str]:
     """Options of the data source that name the server."""
     return {"redis.url": redis.url, "retryFor": "5"}

@@ -12,7 +12,7 @@ from chasqui.server.link import Link
 from chasqui.wire import event_entry, ids
 from chasqui.wire.event_entry import Event
 from chasqui.wire.keys import Keys
-from tests.links import say
+from tests.links import command
 
 BEGIN_MS = 1_794_700_800_000  # 2026-11-15T00:00:00Z
 NAMES = ("mail", "invoice", "report", "")
@@ -20,7 +20,7 @@ ERRORS = ("timeout after {n} ms", "no account 'u{n}'", "disk 0x{n:x} is gone")
 
 
 @dataclass(frozen=True)
-class Happening:
+class PastEvent:
     """One event and the id under which it was told."""
 
     ms: int
@@ -32,9 +32,9 @@ class Happening:
         return f"{self.ms}-{self.seq}"
 
 
-def past(
+def made_up_events(
     jobs: int, *, seed: int = 7, begin_ms: int = BEGIN_MS, span_ms: int = 3 * 86_400_000
-) -> list[Happening]:
+) -> list[PastEvent]:
     """What happened to so many jobs over three days: most run once, some fail and retry, a few die."""
     chance = random.Random(seed)
     told: list[tuple[int, Event]] = []
@@ -65,22 +65,22 @@ def past(
     for ms, event in told:
         seq = seq + 1 if ms == last else 0
         last = ms
-        found.append(Happening(ms, seq, event))
+        found.append(PastEvent(ms, seq, event))
     return found
 
 
 def _ulid(ms: int, chance: random.Random) -> str:
-    return ids.mint_many(1, ms, chance.randbytes)[0]
+    return ids.new_job_ids(1, ms, chance.randbytes)[0]
 
 
-def tell(link: Link, queue: str, happenings: Sequence[Happening]) -> None:
+def write_events(link: Link, queue: str, happenings: Sequence[PastEvent]) -> None:
     """Put events into a server under their own ids."""
     key = Keys(queue).events
     calls = [Call(("XADD", key, one.id, *event_entry.encode(one.event)), keys=(key,)) for one in happenings]
     link.run(_all(calls))
 
 
-def some_events(link: Link, queue: str, count: int, *, first: int = 0) -> None:
+def numbered_events(link: Link, queue: str, count: int, *, first: int = 0) -> None:
     """Plain events under the server's own ids, numbered."""
     key = Keys(queue).events
     calls = [
@@ -90,8 +90,8 @@ def some_events(link: Link, queue: str, count: int, *, first: int = 0) -> None:
     link.run(_all(calls))
 
 
-def ask(link: Link, *words: Any) -> Any:
-    return link.run(say(*words))
+def run_flow(link: Link, *words: Any) -> Any:
+    return link.run(command(*words))
 
 
 def _all(calls: Sequence[Call]) -> Flow[None]:

@@ -17,13 +17,13 @@ import pytest
 
 from chasqui.clock import SystemClock
 from chasqui.server.link import Link
-from chasqui.spark.archive import latest
-from chasqui.spark.connect import running
+from chasqui.spark.archive import newest_totals
+from chasqui.spark.connect import find_running
 from chasqui.spark.layout import Archive
 from chasqui.wire.keys import Keys
-from chasqui_cli.commands.pipeline.warming import _attentive
-from tests.servers import Server, spawn
-from tests.spark.scenes import ask, some_events
+from chasqui_cli.commands.pipeline.warming import _reliable_interrupt
+from tests.servers import Server, start_server
+from tests.spark.scenes import numbered_events, run_flow
 
 ROOT = Path(__file__).parents[2]
 CLOCK = SystemClock()
@@ -63,7 +63,7 @@ def tools_without_java(place: Path) -> str:
 def test_a_machine_without_java_archives_and_reports(
     link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 500)
+    numbered_events(link, queue, 500)
     path = tools_without_java(tmp_path / "bin")
     assert shutil.which("java", path=path) is None
     at = ("--archive", tmp_path / "archive")
@@ -77,11 +77,11 @@ EVERYTHING = """
 import sys, json, urllib.request
 from pathlib import Path
 from chasqui.spark import session
-from chasqui.spark.session import Where
+from chasqui.spark.session import SparkTarget
 top, queue = Path(sys.argv[1]), sys.argv[2]
 conf = {'spark.ui.enabled': 'true', 'spark.ui.port': '0', 'spark.eventLog.enabled': 'true',
         'spark.eventLog.compress': 'false', 'spark.eventLog.dir': (top / 'told').as_uri()}
-with session.opened(Where(top / 'cache', top / 'log', master='local[2,4]', conf=conf)) as spark:
+with session.open_session(SparkTarget(top / 'cache', top / 'log', master='local[2,4]', conf=conf)) as spark:
     rows = spark.read.format('chasqui').option('subscribe', queue).load()
     rows.explain(True)
     assert rows.count() == 50
@@ -105,10 +105,10 @@ def test_a_password_shows_nowhere_that_spark_shows_anything(queue: str, tmp_path
     """Read, stream and write with a password in the server's URL; then look at all that Spark tells anybody."""
     (tmp_path / "told").mkdir()
     password = "correct-horse-battery"
-    with spawn("redis-8.6", tcp=True, password=password) as server:
+    with start_server("redis-8.6", tcp=True, password=password) as server:
         url = f"redis://:{password}@127.0.0.1:{server.port}"
         with Link.open(url) as link:
-            some_events(link, queue, 50)
+            numbered_events(link, queue, 50)
             done = subprocess.run(
                 [sys.executable, "-c", EVERYTHING, str(tmp_path), queue],
                 env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}", "CHASQUI_REDIS_URL": url},
@@ -116,7 +116,7 @@ def test_a_password_shows_nowhere_that_spark_shows_anything(queue: str, tmp_path
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
             for written in ("s", "w"):
-                assert ask(link, "XLEN", Keys(f"{queue}-{written}").stream) == 50
+                assert run_flow(link, "XLEN", Keys(f"{queue}-{written}").stream) == 50
     surfaces = {"output": done.stdout + done.stderr, "log": (tmp_path / "log").read_text(errors="replace")}
     for place in ("told", "pages", "point"):
         files = [file for file in (tmp_path / place).rglob("*") if file.is_file()]
@@ -136,15 +136,15 @@ def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
     import duckdb
     import pyarrow.dataset as ds
 
-    some_events(link, queue, 40_000)
+    numbered_events(link, queue, 40_000)
     place = tmp_path / "archive"
     words = ("archive", queue, "--once", "--archive", place, "-u", redis.url, "--batch", "2000")
     for _ in range(2):
         process, before = start(tmp_path, *words), _batches(place)
-        deadline = CLOCK.mono() + 240
+        deadline = CLOCK.monotonic() + 240
         while _batches(place) <= before + 1 and process.poll() is None:
-            assert CLOCK.mono() < deadline
-            CLOCK.pause(0.02)
+            assert CLOCK.monotonic() < deadline
+            CLOCK.sleep_sync(0.02)
         assert process.poll() is None, "it must die while there is work left"
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -161,14 +161,14 @@ def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
 
 
 def _batches(place: Path) -> int:
-    newest = latest(Archive(str(place)), "events")
+    newest = newest_totals(Archive(str(place)), "events")
     return -1 if newest is None else newest.batch
 
 
 def test_who_is_ended_while_java_starts_leaves_none_behind(
     link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 10)
+    numbered_events(link, queue, 10)
     for number in (signal.SIGTERM, signal.SIGINT):
         process = start(tmp_path, "archive", queue, "--archive", tmp_path / "archive", "-u", redis.url)
         _until(lambda: bool(_javas_of(process.pid)))  # noqa: B023 - called before the next round
@@ -199,11 +199,11 @@ def test_an_interrupted_up_leaves_no_spark_behind(tmp_path: Path) -> None:
 
 
 def test_an_interruption_that_python_lost_in_a_callback_ends_up_all_the_same() -> None:
-    with _attentive() as attend:
+    with _reliable_interrupt() as attend:
         attend()
         with suppress(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-            CLOCK.pause(5)
+            CLOCK.sleep_sync(5)
         with pytest.raises(KeyboardInterrupt):
             attend()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -224,25 +224,26 @@ def _java_of(home: Path) -> int:
     state = home / ".local/state/chasqui"
     _until(
         lambda: (
-            (found := running(state)) is not None and Path(f"/proc/{found.pid}/exe").resolve().name == "java"
+            (found := find_running(state)) is not None
+            and Path(f"/proc/{found.pid}/exe").resolve().name == "java"
         )
     )
-    found = running(state)
+    found = find_running(state)
     assert found is not None
     return found.pid
 
 
 def _until(holds: Callable[[], bool]) -> None:
-    deadline = CLOCK.mono() + 120
+    deadline = CLOCK.monotonic() + 120
     while not holds():
-        assert CLOCK.mono() < deadline
-        CLOCK.pause(0.05)
+        assert CLOCK.monotonic() < deadline
+        CLOCK.sleep_sync(0.05)
 
 
 def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
     link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 300)
+    numbered_events(link, queue, 300)
     at = ("--archive", tmp_path / "archive")
     both = [start(tmp_path, "up", "--warm-up", "1s", "-o", "json") for _ in range(2)]
     told, same = (json.loads(process.communicate(timeout=280)[0]) for process in both)
@@ -255,7 +256,7 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
         assert typed(tmp_path, "archive", queue, "--once", *at, "-u", redis.url)["events"] == 300
         rows = typed(tmp_path, "report", "throughput", *at, CHASQUI_SPARK_MASTER="nowhere")
         assert sum(row["completed"] for row in rows) == 300, "only the warm one can have answered"
-        some_events(link, queue, 100, first=300)
+        numbered_events(link, queue, 100, first=300)
         assert typed(tmp_path, "archive", queue, "--once", *at, "-u", redis.url)["events"] == 100
         rows = typed(tmp_path, "report", "throughput", *at, CHASQUI_SPARK_MASTER="nowhere")
         assert sum(row["completed"] for row in rows) == 400, "what came since must be seen"
@@ -269,7 +270,7 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
         assert (day["rows"], day["files_after"]) == (400, 1)
         rows = typed(tmp_path, "report", "throughput", *at, CHASQUI_SPARK_MASTER="nowhere")
         assert sum(row["completed"] for row in rows) == 400
-        warm = running(tmp_path / ".local/state/chasqui")
+        warm = find_running(tmp_path / ".local/state/chasqui")
         assert warm
         parts = typed(tmp_path, "doctor", *at, "--remote", warm.url, "-u", redis.url)
         assert [one["check"] for one in parts] == ["python", "packages", "server", "spark", "archive"]

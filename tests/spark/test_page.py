@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from chasqui.spark.reports import Question
-from chasqui_cli.commands.pipeline.page import page
+from chasqui.spark.reports import ReportQuery
+from chasqui_cli.commands.pipeline.page import render_page
 from tests.spark import brute
-from tests.spark.scenes import past
+from tests.spark.scenes import made_up_events
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=https://evil.example/x> \x1b[31m\u202e"
 CHROMIUM = next(
@@ -26,7 +26,7 @@ CHROMIUM = next(
 
 
 def records() -> dict[str, list[dict[str, Any]]]:
-    events, queue = past(500), f"emails {HOSTILE}"
+    events, queue = made_up_events(500), f"emails {HOSTILE}"
     job_id = next(one.event.job_id or "" for one in events if one.event.kind == "dlq")
     found = {
         "throughput": brute.throughput(events, queue, 60_000),
@@ -48,7 +48,7 @@ def records() -> dict[str, list[dict[str, Any]]]:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("page") / "report.html"
-    place.write_text(page(records(), Question(), f"/data/{HOSTILE}"), "utf-8")
+    place.write_text(render_page(records(), ReportQuery(), f"/data/{HOSTILE}"), "utf-8")
     return place
 
 
@@ -62,20 +62,20 @@ def test_nothing_of_a_job_breaks_out_of_its_place(written: Path) -> None:
 
 
 def test_an_empty_archive_is_a_page_too() -> None:
-    empty = page({name: [] for name in records()}, Question(), "/data")
+    empty = render_page({name: [] for name in records()}, ReportQuery(), "/data")
     assert empty.count("Nothing.") == len(records())
 
 
 def test_it_says_which_queues_and_which_time_it_is_about() -> None:
     steps = [{"queue": "emails", "at_ms": 60_000 * n, "completed": n, "failed": 0, "retried": 0, "dead": 0} for n in (1, 2)]  # fmt: skip
     found: dict[str, list[dict[str, Any]]] = {"throughput": steps}
-    whole = page(found, Question(), "/data")
+    whole = render_page(found, ReportQuery(), "/data")
     assert "<p>emails, from 1970-01-01T00:01:00.000Z to 1970-01-01T00:03:00.000Z<br>" in whole, (
         "the last step, too"
     )
-    asked = page(found, Question(queues=("a", "b"), since_ms=1000, until_ms=2000), "/data")
+    asked = render_page(found, ReportQuery(queues=("a", "b"), since_ms=1000, until_ms=2000), "/data")
     assert "<p>a, b, from 1970-01-01T00:00:01.000Z to 1970-01-01T00:00:02.000Z<br>" in asked
-    assert "<p>no queue, all that is archived<br>" in page({"gaps": []}, Question(), "/data")
+    assert "<p>no queue, all that is archived<br>" in render_page({"gaps": []}, ReportQuery(), "/data")
 
 
 def opened(page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:

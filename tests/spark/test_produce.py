@@ -15,16 +15,16 @@ import pytest
 from chasqui.errors import ArgumentError, ChasquiError, ConfigError
 from chasqui.server.link import Link
 from chasqui.spark import bulk, files
-from chasqui.spark.bulk import Shape
-from chasqui.spark.plain import plainly
+from chasqui.spark.bulk import RowMapping
+from chasqui.spark.plain import decoded_errors
 from chasqui.wire import envelope, packed
 from chasqui.wire.keys import Keys
 from chasqui_cli.app import run
 from tests.servers import Server
-from tests.spark.scenes import ask, some_events
+from tests.spark.scenes import numbered_events, run_flow
 
 NOW_MS = 1_794_741_208_048
-FIELDS = Shape("", "id", "name", "data", "at")
+FIELDS = RowMapping("", "id", "name", "data", "at")
 Produced = Callable[..., tuple[int, dict[str, Any], str]]
 
 
@@ -52,9 +52,9 @@ def produced(
 def rows_of(spark: Any, kind: str, *paths: Path) -> list[Any]:
     """What would be loaded, looked at beforehand as the command does."""
     given = [str(path) for path in paths]
-    files.check(given, kind)
-    with plainly():
-        return [json.loads(line.line) for line in bulk.lines_of(spark, given, kind).collect()]
+    files.check_files(given, kind)
+    with decoded_errors():
+        return [json.loads(line.line) for line in bulk.read_json_lines(spark, given, kind).collect()]
 
 
 def files_at(folder: Path, *names: str) -> Path:
@@ -97,7 +97,7 @@ def row(**fields: Any) -> str:
 )
 def test_a_row_that_could_not_be_written_is_told_before_any_is(spark: Any, line: str, said: str) -> None:
     lines = spark.createDataFrame([(row(),), (line,)], "line STRING").coalesce(1)
-    found = bulk.check(lines, FIELDS, NOW_MS)
+    found = bulk.check_rows(lines, FIELDS, NOW_MS)
     assert (found.rows, found.bad) == (2, 1)
     assert said in str(found.sample)
 
@@ -114,7 +114,7 @@ def test_rows_at_the_edge_of_what_can_be_written_are_accepted(spark: Any) -> Non
         row(at=NOW_MS + 30 * 86_400_000),
         row(at="0"),
     ]
-    found = bulk.check(spark.createDataFrame([(one,) for one in edges], "line STRING"), FIELDS, NOW_MS)
+    found = bulk.check_rows(spark.createDataFrame([(one,) for one in edges], "line STRING"), FIELDS, NOW_MS)
     assert (found.rows, found.bad, found.sample) == (len(edges), 0, None)
 
 
@@ -128,7 +128,7 @@ def test_nothing_is_written_of_a_file_with_a_row_that_cannot_be(
     assert "1 of 2 rows are no jobs" in err
     assert "can't decode byte 0xeb" in err
     assert "nothing was written" in err
-    assert not ask(link, "KEYS", f"*{queue}*")
+    assert not run_flow(link, "KEYS", f"*{queue}*")
 
 
 def test_a_load_that_goes_on_after_a_week_adds_only_what_is_missing(
@@ -138,15 +138,15 @@ def test_a_load_that_goes_on_after_a_week_adds_only_what_is_missing(
     keys, file = Keys(queue), tmp_path / "jobs.jsonl"
     for count in (20, 30):
         file.write_text("".join(json.dumps({"to": n}) + "\n" for n in range(count)))
-        ask(link, "EXPIRE", keys.load_since("week"), 100)
+        run_flow(link, "EXPIRE", keys.load_start("week"), 100)
         code, told, err = produced(file, "--run-id", "week")
         assert (code, told["added"]) == (0, 20 if count == 20 else 10), err
         assert (
-            ask(link, "TTL", keys.load_since("week"))
-            >= ask(link, "TTL", keys.load_ledger("rows", "week"))
+            run_flow(link, "TTL", keys.load_start("week"))
+            >= run_flow(link, "TTL", keys.load_ledger("rows", "week"))
             > 100
         )
-    assert ask(link, "XLEN", keys.stream) == 30
+    assert run_flow(link, "XLEN", keys.stream) == 30
 
 
 def test_a_column_may_have_any_name(
@@ -156,7 +156,7 @@ def test_a_column_may_have_any_name(
     file.write_text("user.name,a `b`\nada,1\n")
     code, told, err = produced(file)
     assert (code, told.get("added")) == (0, 1), err
-    [(_, fields)] = ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+    [(_, fields)] = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     assert envelope.decode(fields[1]).payload.data() == {"user.name": "ada", "a `b`": "1"}
 
 
@@ -168,10 +168,10 @@ def test_a_load_has_the_same_name_wherever_it_is_run_from(
         names = set()
         for place in (tmp_path, Path("/")):
             monkeypatch.chdir(place)
-            names.add(bulk.run_id_of("mail", paths, Shape()))
+            names.add(bulk.load_run_id("mail", paths, RowMapping()))
         assert len(names) == 1
     (tmp_path / "jobs.csv").write_text("a\n1\n2\n")
-    assert bulk.run_id_of("mail", [str(tmp_path / "jobs.csv")], Shape()) not in names
+    assert bulk.load_run_id("mail", [str(tmp_path / "jobs.csv")], RowMapping()) not in names
 
 
 def test_a_replay_knows_for_a_year_what_it_put_back(
@@ -182,15 +182,15 @@ def test_a_replay_knows_for_a_year_what_it_put_back(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     keys, at = Keys(queue), ("--archive", str(tmp_path / "archive"), "-u", redis.url, "-q")
     body = packed.pack(["a", b"\x01", NOW_MS, 3])
-    ask(link, "XADD", keys.dlq, "*", "d", body, "source_id", "1-0", "reason", "unrecoverable")
-    some_events(link, queue, 1)
+    run_flow(link, "XADD", keys.dlq, "*", "d", body, "source_id", "1-0", "reason", "unrecoverable")
+    numbered_events(link, queue, 1)
     assert run(["pipeline", "archive", queue, "--once", *at]) == 0
     for _ in range(2):
         assert run(["pipeline", "replay", queue, "--yes", *at]) == 0
-        assert ask(link, "XLEN", keys.stream) == 1
-        for note in (keys.load_ledger("rows", f"replay-of-{queue}"), keys.load_since(f"replay-of-{queue}")):
-            assert ask(link, "TTL", note) > 360 * 86_400
-            ask(link, "EXPIRE", note, 100)
+        assert run_flow(link, "XLEN", keys.stream) == 1
+        for note in (keys.load_ledger("rows", f"replay-of-{queue}"), keys.load_start(f"replay-of-{queue}")):
+            assert run_flow(link, "TTL", note) > 360 * 86_400
+            run_flow(link, "EXPIRE", note, 100)
 
 
 def test_csv_is_read_as_it_is_written_and_refused_where_one_would_have_to_guess(
@@ -200,7 +200,7 @@ def test_csv_is_read_as_it_is_written_and_refused_where_one_would_have_to_guess(
     good.write_text('id,to,note\n1,ada,"say ""hi"", twice"\n2,bob,"two\nlines"\n3,cyd,\n')
     code, told, _ = produced(good, "--id-field", "id")
     assert (code, told["added"]) == (0, 3)
-    entries = ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+    entries = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     jobs = [envelope.decode(fields[1], len(fields[1])) for _, fields in entries]
     assert {job.id: packed.unpack(job.payload.raw)["note"] for job in jobs} == {
         "1": 'say "hi", twice', "2": "two\nlines", "3": "",
@@ -218,7 +218,7 @@ def test_csv_is_read_as_it_is_written_and_refused_where_one_would_have_to_guess(
             True,
             True,
         ), said
-    assert ask(link, "XLEN", Keys(queue).stream) == 3
+    assert run_flow(link, "XLEN", Keys(queue).stream) == 3
 
 
 def test_what_will_be_done_is_shown_with_samples_and_letters_are_chosen_by_reason(
@@ -230,7 +230,7 @@ def test_what_will_be_done_is_shown_with_samples_and_letters_are_chosen_by_reaso
     for n in range(8):
         body = packed.pack([f"job-{n}", packed.pack({"n": n}), NOW_MS, 3])
         reason = "unrecoverable" if n < 7 else "retries_exhausted"
-        ask(
+        run_flow(
             link,
             "XADD",
             keys.dlq,
@@ -246,7 +246,7 @@ def test_what_will_be_done_is_shown_with_samples_and_letters_are_chosen_by_reaso
             "detail",
             "no",
         )
-    some_events(link, queue, 1)
+    numbered_events(link, queue, 1)
     assert run(["pipeline", "archive", queue, "--once", *place]) == 0
     capsys.readouterr()
     words = [
@@ -269,7 +269,7 @@ def test_what_will_be_done_is_shown_with_samples_and_letters_are_chosen_by_reaso
     assert "job-0" in told.err
     assert "… and 2 more" in told.err
     assert run([*words, "--yes"]) == 0
-    assert ask(link, "XLEN", keys.stream) == 7
+    assert run_flow(link, "XLEN", keys.stream) == 7
     capsys.readouterr()
     for condition in ("name =", "nosuch = 1", "name"):
         assert run(["pipeline", "replay", queue, "--sql", condition, "--yes", *place]) == 2
@@ -307,7 +307,7 @@ def test_a_file_that_spark_passes_over_is_refused(
     assert code == 2
     assert f"Spark passes over files with such a name: {there / name}" in said
     assert "hint: rename it" in said
-    assert not ask(link, "KEYS", f"*{queue}*")
+    assert not run_flow(link, "KEYS", f"*{queue}*")
 
 
 @pytest.mark.parametrize(
@@ -323,13 +323,13 @@ def test_a_file_that_spark_passes_over_is_refused(
 )
 def test_a_directory_of_which_spark_would_leave_out_files_is_refused(tmp_path: Path, left_out: str) -> None:
     there = files_at(tmp_path / "given", "dt=1/a.jsonl", "dt=1/b.jsonl", "_SUCCESS", "dt=1/.a.jsonl.crc")
-    files.check([str(there)], "jsonl")
+    files.check_files([str(there)], "jsonl")
     files_at(there, left_out)
     with pytest.raises(ArgumentError, match=r"Spark would leave out \S+a\.jsonl$"):
-        files.check([str(there)], "jsonl")
+        files.check_files([str(there)], "jsonl")
     files_at(there, "_z/a.jsonl", "_z/b.jsonl")
     with pytest.raises(ArgumentError, match=r"Spark would leave out \S+ and 2 more$"):
-        files.check([str(there)], "jsonl")
+        files.check_files([str(there)], "jsonl")
 
 
 def test_files_beside_folders_of_columns_are_refused_for_spark_would_leave_them_out(
@@ -339,9 +339,9 @@ def test_files_beside_folders_of_columns_are_refused_for_spark_would_leave_them_
     assert len(rows_of(spark, "jsonl", there)) == 2
     files_at(there, "dt=1/a.jsonl")
     with pytest.raises(ArgumentError, match=r"leave out \S+/given/a\.jsonl and 1 more"):
-        files.check([str(there)], "jsonl")
+        files.check_files([str(there)], "jsonl")
     with pytest.raises(ArgumentError, match="given, which is given too"):
-        files.check([str(there), str(there / "dt=1")], "jsonl")
+        files.check_files([str(there), str(there / "dt=1")], "jsonl")
 
 
 def test_a_directory_without_files_has_no_jobs(spark: Any, tmp_path: Path) -> None:
@@ -357,17 +357,17 @@ def test_what_cannot_be_read_twice_or_at_all_is_refused(tmp_path: Path) -> None:
 
     os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(ArgumentError, match=r"pipe\.jsonl is no file"):
-        files.check([str(tmp_path / "pipe.jsonl")], "jsonl")
+        files.check_files([str(tmp_path / "pipe.jsonl")], "jsonl")
     there = files_at(tmp_path / "given", "a.jsonl")
     (there / "gone.jsonl").symlink_to(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=r"may not read \S+gone\.jsonl"):
-        files.check([str(there)], "jsonl")
+        files.check_files([str(there)], "jsonl")
 
 
 def test_a_directory_that_leads_back_into_itself_is_walked_once(tmp_path: Path) -> None:
     there = files_at(tmp_path / "given", "dt=1/a.jsonl")
     (there / "dt=1" / "dt=2").symlink_to(there)
-    assert [file.path for file in files.here([str(there)])] == [there / "dt=1" / "a.jsonl"]
+    assert [file.path for file in files.local_files([str(there)])] == [there / "dt=1" / "a.jsonl"]
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_a_colon_in_a_name_is_refused_where_spark_cannot_open_it(spark: Any, tmp
     there = files_at(tmp_path, "jobs-10:00.jsonl", "given/jobs-10:00.jsonl", "at 10:00/jobs.jsonl")
     for given in (there / "jobs-10:00.jsonl", there / "given"):
         with pytest.raises(ArgumentError, match=r"with a colon in its name: \S+jobs-10:00\.jsonl") as told:
-            files.check([str(given)], "jsonl")
+            files.check_files([str(given)], "jsonl")
         assert "a link of another name" in (told.value.hint or "")
     (there / "link.jsonl").symlink_to(there / "jobs-10:00.jsonl")
     assert rows_of(spark, "jsonl", there / "link.jsonl") == [{"file": "jobs-10:00.jsonl"}]
@@ -420,13 +420,13 @@ def test_parquet_files_of_different_columns_are_refused(spark: Any, tmp_path: Pa
     for given, told in (([first.parent], f"{more} has other columns than {first}: x differs"),
                         ([first, same, other], f"{other} has other columns than {first}: n differs")):  # fmt: skip
         with pytest.raises(ArgumentError) as refused:
-            files.check([str(one) for one in given], "parquet")
+            files.check_files([str(one) for one in given], "parquet")
         assert str(refused.value) == told
-    lines = bulk.lines_of(spark, [first.as_uri(), more.as_uri()], "parquet").collect()
+    lines = bulk.read_json_lines(spark, [first.as_uri(), more.as_uri()], "parquet").collect()
     assert sorted(str(json.loads(one.line)["x"]) for one in lines) == ["1", "None"]
     more.write_text("no parquet")
     with pytest.raises(ArgumentError, match=r"2\.parquet is no Parquet file"):
-        files.check([str(more)], "parquet")
+        files.check_files([str(more)], "parquet")
 
 
 def test_times_in_parquet_keep_their_microseconds(spark: Any, tmp_path: Path) -> None:
@@ -521,7 +521,7 @@ def test_csv_behind_a_url_is_read_by_spark_beside_files_of_this_machine(spark: A
     for name in ("here", "there"):
         (tmp_path / f"{name}.csv").write_text(f"at\n{name}\n")
     given = [(tmp_path / "there.csv").as_uri(), str(tmp_path / "here.csv")]
-    lines = bulk.lines_of(spark, given, "csv").collect()
+    lines = bulk.read_json_lines(spark, given, "csv").collect()
     assert sorted(json.loads(one.line)["at"] for one in lines) == ["here", "there"]
 
 
@@ -536,8 +536,8 @@ def letters(
     for n, name in enumerate(("mail", "mail\nof two lines", "broken")):
         body = packed.pack([f"job-{n}", packed.pack({"n": n}), NOW_MS, 3]) if name != "broken" else b"\xc1"
         words = ("d", body, "n", name, "source_id", f"{n}-0", "reason", "unrecoverable")
-        ask(link, "XADD", Keys(queue).dlq, f"{n + 1}-0", *words)
-    some_events(link, queue, 1)
+        run_flow(link, "XADD", Keys(queue).dlq, f"{n + 1}-0", *words)
+    numbered_events(link, queue, 1)
     assert run(["pipeline", "archive", queue, "--once", *place]) == 0
     return ("pipeline", "replay", queue, "--dry-run", "-o", "json", *place)
 

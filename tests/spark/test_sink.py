@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from chasqui.errors import ArgumentError, ChasquiError, QueueFull
-from chasqui.server.commands import time_ms
+from chasqui.server.commands import parse_server_time
 from chasqui.server.link import Link
 from chasqui.spark import bulk, plain
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import envelope, ids, packed
 from chasqui.wire.keys import Keys
 from tests.servers import Server
-from tests.spark.scenes import ask, some_events
+from tests.spark.scenes import numbered_events, run_flow
 
 SINCE_MS = 1_794_741_208_048
 
@@ -30,19 +30,19 @@ def jobs(spark: Any, count: int, *, parts: int = 2) -> Any:
 
 def write(rows: Any, reach: dict[str, str], queue: str, **options: Any) -> None:
     named = {"runId": "load", **{name: str(value) for name, value in options.items()}}
-    with plain.plainly():
+    with plain.decoded_errors():
         rows.write.format("chasqui").mode("append").options(**reach).option("queue", queue).options(
             **named
         ).save()
 
 
 def ids_in(link: Link, queue: str) -> list[str]:
-    rows = ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+    rows = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     return [envelope.decode(fields[1]).id for _, fields in rows]
 
 
 def test_jobs_are_the_producers_byte_for_byte_delayed_ones_too(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     with SyncQueue(f"{queue}-own", link=link) as own:
         now, late = (
@@ -50,46 +50,48 @@ def test_jobs_are_the_producers_byte_for_byte_delayed_ones_too(
             own.add("mail", {"n": 2, "to": "bob"}, delay_ms=600_000),
         )
     keys = Keys(f"{queue}-own")
-    [(_, produced)] = ask(link, "XRANGE", keys.stream, "-", "+")
-    [member, score] = ask(link, "ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
+    [(_, produced)] = run_flow(link, "XRANGE", keys.stream, "-", "+")
+    [member, score] = run_flow(link, "ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
     rows = spark.createDataFrame(
         [(now.id, (1, "ada"), "mail", None), (late.id, (2, "bob"), "mail", int(score))],
         "job_id STRING, data STRUCT<n: BIGINT, to: STRING>, name STRING, run_at_ms BIGINT",
     )
-    write(rows, reach, queue)
-    assert [fields for _, fields in ask(link, "XRANGE", Keys(queue).stream, "-", "+")] == [produced]
-    assert ask(link, "ZRANGE", Keys(queue).delayed, 0, -1, "WITHSCORES") == [member, score]
+    write(rows, data_source_options, queue)
+    assert [fields for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")] == [produced]
+    assert run_flow(link, "ZRANGE", Keys(queue).delayed, 0, -1, "WITHSCORES") == [member, score]
 
 
 def test_jobs_were_made_when_their_row_says_or_their_id_or_else_now(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     ulid = "01M7FEK0ZGBZK5R25VVNHVQ28Q"
     rows = [("told", 7, "mail"), (ulid, None, None), ("plain", None, "bill"), ("told", 8, "mail")]
     made = spark.createDataFrame(rows, "job_id STRING, created_at_ms INT, name STRING").coalesce(1)
-    write(made.selectExpr("*", "named_struct() AS data"), reach, queue)
+    write(made.selectExpr("*", "named_struct() AS data"), data_source_options, queue)
     found = [
         (envelope.decode(fields[1]), fields[3:])
-        for _, fields in ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+        for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     ]
     told, by_id, by_nobody = (job.created_at_ms for job, _ in found)
     assert told == 7
-    assert by_id == ids.time_ms(ulid)
-    assert by_nobody == int(ask(link, "GET", Keys(queue).load_since("load")).split()[0])
+    assert by_id == ids.created_ms(ulid)
+    assert by_nobody == int(run_flow(link, "GET", Keys(queue).load_start("load")).split()[0])
     assert [name for _, name in found] == [[b"mail"], [], [b"bill"]]
 
 
 def test_data_of_any_shape_becomes_what_it_is_maps_and_nothing_too(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     rows = spark.sql("""
         SELECT 'a' AS job_id, struct(map('x', array(map(7, 'y'))) AS m, NULL AS none) AS data, NULL AS name,
             NULL AS run_at_ms, CAST(3 AS TINYINT) AS created_at_ms
         UNION ALL SELECT 'b', NULL, NULL, NULL, NULL""").coalesce(1)
-    write(rows, reach, queue)
-    found = [envelope.decode(fields[1]) for _, fields in ask(link, "XRANGE", Keys(queue).stream, "-", "+")]
+    write(rows, data_source_options, queue)
+    found = [
+        envelope.decode(fields[1]) for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
+    ]
     assert [job.payload.data() for job in found] == [
-        {"m": {"x": [packed.Pairs(((7, "y"),))]}, "none": None},
+        {"m": {"x": [packed.MsgpackMap(((7, "y"),))]}, "none": None},
         None,
     ]
 
@@ -110,7 +112,7 @@ def failing_once(place: str, batches: Iterator[Any]) -> Iterator[Any]:
 
 @pytest.mark.parametrize("idempotence", ["rows", "chunks"])
 def test_a_failing_task_and_a_second_run_add_nothing_twice(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path, idempotence: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path, idempotence: str
 ) -> None:
     deaths = tmp_path / "deaths"
 
@@ -120,23 +122,23 @@ def test_a_failing_task_and_a_second_run_add_nothing_twice(
     rows = jobs(spark, 20_000)
     broken = rows.mapInArrow(failing, rows.schema)
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "3000")
-    write(broken, reach, queue, idempotence=idempotence)
+    write(broken, data_source_options, queue, idempotence=idempotence)
     spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert deaths.read_text().count("died") == 2
-    write(rows, reach, queue, idempotence=idempotence)
+    write(rows, data_source_options, queue, idempotence=idempotence)
     found = ids_in(link, queue)
     assert len(found) == 20_000
     assert set(found) == {f"job-{n}" for n in range(20_000)}
 
 
 def test_two_attempts_at_once_add_every_job_once(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     rows, faults = jobs(spark, 10_000), []
 
     def attempt() -> None:
         try:
-            bulk.write(rows, queue, "load", reach)
+            bulk.write_jobs(rows, queue, "load", data_source_options)
         except BaseException as fault:  # noqa: BLE001 - told in the main thread
             faults.append(fault)
 
@@ -150,7 +152,7 @@ def test_two_attempts_at_once_add_every_job_once(
 
 
 def test_the_backlog_stays_below_its_bound_beside_a_live_producer(
-    spark: Any, link: Link, reach: dict[str, str], redis: Server, queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], redis: Server, queue: str
 ) -> None:
     """A worker drains, another producer adds, and the stream is looked at all the time."""
     over, depths, key = threading.Event(), [], Keys(queue).stream
@@ -158,9 +160,9 @@ def test_the_backlog_stays_below_its_bound_beside_a_live_producer(
     def drain() -> None:
         with Link.open(redis.url) as own:
             while not over.is_set():
-                entries = ask(own, "XRANGE", key, "-", "+", "COUNT", 300)
+                entries = run_flow(own, "XRANGE", key, "-", "+", "COUNT", 300)
                 if entries:
-                    ask(own, "XDEL", key, *(entry_id for entry_id, _ in entries))
+                    run_flow(own, "XDEL", key, *(entry_id for entry_id, _ in entries))
 
     def produce() -> None:
         with SyncQueue(queue, redis_url=redis.url, max_stream_len=2000) as own:
@@ -173,19 +175,19 @@ def test_the_backlog_stays_below_its_bound_beside_a_live_producer(
     def watch() -> None:
         with Link.open(redis.url) as own:
             while not over.is_set():
-                depths.append(ask(own, "XLEN", key))
+                depths.append(run_flow(own, "XLEN", key))
 
     threads = [threading.Thread(target=one) for one in (drain, produce, watch)]
     for thread in threads:
         thread.start()
     try:
-        write(jobs(spark, 20_000), reach, queue, maxBacklog=2000)
+        write(jobs(spark, 20_000), data_source_options, queue, maxBacklog=2000)
     finally:
         over.set()
         for thread in threads:
             thread.join()
     assert max(depths) <= 2000
-    assert ask(link, "SCARD", Keys(queue).load_ledger("rows", "load")) == 20_000
+    assert run_flow(link, "SCARD", Keys(queue).load_ledger("rows", "load")) == 20_000
 
 
 @pytest.fixture
@@ -196,9 +198,9 @@ def drained(redis: Server, queue: str) -> Iterator[None]:
     def drain() -> None:
         with Link.open(redis.url) as own:
             while not over.is_set():
-                entries = ask(own, "XRANGE", key, "-", "+", "COUNT", 300)[1:]
+                entries = run_flow(own, "XRANGE", key, "-", "+", "COUNT", 300)[1:]
                 if entries:
-                    ask(own, "XDEL", key, *(entry_id for entry_id, _ in entries))
+                    run_flow(own, "XDEL", key, *(entry_id for entry_id, _ in entries))
 
     thread = threading.Thread(target=drain)
     thread.start()
@@ -209,109 +211,120 @@ def drained(redis: Server, queue: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("idempotence", ["rows", "chunks", "idmp", "none"])
 def test_a_backlog_smaller_than_a_run_of_rows_is_kept_and_the_load_comes_to_its_end(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, drained: None, idempotence: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, drained: None, idempotence: str
 ) -> None:
     key = Keys(queue).stream
-    ask(link, "XADD", key, "*", "d", "a job that runs for long")
-    ask(link, "XCFGSET", key, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
-    write(jobs(spark, 300), reach, queue, idempotence=idempotence, maxBacklog=20)
-    info = ask(link, "XINFO", "STREAM", key)
+    run_flow(link, "XADD", key, "*", "d", "a job that runs for long")
+    run_flow(link, "XCFGSET", key, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
+    write(jobs(spark, 300), data_source_options, queue, idempotence=idempotence, maxBacklog=20)
+    info = run_flow(link, "XINFO", "STREAM", key)
     assert dict(zip(info[::2], info[1::2], strict=True))[b"entries-added"] == 301
 
 
 def test_a_rate_is_kept_from_the_first_second_on(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
-    write(jobs(spark, 50), reach, queue, maxRate=20)
+    write(jobs(spark, 50), data_source_options, queue, maxRate=20)
     times = [
-        int(entry_id.split(b"-")[0]) for entry_id, _ in ask(link, "XRANGE", Keys(queue).stream, "-", "+")
+        int(entry_id.split(b"-")[0]) for entry_id, _ in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     ]
     assert len(times) == 50
     assert max(sum(begin <= ms < begin + 1000 for ms in times) for begin in times) <= 22
 
 
 def test_a_load_in_chunks_is_refused_under_limits_that_would_cut_it_otherwise(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     """Chunk 1 alone was written, as if there had been no room for chunk 0 yet. Other chunks would hold its rows again."""
     rows = jobs(spark, 30, parts=1)
-    write(rows, reach, queue, idempotence="chunks", pipelineSize=10)
-    ask(link, "HDEL", Keys(queue).load_ledger("chunks", "load"), "0:0")
+    write(rows, data_source_options, queue, idempotence="chunks", pipelineSize=10)
+    run_flow(link, "HDEL", Keys(queue).load_ledger("chunks", "load"), "0:0")
     for limits in ({"pipelineSize": 20}, {"maxRate": 50}, {"maxBacklog": 50}):
         with pytest.raises(
             ArgumentError, match="begun with idempotence=chunks of 10 rows, and is now to be"
         ) as refused:
-            write(rows, reach, queue, idempotence="chunks", **({"pipelineSize": 10} | limits))
+            write(rows, data_source_options, queue, idempotence="chunks", **({"pipelineSize": 10} | limits))
         assert "with the same pipelineSize, maxBacklog and maxRate" in str(refused.value.hint)
-    write(rows, reach, queue, idempotence="chunks", pipelineSize=10, maxBacklog=200, maxRate=1000)
-    assert ask(link, "XLEN", Keys(queue).stream) == 40
+    write(
+        rows, data_source_options, queue, idempotence="chunks", pipelineSize=10, maxBacklog=200, maxRate=1000
+    )
+    assert run_flow(link, "XLEN", Keys(queue).stream) == 40
 
 
 def test_a_load_goes_on_only_with_the_ledger_it_was_begun_with(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
-    write(jobs(spark, 10), reach, queue)
+    write(jobs(spark, 10), data_source_options, queue)
     for other in ("chunks", "idmp"):
-        ask(link, "XCFGSET", Keys(queue).stream, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
+        run_flow(link, "XCFGSET", Keys(queue).stream, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
         with pytest.raises(
             ArgumentError, match="load 'load' was begun with idempotence=rows, and is now to be"
         ):
-            write(jobs(spark, 10), reach, queue, idempotence=other)
-    assert ask(link, "XLEN", Keys(queue).stream) == 10
+            write(jobs(spark, 10), data_source_options, queue, idempotence=other)
+    assert run_flow(link, "XLEN", Keys(queue).stream) == 10
 
 
 def test_a_load_without_a_ledger_begins_anew_each_time(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     rows = spark.range(1).selectExpr("struct(id) AS data")
-    write(rows, reach, queue, runId="", idempotence="none")
-    between = time_ms(ask(link, "TIME"))
-    write(rows, reach, queue, runId="", idempotence="none")
-    first, second = (ids.time_ms(job_id) or 0 for job_id in ids_in(link, queue))
+    write(rows, data_source_options, queue, runId="", idempotence="none")
+    between = parse_server_time(run_flow(link, "TIME"))
+    write(rows, data_source_options, queue, runId="", idempotence="none")
+    first, second = (ids.created_ms(job_id) or 0 for job_id in ids_in(link, queue))
     assert first <= between <= second
-    assert not ask(link, "KEYS", f"*{queue}*load*")
+    assert not run_flow(link, "KEYS", f"*{queue}*load*")
 
 
 def test_a_delay_counts_from_now_however_long_ago_the_load_began(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     """A stream of rows is one load for months."""
-    keys, now_ms = Keys(queue), time_ms(ask(link, "TIME"))
-    ask(link, "SET", keys.load_since("load"), f"{now_ms - 40 * 86_400_000} rows")
+    keys, now_ms = Keys(queue), parse_server_time(run_flow(link, "TIME"))
+    run_flow(link, "SET", keys.load_start("load"), f"{now_ms - 40 * 86_400_000} rows")
     rows = jobs(spark, 1).selectExpr("*", f"{now_ms + 3_600_000} AS run_at_ms")
-    write(rows, reach, queue)
-    assert ask(link, "ZCARD", keys.delayed) == 1
+    write(rows, data_source_options, queue)
+    assert run_flow(link, "ZCARD", keys.delayed) == 1
     with pytest.raises(ArgumentError, match="exceeds max_delay_secs") as refused:
         write(
-            rows.selectExpr("'b' AS job_id", "data", f"{now_ms + 31 * 86_400_000} AS run_at_ms"), reach, queue
+            rows.selectExpr("'b' AS job_id", "data", f"{now_ms + 31 * 86_400_000} AS run_at_ms"),
+            data_source_options,
+            queue,
         )
     assert "run_at_ms" in str(refused.value.hint)
 
 
 def test_native_ids_serve_where_the_server_remembers_enough_of_them(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     with pytest.raises(ArgumentError, match="the server forgets ids"):
-        write(jobs(spark, 10), reach, queue, idempotence="idmp")
-    ask(link, "XADD", Keys(queue).stream, "*", "d", "x")
-    ask(link, "XCFGSET", Keys(queue).stream, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
-    ask(link, "XTRIM", Keys(queue).stream, "MAXLEN", 0)
+        write(jobs(spark, 10), data_source_options, queue, idempotence="idmp")
+    run_flow(link, "XADD", Keys(queue).stream, "*", "d", "x")
+    run_flow(link, "XCFGSET", Keys(queue).stream, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
+    run_flow(link, "XTRIM", Keys(queue).stream, "MAXLEN", 0)
     for _ in range(2):
-        write(jobs(spark, 3000), reach, queue, idempotence="idmp")
-    assert ask(link, "XLEN", Keys(queue).stream) == 3000
+        write(jobs(spark, 3000), data_source_options, queue, idempotence="idmp")
+    assert run_flow(link, "XLEN", Keys(queue).stream) == 3000
 
 
 def test_a_stream_of_rows_becomes_jobs_once_also_when_its_checkpoint_is_lost(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 500)
+    numbered_events(link, queue, 500)
     for checkpoint in ("a", "a", "b"):
-        source = spark.readStream.format("chasqui").options(**reach).option("subscribe", queue).load()
+        source = (
+            spark.readStream.format("chasqui")
+            .options(**data_source_options)
+            .option("subscribe", queue)
+            .load()
+        )
         rows = source.selectExpr("job_id", "struct(ts) AS data", "'again' AS name")
-        writer = rows.writeStream.format("chasqui").options(**reach).option("queue", f"{queue}-out")
+        writer = (
+            rows.writeStream.format("chasqui").options(**data_source_options).option("queue", f"{queue}-out")
+        )
         query = writer.option("runId", "copy").option("checkpointLocation", str(tmp_path / checkpoint))
         query.trigger(availableNow=True).start().awaitTermination()
-    assert ask(link, "XLEN", Keys(f"{queue}-out").stream) == 500
+    assert run_flow(link, "XLEN", Keys(f"{queue}-out").stream) == 500
 
 
 @pytest.mark.parametrize(
@@ -339,14 +352,14 @@ def test_a_stream_of_rows_becomes_jobs_once_also_when_its_checkpoint_is_lost(
 def test_rows_that_cannot_be_jobs_are_refused_in_our_words(
     spark: Any,
     link: Link,
-    reach: dict[str, str],
+    data_source_options: dict[str, str],
     queue: str,
     columns: str,
     options: dict[str, str],
     said: str,
 ) -> None:
     with pytest.raises(ChasquiError) as refused:
-        write(spark.range(3).selectExpr(*columns.split("| ")), reach, queue, **options)
+        write(spark.range(3).selectExpr(*columns.split("| ")), data_source_options, queue, **options)
     assert said in str(refused.value)
     assert refused.value.hint
-    assert ask(link, "XLEN", Keys(queue).stream) == 0
+    assert run_flow(link, "XLEN", Keys(queue).stream) == 0

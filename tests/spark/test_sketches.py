@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from chasqui.spark import reports, upkeep
-from chasqui.spark.layout import Archive, day_of
-from chasqui.spark.reports import Question
+from chasqui.spark.layout import Archive, utc_day
+from chasqui.spark.reports import ReportQuery
 from tests.spark.scenes import BEGIN_MS
 
 JOBS = 150_000
@@ -27,7 +27,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Archive:
     import pyarrow.parquet as pq
 
     place = tmp_path_factory.mktemp("busy")
-    day = place / "events" / "queue=busy" / f"dt={day_of(BEGIN_MS)}"
+    day = place / "events" / "queue=busy" / f"dt={utc_day(BEGIN_MS)}"
     chance = np.random.default_rng(11)
     for batch, (name, kind) in enumerate((name, kind) for name in NAMES for kind in ("active", "completed")):
         ms = BEGIN_MS + np.sort(chance.integers(0, MINUTES * 60_000, JOBS))
@@ -44,15 +44,15 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Archive:
 @pytest.fixture(scope="module")
 def answers(spark: Any, busy: Archive) -> tuple[Rows, Rows]:
     """Of every name: by sketches, and exactly."""
-    upkeep.rollup(spark, busy)
+    upkeep.roll_up(spark, busy)
     sketched, exact = (
-        reports.report(spark, busy, "latency", Question(from_rollup=asked)) for asked in (True, False)
+        reports.run_report(spark, busy, "latency", ReportQuery(from_rollup=asked)) for asked in (True, False)
     )
     return sketched, exact
 
 
 def test_lossy_sketches_count_every_job(answers: tuple[Rows, Rows]) -> None:
-    assert JOBS > 4 * upkeep.K, "a sketch could hold them all"
+    assert JOBS > 4 * upkeep.SKETCH_SIZE, "a sketch could hold them all"
     for rows in answers:
         assert [(row["name"], row["completed"], row["failed"]) for row in rows] == [
             (name, JOBS, 0) for name in NAMES

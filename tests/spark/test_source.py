@@ -13,12 +13,12 @@ from chasqui.clock import SystemClock
 from chasqui.errors import ArgumentError, ChasquiError, ConfigError, NotFound, ServerError
 from chasqui.server.link import Link
 from chasqui.spark import plain
-from chasqui.spark.session import Where
+from chasqui.spark.session import SparkTarget
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire.keys import Keys
-from tests.clusters import cluster, guarded
-from tests.servers import Server, spawn
-from tests.spark.scenes import ask, past, some_events, tell
+from tests.clusters import cluster_servers, sentinel_servers
+from tests.servers import Server, start_server
+from tests.spark.scenes import made_up_events, numbered_events, run_flow, write_events
 
 CLOCK = SystemClock()
 
@@ -29,18 +29,18 @@ def read(spark: Any, reach: dict[str, str], queue: str, **options: Any) -> Any:
 
 
 def refusal(spark: Any, reach: dict[str, str], **options: Any) -> ChasquiError:
-    with pytest.raises(ChasquiError) as refused, plain.plainly():
+    with pytest.raises(ChasquiError) as refused, plain.decoded_errors():
         spark.read.format("chasqui").options(**reach).options(**options).load().count()
     assert refused.value.hint
     return refused.value
 
 
 def test_events_come_with_every_field_and_the_time_in_the_id(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
-    happenings = past(300)
-    tell(link, queue, happenings)
-    rows = read(spark, reach, queue).orderBy("ms", "seq").collect()
+    happenings = made_up_events(300)
+    write_events(link, queue, happenings)
+    rows = read(spark, data_source_options, queue).orderBy("ms", "seq").collect()
     assert len(rows) == len(happenings)
     for row, one in zip(rows, happenings, strict=True):
         event = one.event
@@ -60,20 +60,22 @@ def test_events_come_with_every_field_and_the_time_in_the_id(
 BASE_MS = 1_794_700_800_000
 
 
-def test_many_slices_give_every_row_once(spark: Any, link: Link, reach: dict[str, str], queue: str) -> None:
-    some_events(link, queue, 30_000)
+def test_many_slices_give_every_row_once(
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
+) -> None:
+    numbered_events(link, queue, 30_000)
     for options in ({"maxRecordsPerPartition": 2000}, {"fetchCount": 1000}, {}):
-        rows = read(spark, reach, queue, **options)
+        rows = read(spark, data_source_options, queue, **options)
         assert rows.selectExpr("count(*)", "count(distinct job_id)", "sum(duration_us)").first() == (
             30_000, 30_000, 30_000 * 29_999 // 2,
         )  # fmt: skip
 
 
 def test_bytes_that_are_no_text_and_numbers_that_are_none_are_shown_or_null(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     key = Keys(queue).events
-    ask(
+    run_flow(
         link,
         "XADD",
         key,
@@ -89,21 +91,21 @@ def test_bytes_that_are_no_text_and_numbers_that_are_none_are_shown_or_null(
         "x",
         "y",
     )
-    ask(link, "XADD", key, "*", "e", "active", "e", "second", "id", "a" * 26, "attempt", "1")
-    ask(link, "XADD", key, "*", "nothing", "known")
-    first, second, third = read(spark, reach, queue).orderBy("ms", "seq").collect()
+    run_flow(link, "XADD", key, "*", "e", "active", "e", "second", "id", "a" * 26, "attempt", "1")
+    run_flow(link, "XADD", key, "*", "nothing", "known")
+    first, second, third = read(spark, data_source_options, queue).orderBy("ms", "seq").collect()
     assert (first.event, first.job_id, first.ts, first.attempt) == ("fa\\xffiled", "\x1b[31m", None, None)
     assert (second.event, second.created_ms, second.attempt) == ("active", None, 1)
     assert (third.event, third.job_id) == (None, None)
 
 
 def test_jobs_and_dead_letters_are_tables_too(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     with SyncQueue(queue, link=link) as jobs:
         added = [jobs.add("mail", {"n": n}) for n in range(3)]
-    [(_, fields), *_] = ask(link, "XRANGE", Keys(queue).stream, "-", "+")
-    ask(
+    [(_, fields), *_] = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
+    run_flow(
         link,
         "XADD",
         Keys(queue).dlq,
@@ -116,13 +118,15 @@ def test_jobs_and_dead_letters_are_tables_too(
         "detail",
         "no",
     )
-    ask(link, "XADD", Keys(queue).dlq, "*", "d", b"\xc1junk", "source_id", "8-0", "reason", "decode_failed")
-    rows = read(spark, reach, queue, table="stream").orderBy("ms", "seq").collect()
+    run_flow(
+        link, "XADD", Keys(queue).dlq, "*", "d", b"\xc1junk", "source_id", "8-0", "reason", "decode_failed"
+    )
+    rows = read(spark, data_source_options, queue, table="stream").orderBy("ms", "seq").collect()
     assert [(row.job_id, row.name, row.created_at_ms, row.attempt) for row in rows] == [
         (job.id, "mail", job.created_at_ms, 0) for job in added
     ]
     assert bytes(rows[0].payload) == b"\x81\xa1n\x00"
-    letter, junk = read(spark, reach, queue, table="dlq").orderBy("ms", "seq").collect()
+    letter, junk = read(spark, data_source_options, queue, table="dlq").orderBy("ms", "seq").collect()
     assert (letter.source_id, letter.reason, letter.detail, letter.job_id) == (
         "7-0",
         "unrecoverable",
@@ -133,25 +137,30 @@ def test_jobs_and_dead_letters_are_tables_too(
 
 
 def test_a_part_can_be_read_by_columns_by_time_by_ids_and_by_filters(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
-    happenings = past(200)
-    tell(link, queue, happenings)
+    happenings = made_up_events(200)
+    write_events(link, queue, happenings)
     middle = happenings[len(happenings) // 2]
     later = sum(one.ms >= middle.ms for one in happenings)
     few = (
         spark.read.format("chasqui")
-        .options(**reach)
+        .options(**data_source_options)
         .option("subscribe", queue)
         .schema("ms BIGINT, event STRING")
     )
     assert few.load().columns == ["ms", "event"]
     assert few.load().count() == len(happenings)
-    assert read(spark, reach, queue, startingTimestamp=middle.ms).count() == later
-    assert read(spark, reach, queue, endingTimestamp=middle.ms).count() == len(happenings) - later
+    assert read(spark, data_source_options, queue, startingTimestamp=middle.ms).count() == later
+    assert (
+        read(spark, data_source_options, queue, endingTimestamp=middle.ms).count() == len(happenings) - later
+    )
     after = sum((one.ms, one.seq) > (middle.ms, middle.seq) for one in happenings)
-    assert read(spark, reach, queue, startingOffsets=json.dumps({queue: middle.id})).count() == after
-    pushed = read(spark, reach, f"{queue},{queue}-other", pushdown="true").where(
+    assert (
+        read(spark, data_source_options, queue, startingOffsets=json.dumps({queue: middle.id})).count()
+        == after
+    )
+    pushed = read(spark, data_source_options, f"{queue},{queue}-other", pushdown="true").where(
         f"ms >= {middle.ms} AND queue = '{queue}'"
     )
     assert pushed.count() == later
@@ -166,7 +175,7 @@ def follow(spark: Any, reach: dict[str, str], queue: str, place: Path, **options
         spark.readStream.format("chasqui").options(**reach).option("subscribe", queue).options(**named).load()
     )
     writer = rows.writeStream.format("parquet").option("checkpointLocation", str(place / "c"))
-    with plain.plainly():
+    with plain.decoded_errors():
         query = writer.option("path", str(place / "d")).trigger(availableNow=True).start()
         query.awaitTermination()
     sizes = [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
@@ -174,62 +183,66 @@ def follow(spark: Any, reach: dict[str, str], queue: str, place: Path, **options
 
 
 def test_a_stream_is_followed_in_batches_of_the_size_asked_for_and_goes_on_after_a_restart(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 5000)
-    sizes, rows = follow(spark, reach, queue, tmp_path, maxOffsetsPerTrigger=2000, maxRecordsPerPartition=700)
+    numbered_events(link, queue, 5000)
+    sizes, rows = follow(
+        spark, data_source_options, queue, tmp_path, maxOffsetsPerTrigger=2000, maxRecordsPerPartition=700
+    )
     assert (sizes, rows.count()) == ([2000, 2000, 1000], 5000)
-    some_events(link, queue, 300, first=5000)
-    sizes, rows = follow(spark, reach, queue, tmp_path)
+    numbered_events(link, queue, 300, first=5000)
+    sizes, rows = follow(spark, data_source_options, queue, tmp_path)
     assert (sizes, rows.select("job_id").distinct().count()) == ([300], 5300)
 
 
 def test_what_is_trimmed_between_two_reads_stops_a_query_or_is_counted_exactly(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 1000)
-    follow(spark, reach, queue, tmp_path)
-    some_events(link, queue, 2000, first=1000)
-    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 500)
+    numbered_events(link, queue, 1000)
+    follow(spark, data_source_options, queue, tmp_path)
+    numbered_events(link, queue, 2000, first=1000)
+    run_flow(link, "XTRIM", Keys(queue).events, "MAXLEN", 500)
     with pytest.raises(ServerError, match=r"1500 events between .* \(#1000\) and .* were trimmed"):
-        follow(spark, reach, queue, tmp_path)
-    _, rows = follow(spark, reach, queue, tmp_path, failOnDataLoss="false")
+        follow(spark, data_source_options, queue, tmp_path)
+    _, rows = follow(spark, data_source_options, queue, tmp_path, failOnDataLoss="false")
     [gap] = rows.where("event = 'chasqui.gap'").collect()
     assert (gap.lost, gap.reason, gap.queue) == (1500, "trimmed", queue)
     assert rows.where("event != 'chasqui.gap'").count() == 1500
 
 
 def test_a_stream_made_anew_is_refused_with_both_positions_and_followed_when_told_to(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 100)
-    follow(spark, reach, queue, tmp_path)
-    ask(link, "DEL", Keys(queue).events)
-    some_events(link, queue, 120, first=1000)
+    numbered_events(link, queue, 100)
+    follow(spark, data_source_options, queue, tmp_path)
+    run_flow(link, "DEL", Keys(queue).events)
+    numbered_events(link, queue, 120, first=1000)
     with pytest.raises(
         ServerError, match=r"made anew: it was read up to \d+-\d+ \(#100\), and now it ends at .* \(#120\)"
     ):
-        follow(spark, reach, queue, tmp_path)
-    _, rows = follow(spark, reach, queue, tmp_path, allowRecreated="true", failOnDataLoss="false")
+        follow(spark, data_source_options, queue, tmp_path)
+    _, rows = follow(
+        spark, data_source_options, queue, tmp_path, allowRecreated="true", failOnDataLoss="false"
+    )
     assert rows.where("event != 'chasqui.gap'").count() == 220
     [gap] = rows.where("event = 'chasqui.gap'").collect()
     assert (gap.reason, gap.lost) == ("recreated", None)
 
 
 def test_a_server_that_forgot_its_last_moments_is_read_on_without_doubling_anything(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 1000)
-    follow(spark, reach, queue, tmp_path)
+    numbered_events(link, queue, 1000)
+    follow(spark, data_source_options, queue, tmp_path)
     forget(link, queue, 50)
-    some_events(link, queue, 100, first=2000)
+    numbered_events(link, queue, 100, first=2000)
     with pytest.raises(
         ServerError, match=r"forgot its newest .* up to \d+-\d+ \(#1000\).* ends at .* \(#1050\)"
     ):
-        follow(spark, reach, queue, tmp_path)
+        follow(spark, data_source_options, queue, tmp_path)
     for more in (0, 70):
-        some_events(link, queue, more, first=2100)
-        _, rows = follow(spark, reach, queue, tmp_path, failOnDataLoss="false")
+        numbered_events(link, queue, more, first=2100)
+        _, rows = follow(spark, data_source_options, queue, tmp_path, failOnDataLoss="false")
         assert rows.where("event = 'completed'").selectExpr("count(*)", "count(distinct job_id)").first() == (
             1100 + more, 1100 + more,
         )  # fmt: skip
@@ -240,10 +253,10 @@ def test_a_server_that_forgot_its_last_moments_is_read_on_without_doubling_anyth
 def forget(link: Link, queue: str, count: int) -> None:
     """What a crash does to entries that were not on the disk yet: they were never there, nor counted."""
     key = Keys(queue).events
-    rows = ask(link, "XRANGE", key, "-", "+")[:-count]
-    ask(link, "DEL", key)
+    rows = run_flow(link, "XRANGE", key, "-", "+")[:-count]
+    run_flow(link, "DEL", key)
     for entry_id, fields in rows:
-        ask(link, "XADD", key, entry_id, *fields)
+        run_flow(link, "XADD", key, entry_id, *fields)
 
 
 def follower(reach: dict[str, str], queue: str, **options: str) -> Any:
@@ -255,7 +268,7 @@ def follower(reach: dict[str, str], queue: str, **options: str) -> Any:
     from pyspark_chasqui.options import ReadOptions
 
     named = {} if "subscribePattern" in options else {"subscribe": queue}
-    return StreamReader(ReadOptions.of(reach | named | options), StructType.fromDDL(tables.ddl("events")))
+    return StreamReader(ReadOptions.parse(reach | named | options), StructType.fromDDL(tables.ddl("events")))
 
 
 def sums(reader: Any, slices: Any) -> tuple[int, int, set[str]]:
@@ -267,42 +280,44 @@ def sums(reader: Any, slices: Any) -> tuple[int, int, set[str]]:
 
 @pytest.mark.usefixtures("spark")  # columns in words are read by Java
 def test_what_was_planned_and_then_forgotten_deleted_or_trimmed_is_counted_to_the_last(
-    link: Link, reach: dict[str, str], queue: str
+    link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     """Between the plan of a batch and its reading anything may happen; the batch is in Spark's log and must be read."""
 
     def planned(name: str) -> Any:
-        some_events(link, name, 50)
-        reader = follower(reach, name, failOnDataLoss="false", startingOffsets="latest", fetchCount="20")
+        numbered_events(link, name, 50)
+        reader = follower(
+            data_source_options, name, failOnDataLoss="false", startingOffsets="latest", fetchCount="20"
+        )
         start = reader.initialOffset()
-        some_events(link, name, 100, first=50)
+        numbered_events(link, name, 100, first=50)
         return reader, reader.partitions(start, reader.latestOffset(start, None))
 
     reader, slices = planned(f"{queue}-forgotten")
     forget(link, f"{queue}-forgotten", 30)
-    some_events(link, f"{queue}-forgotten", 200, first=500)
+    numbered_events(link, f"{queue}-forgotten", 200, first=500)
     assert sums(reader, slices) == (70, 30, {"missing"})
 
     name = f"{queue}-deleted"
     reader, slices = planned(name)
-    some_events(link, name, 100, first=150)
-    ids = [row[0] for row in ask(link, "XRANGE", Keys(name).events, "-", "+")]
-    ask(link, "XDEL", Keys(name).events, *ids[180:190])
-    ask(link, "XTRIM", Keys(name).events, "MAXLEN", 160)
+    numbered_events(link, name, 100, first=150)
+    ids = [row[0] for row in run_flow(link, "XRANGE", Keys(name).events, "-", "+")]
+    run_flow(link, "XDEL", Keys(name).events, *ids[180:190])
+    run_flow(link, "XTRIM", Keys(name).events, "MAXLEN", 160)
     assert sums(reader, slices) == (70, 30, {"trimmed"})
 
 
 @pytest.mark.usefixtures("spark")  # columns in words are read by Java
 def test_few_events_wait_for_more_but_not_for_long_and_not_when_they_may_be_trimmed(
-    link: Link, reach: dict[str, str], queue: str
+    link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
-    reader = follower(reach, queue, minOffsetsPerTrigger="50", maxTriggerDelay="3600")
+    reader = follower(data_source_options, queue, minOffsetsPerTrigger="50", maxTriggerDelay="3600")
     at = reader.initialOffset()
 
     def onwards(events: int) -> int:
         """How far the next batch goes when so many events have come."""
         nonlocal at
-        some_events(link, queue, events)
+        numbered_events(link, queue, events)
         at = reader.latestOffset(at, None)
         n: int = at[queue]["n"]
         return n
@@ -314,54 +329,54 @@ def test_few_events_wait_for_more_but_not_for_long_and_not_when_they_may_be_trim
     assert reported[queue]["n"] == 1010, "the lag is told all the same"
     assert onwards(40) == 1050, "fifty are enough"
     assert onwards(10) == 1050
-    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 80)
+    run_flow(link, "XTRIM", Keys(queue).events, "MAXLEN", 80)
     assert onwards(0) == 1060, "of eighty that are left ten may be trimmed soon"
     assert onwards(5) == 1060
     reader.prepareForTriggerAvailableNow()
     assert onwards(0) == 1065, "whoever wants what is there now wants all of it"
 
-    reader = follower(reach, queue, minOffsetsPerTrigger="50", maxTriggerDelay="1")
-    some_events(link, queue, 200)
+    reader = follower(data_source_options, queue, minOffsetsPerTrigger="50", maxTriggerDelay="1")
+    numbered_events(link, queue, 200)
     assert onwards(0) == 1265, "the first after a start wait for nothing"
-    deadline = CLOCK.mono() + 60
+    deadline = CLOCK.monotonic() + 60
     while onwards(1) == 1265:
-        assert CLOCK.mono() < deadline
-        CLOCK.pause(0.05)
+        assert CLOCK.monotonic() < deadline
+        CLOCK.sleep_sync(0.05)
 
 
 @pytest.mark.usefixtures("spark")
 def test_the_first_batch_is_what_was_planned_though_spark_asks_for_its_beginning_again(
-    link: Link, reach: dict[str, str], queue: str
+    link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     """It does so for every first batch, a moment later, and once more whenever it was killed in it."""
-    some_events(link, queue, 100)
-    reader = follower(reach, queue, failOnDataLoss="false")
+    numbered_events(link, queue, 100)
+    reader = follower(data_source_options, queue, failOnDataLoss="false")
     end = reader.latestOffset(reader.initialOffset(), None)
-    ask(link, "XTRIM", Keys(queue).events, "MAXLEN", 30)
+    run_flow(link, "XTRIM", Keys(queue).events, "MAXLEN", 30)
     assert sums(reader, reader.partitions(reader.initialOffset(), end)) == (30, 70, {"trimmed"})
 
-    reader = follower(reach, queue, failOnDataLoss="false", startingOffsets="latest")
+    reader = follower(data_source_options, queue, failOnDataLoss="false", startingOffsets="latest")
     start = reader.initialOffset()
-    some_events(link, queue, 10, first=100)
+    numbered_events(link, queue, 10, first=100)
     end = reader.latestOffset(start, None)
-    some_events(link, queue, 5, first=110)
+    numbered_events(link, queue, 5, first=110)
     assert sums(reader, reader.partitions(reader.initialOffset(), end)) == (10, 0, set())
 
 
 @pytest.mark.usefixtures("spark")
 def test_what_is_there_now_comes_to_an_end_whatever_becomes_of_the_queues_meanwhile(
-    link: Link, reach: dict[str, str], queue: str
+    link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     pattern = {"subscribePattern": f"{queue}.*", "allowRecreated": "true", "failOnDataLoss": "false"}
-    some_events(link, queue, 200)
-    reader = follower(reach, queue, **pattern)
+    numbered_events(link, queue, 200)
+    reader = follower(data_source_options, queue, **pattern)
     reader.prepareForTriggerAvailableNow()
     few = SimpleNamespace(max_rows=50)
     at = reader.latestOffset(reader.initialOffset(), few)
     assert at[queue]["n"] == 50
-    ask(link, "DEL", Keys(queue).events)
-    some_events(link, queue, 5, first=200)
-    some_events(link, f"{queue}-late", 10)
+    run_flow(link, "DEL", Keys(queue).events)
+    numbered_events(link, queue, 5, first=200)
+    numbered_events(link, f"{queue}-late", 10)
     reader._look_at = 0
     found: list[tuple[int, int, set[str]]] = []
     while (onwards := reader.latestOffset(at, few)) != at:
@@ -373,12 +388,12 @@ def test_what_is_there_now_comes_to_an_end_whatever_becomes_of_the_queues_meanwh
 
 @pytest.mark.usefixtures("spark")
 def test_what_the_limit_left_over_does_not_wait_for_more(
-    link: Link, reach: dict[str, str], queue: str
+    link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
-    some_events(link, queue, 1000)
-    reader = follower(reach, queue, minOffsetsPerTrigger="50", maxTriggerDelay="3600")
+    numbered_events(link, queue, 1000)
+    reader = follower(data_source_options, queue, minOffsetsPerTrigger="50", maxTriggerDelay="3600")
     at = reader.latestOffset(reader.initialOffset(), None)
-    some_events(link, queue, 80, first=1000)
+    numbered_events(link, queue, 80, first=1000)
     few, reached = SimpleNamespace(max_rows=30), []
     for _ in range(3):
         at = reader.latestOffset(at, few)
@@ -387,51 +402,60 @@ def test_what_the_limit_left_over_does_not_wait_for_more(
 
 
 def test_a_queue_that_joins_a_checkpoint_begins_where_it_was_told_to(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 10)
-    follow(spark, reach, queue, tmp_path)
+    numbered_events(link, queue, 10)
+    follow(spark, data_source_options, queue, tmp_path)
     late, later = f"{queue}, the late one", f"{queue}-later"
     for name in (late, later):
-        some_events(link, name, 100)
-        ask(link, "XTRIM", Keys(name).events, "MAXLEN", 40)
-    _, rows = follow(spark, reach, json.dumps([queue, late]), tmp_path)
+        numbered_events(link, name, 100)
+        run_flow(link, "XTRIM", Keys(name).events, "MAXLEN", 40)
+    _, rows = follow(spark, data_source_options, json.dumps([queue, late]), tmp_path)
     assert rows.where(rows.queue == late).count() == 40
-    follow(spark, reach, json.dumps([queue, late, later]), tmp_path, startingOffsets="latest")
-    some_events(link, later, 5, first=100)
-    _, rows = follow(spark, reach, json.dumps([queue, late, later]), tmp_path)
+    follow(spark, data_source_options, json.dumps([queue, late, later]), tmp_path, startingOffsets="latest")
+    numbered_events(link, later, 5, first=100)
+    _, rows = follow(spark, data_source_options, json.dumps([queue, late, later]), tmp_path)
     assert rows.where(rows.queue == later).count() == 5
     assert rows.where("event = 'chasqui.gap'").count() == 0
 
 
 def test_ids_no_clock_would_give_and_forged_gaps_are_rows_like_others(
-    spark: Any, link: Link, reach: dict[str, str], queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     from pyspark_chasqui import tables
 
-    schema = tables.arrow_schema(read(spark, reach, "any").schema)
-    [row] = tables.gap("q\udcff", "5-18446744073709551615", None, "trimmed", schema).to_pylist()
+    schema = tables.arrow_schema(read(spark, data_source_options, "any").schema)
+    [row] = tables.gap_row("q\udcff", "5-18446744073709551615", None, "trimmed", schema).to_pylist()
     assert (row["queue"], row["ms"], row["seq"]) == ("q\\xff", 5, 2**63 - 1)
-    ask(link, "XADD", Keys(queue).events, "7-18446744073709551615", "e", "chasqui.gap", "lost", "1000000")
-    [row] = read(spark, reach, queue).collect()
+    run_flow(
+        link, "XADD", Keys(queue).events, "7-18446744073709551615", "e", "chasqui.gap", "lost", "1000000"
+    )
+    [row] = read(spark, data_source_options, queue).collect()
     assert (row.event, row.lost) == ("chasqui.gap (by name only)", None)
     assert (row.stream_id, row.ms, row.seq) == ("7-18446744073709551615", 7, 2**63 - 1)
 
 
 def test_a_checkpoint_of_another_queue_is_refused(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    some_events(link, queue, 10)
-    some_events(link, f"{queue}-b", 10)
-    follow(spark, reach, queue, tmp_path)
+    numbered_events(link, queue, 10)
+    numbered_events(link, f"{queue}-b", 10)
+    follow(spark, data_source_options, queue, tmp_path)
     with pytest.raises(ConfigError, match="the checkpoint is of"):
-        follow(spark, reach, f"{queue}-b", tmp_path)
+        follow(spark, data_source_options, f"{queue}-b", tmp_path)
 
 
-def test_queues_are_found_by_a_pattern(spark: Any, link: Link, reach: dict[str, str], queue: str) -> None:
+def test_queues_are_found_by_a_pattern(
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
+) -> None:
     for number in range(3):
-        some_events(link, f"{queue}-{number}", 10)
-    rows = spark.read.format("chasqui").options(**reach).option("subscribePattern", f"{queue}-[01]").load()
+        numbered_events(link, f"{queue}-{number}", 10)
+    rows = (
+        spark.read.format("chasqui")
+        .options(**data_source_options)
+        .option("subscribePattern", f"{queue}-[01]")
+        .load()
+    )
     assert {row.queue: row["count"] for row in rows.groupBy("queue").count().collect()} == {
         f"{queue}-0": 10,
         f"{queue}-1": 10,
@@ -454,18 +478,22 @@ def test_queues_are_found_by_a_pattern(spark: Any, link: Link, reach: dict[str, 
     ],
 )  # fmt: skip
 def test_what_cannot_be_right_is_told_in_our_words(
-    spark: Any, reach: dict[str, str], options: dict[str, str], kind: type[ChasquiError], said: str
+    spark: Any,
+    data_source_options: dict[str, str],
+    options: dict[str, str],
+    kind: type[ChasquiError],
+    said: str,
 ) -> None:
-    error = refusal(spark, reach | {"retryFor": "0"}, **options)
+    error = refusal(spark, data_source_options | {"retryFor": "0"}, **options)
     assert isinstance(error, kind)
     assert said in str(error)
     assert "hunter2" not in f"{error} {error.hint}"
 
 
 def test_tls_and_a_password_file_serve_and_the_password_is_nowhere(
-    spark: Any, where: Where, queue: str, tmp_path: Path
+    spark: Any, spark_target: SparkTarget, queue: str, tmp_path: Path
 ) -> None:
-    with spawn("redis-8.6", tls=True, password="correct-horse") as server:
+    with start_server("redis-8.6", tls=True, password="correct-horse") as server:
         assert server.certificates
         secret = tmp_path / "password"
         secret.write_text("correct-horse\n")
@@ -476,10 +504,12 @@ def test_tls_and_a_password_file_serve_and_the_password_is_nowhere(
             "redis.passwordFile": str(secret),
             "redis.tls.ca": str(server.certificates.ca),
         }
-        from chasqui.server.address import Tls, parse
+        from chasqui.server.address import Tls, parse_address
 
-        with Link.open(parse(url, password="correct-horse", tls=Tls(ca=server.certificates.ca))) as link:
-            some_events(link, queue, 50)
+        with Link.open(
+            parse_address(url, password="correct-horse", tls=Tls(ca=server.certificates.ca))
+        ) as link:
+            numbered_events(link, queue, 50)
             rows = read(spark, reach, queue)
             assert rows.count() == 50
             assert "correct-horse" not in rows._jdf.queryExecution().toString()
@@ -490,18 +520,20 @@ def test_tls_and_a_password_file_serve_and_the_password_is_nowhere(
             jobs = spark.range(10).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
             writer = jobs.write.format("chasqui").mode("append").options(**reach).option("queue", queue)
             writer.option("runId", "r").save()
-            assert ask(link, "XLEN", Keys(queue).stream) == 10
-    assert "correct-horse" not in where.log.read_text(errors="replace")
-    history = b"".join(file.read_bytes() for file in (where.log.parent / "told").rglob("*") if file.is_file())
+            assert run_flow(link, "XLEN", Keys(queue).stream) == 10
+    assert "correct-horse" not in spark_target.log.read_text(errors="replace")
+    history = b"".join(
+        file.read_bytes() for file in (spark_target.log.parent / "told").rglob("*") if file.is_file()
+    )
     assert b"chasqui" in history, "Spark's web page is made of this, and shows plans"
     assert b"correct-horse" not in history
 
 
 def test_a_cluster_is_read_and_written(spark: Any, queue: str) -> None:
-    with cluster("redis-8.6") as nodes:
+    with cluster_servers("redis-8.6") as nodes:
         with Link.open(nodes.url) as link:
             for number in range(4):
-                some_events(link, f"{queue}-{number}", 25)
+                numbered_events(link, f"{queue}-{number}", 25)
             reach = {"redis.url": nodes.url}
             rows = (
                 spark.read.format("chasqui").options(**reach).option("subscribePattern", f"{queue}.*").load()
@@ -510,25 +542,25 @@ def test_a_cluster_is_read_and_written(spark: Any, queue: str) -> None:
             jobs = spark.range(100).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
             writer = jobs.write.format("chasqui").mode("append").options(**reach)
             writer.option("queue", f"{queue}-0").option("runId", "r").save()
-            assert ask(link, "XLEN", Keys(f"{queue}-0").stream) == 100
+            assert run_flow(link, "XLEN", Keys(f"{queue}-0").stream) == 100
 
 
 def test_behind_a_sentinel_reading_and_writing_go_on_when_the_master_died(
     spark: Any, queue: str, tmp_path: Path
 ) -> None:
-    with guarded("redis-8.6") as guards:
+    with sentinel_servers("redis-8.6") as guards:
         reach = {"redis.url": guards.url, "retryFor": "60"}
         with Link.open(guards.url) as link:
-            some_events(link, queue, 100)
+            numbered_events(link, queue, 100)
             _, rows = follow(spark, reach, queue, tmp_path)
             assert rows.count() == 100
-            ask(link, "WAIT", 1, 5000)
+            run_flow(link, "WAIT", 1, 5000)
         guards.master.kill()
         jobs = spark.range(10).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
         writer = jobs.write.format("chasqui").mode("append").options(**reach)
         writer.option("queue", queue).option("runId", "r").save()
         with Link.open(guards.url) as link:
-            some_events(link, queue, 60, first=100)
+            numbered_events(link, queue, 60, first=100)
         _, rows = follow(spark, reach, queue, tmp_path)
         assert rows.selectExpr("count(*)", "count(distinct job_id)").first() == (160, 160)
         assert read(spark, reach, queue, table="stream").count() == 10
@@ -536,10 +568,10 @@ def test_behind_a_sentinel_reading_and_writing_go_on_when_the_master_died(
 
 def test_the_server_kinds_agree(spark: Any, server: Server, queue: str) -> None:
     with Link.open(server.url) as link:
-        some_events(link, queue, 100)
+        numbered_events(link, queue, 100)
         assert read(spark, {"redis.url": server.url}, queue).count() == 100
         jobs = spark.range(10).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
         for _ in range(2):
             writer = jobs.write.format("chasqui").mode("append").option("redis.url", server.url)
             writer.option("queue", queue).option("runId", "r").save()
-        assert ask(link, "XLEN", Keys(queue).stream) == 10
+        assert run_flow(link, "XLEN", Keys(queue).stream) == 10

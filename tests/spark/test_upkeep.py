@@ -12,12 +12,12 @@ from chasqui.errors import ConfigError, Conflict, ServerError
 from chasqui.server.link import Link
 from chasqui.spark import archive as archiver
 from chasqui.spark import layout, reports, upkeep
-from chasqui.spark.archive import Plan
+from chasqui.spark.archive import ArchivePlan
 from chasqui.spark.layout import Archive
-from chasqui.spark.reports import Question
+from chasqui.spark.reports import ReportQuery
 from chasqui.wire.keys import Keys
 from pyspark_chasqui import tables
-from tests.spark.scenes import ask, some_events
+from tests.spark.scenes import numbered_events, run_flow
 from tests.spark.test_archive import undo
 
 LATER = "2100-01-01"
@@ -29,10 +29,10 @@ TRIMMED = {"event": tables.GAP, "reason": "trimmed"}
 def put(spark: Any, archive: Archive, batch: int, *rows: dict[str, Any]) -> None:
     """Rows of a queue `q`, as a batch leaves them."""
     ddl = f"{tables.ddl('events')}, dt STRING, batch BIGINT"
-    names = [*tables.COLUMNS["events"], "dt", "batch"]
+    names = [*tables.TABLE_COLUMNS["events"], "dt", "batch"]
     whole = [{"queue": "q", "batch": batch} | DAY | row for row in rows]
     made = spark.createDataFrame([tuple(row.get(name) for name in names) for row in whole], ddl)
-    made.write.partitionBy("queue", "dt", "batch").mode("append").parquet(archive.table("events"))
+    made.write.partitionBy("queue", "dt", "batch").mode("append").parquet(archive.table_path("events"))
 
 
 def at(ms: int, seq: int = 0) -> dict[str, Any]:
@@ -45,20 +45,20 @@ def test_compacting_keeps_every_recorded_loss(spark: Any, tmp_path: Path) -> Non
     anew = {"event": tables.GAP, "reason": "recreated"}
     put(spark, archive, 0, at(99) | EVENT, at(100) | EVENT, *[at(100) | TRIMMED | {"lost": 250}] * 4)
     put(spark, archive, 1, at(100) | anew, at(100) | TRIMMED | {"lost": 7}, at(99) | EVENT)
-    before = reports.report(spark, archive, "gaps", Question())
-    [day] = upkeep.compact(spark, archive, ("events",), before=LATER)
+    before = reports.run_report(spark, archive, "gaps", ReportQuery())
+    [day] = upkeep.compact_days(spark, archive, ("events",), before=LATER)
     assert (day.rows, day.repeated) == (8, 1)
-    after = reports.report(spark, archive, "gaps", Question())
+    after = reports.run_report(spark, archive, "gaps", ReportQuery())
     assert sorted(map(repr, after)) == sorted(map(repr, before))
     assert sum(row["lost"] or 0 for row in after) == 1007
-    assert layout.read(spark, archive, "events").where("event = 'completed'").count() == 2
+    assert layout.read_table(spark, archive, "events").where("event = 'completed'").count() == 2
 
 
 def test_events_that_say_no_kind_are_kept_as_well(spark: Any, tmp_path: Path) -> None:
     archive = Archive(str(tmp_path))
     put(spark, archive, 0, at(1), at(2))
     put(spark, archive, 1, at(2))
-    [day] = upkeep.compact(spark, archive, ("events",), before=LATER)
+    [day] = upkeep.compact_days(spark, archive, ("events",), before=LATER)
     assert (day.rows, day.repeated) == (2, 1)
 
 
@@ -68,13 +68,13 @@ def test_a_loss_that_would_go_missing_stops_compaction_before_anything_changes(
     archive = Archive(str(tmp_path))
     put(spark, archive, 0, at(1) | EVENT, at(1) | TRIMMED | {"lost": 250})
     put(spark, archive, 1, at(1) | TRIMMED | {"lost": 250})
-    monkeypatch.setattr(upkeep, "_once", lambda rows, table: rows.dropDuplicates(["ms", "event"]))
+    monkeypatch.setattr(upkeep, "_deduplicate", lambda rows, table: rows.dropDuplicates(["ms", "event"]))
     with pytest.raises(
         ServerError, match="3 rows and 500 lost events to keep, but 2 and 250 were written"
     ) as refused:
-        upkeep.compact(spark, archive, ("events",), before=LATER)
+        upkeep.compact_days(spark, archive, ("events",), before=LATER)
     assert refused.value.hint == "nothing was changed; run it again"
-    assert sum(row["lost"] for row in reports.report(spark, archive, "gaps", Question())) == 500
+    assert sum(row["lost"] for row in reports.run_report(spark, archive, "gaps", ReportQuery())) == 500
 
 
 def test_a_spark_on_other_disks_is_refused_before_anything_changes(
@@ -85,33 +85,35 @@ def test_a_spark_on_other_disks_is_refused_before_anything_changes(
     put(spark, archive, 0, at(1) | EVENT)
     put(spark, archive, 1, at(2) | EVENT)
     monkeypatch.setattr(
-        upkeep, "_on_disk", lambda path: f"file://{elsewhere if '_compacting' in str(path) else ''}{path}"
+        upkeep, "_file_url", lambda path: f"file://{elsewhere if '_compacting' in str(path) else ''}{path}"
     )
     with pytest.raises(ConfigError, match="does not write to this machine's disks") as refused:
-        upkeep.compact(spark, archive, ("events",), before=LATER)
+        upkeep.compact_days(spark, archive, ("events",), before=LATER)
     assert refused.value.hint == "nothing was changed; compact with a Spark of this machine"
     assert len(list((tmp_path / "here").glob("events/*/*/batch=*"))) == 2
-    assert layout.read(spark, archive, "events").count() == 2
+    assert layout.read_table(spark, archive, "events").count() == 2
 
 
 def test_a_batch_that_was_killed_before_its_end_is_left_to_the_archive(
-    spark: Any, link: Link, reach: dict[str, str], queue: str, tmp_path: Path
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     """Its files are there, but Spark will write it again."""
     archive = Archive(str(tmp_path))
-    plan = Plan(archive, reach, (queue,), ("events",), once=True, most=1000)
-    some_events(link, queue, 3000)
-    archiver.run(spark, plan)
+    plan = ArchivePlan(archive, data_source_options, (queue,), ("events",), once=True, max_rows=1000)
+    numbered_events(link, queue, 3000)
+    archiver.archive_queues(spark, plan)
     newest = undo(tmp_path, "events")
-    assert archive.committed("events") == newest - 1
+    assert archive.last_committed_batch("events") == newest - 1
 
-    [day] = upkeep.compact(spark, archive, ("events",), before=LATER)
+    [day] = upkeep.compact_days(spark, archive, ("events",), before=LATER)
     assert day.rows == 2000
-    assert upkeep.compact(spark, archive, ("events",), before=LATER) == []
-    archiver.run(spark, plan)
-    ids = [row.stream_id for row in layout.read(spark, archive, "events").select("stream_id").collect()]
-    assert sorted(ids) == sorted(one.decode() for one, _ in ask(link, "XRANGE", Keys(queue).events, "-", "+"))
-    [day] = upkeep.compact(spark, archive, ("events",), before=LATER)
+    assert upkeep.compact_days(spark, archive, ("events",), before=LATER) == []
+    archiver.archive_queues(spark, plan)
+    ids = [row.stream_id for row in layout.read_table(spark, archive, "events").select("stream_id").collect()]
+    assert sorted(ids) == sorted(
+        one.decode() for one, _ in run_flow(link, "XRANGE", Keys(queue).events, "-", "+")
+    )
+    [day] = upkeep.compact_days(spark, archive, ("events",), before=LATER)
     assert (day.rows, day.repeated) == (3000, 0)
 
 
@@ -120,7 +122,7 @@ def test_a_batch_that_was_written_anew_during_a_killed_swap_is_kept_in_its_new_f
     for place in (old / "batch=1", old / "batch=2", day / "batch=2"):
         place.mkdir(parents=True)
         (place / "part.parquet").write_text(str(place))
-    upkeep.recover(Archive(str(tmp_path)))
+    upkeep.recover_swaps(Archive(str(tmp_path)))
     assert sorted(one.name for one in day.iterdir()) == ["batch=1", "batch=2"]
     assert (day / "batch=2" / "part.parquet").read_text() == str(day / "batch=2")
     assert not old.exists()
@@ -129,7 +131,7 @@ def test_a_batch_that_was_written_anew_during_a_killed_swap_is_kept_in_its_new_f
 def test_no_day_is_swapped_while_a_batch_is_written(
     spark: Any,
     link: Link,
-    reach: dict[str, str],
+    data_source_options: dict[str, str],
     queue: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -138,18 +140,20 @@ def test_no_day_is_swapped_while_a_batch_is_written(
 
     def noting(work: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*words: Any) -> Any:
-            with pytest.raises(Conflict), layout.locked(tmp_path / "_lock.events", Conflict("taken")):
+            with pytest.raises(Conflict), layout.file_lock(tmp_path / "_lock.events", Conflict("taken")):
                 pass
             held.append(work.__name__)
             return work(*words)
 
         return noted
 
-    monkeypatch.setattr(archiver, "_directories", noting(archiver._directories))
-    monkeypatch.setattr(upkeep, "_swap", noting(upkeep._swap))
-    some_events(link, queue, 10)
-    archiver.run(spark, Plan(archive, reach, (queue,), ("events",), once=True))
-    upkeep.compact(spark, archive, ("events",), before=LATER)
+    monkeypatch.setattr(archiver, "_batch_directories", noting(archiver._batch_directories))
+    monkeypatch.setattr(upkeep, "_swap_day", noting(upkeep._swap_day))
+    numbered_events(link, queue, 10)
+    archiver.archive_queues(
+        spark, ArchivePlan(archive, data_source_options, (queue,), ("events",), once=True)
+    )
+    upkeep.compact_days(spark, archive, ("events",), before=LATER)
     assert held == ["_directories", "_swap"]
 
 
@@ -160,5 +164,5 @@ def test_an_archive_is_compacted_by_one_at_a_time(spark: Any, tmp_path: Path) ->
     with (tmp_path / "_lock.compact").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(Conflict, match=r"somebody else compacts .* already"):
-            upkeep.compact(spark, archive, ("events",), before=LATER)
-    assert upkeep.compact(spark, archive, ("events",), before=LATER) == []
+            upkeep.compact_days(spark, archive, ("events",), before=LATER)
+    assert upkeep.compact_days(spark, archive, ("events",), before=LATER) == []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 25
 
 
-def program() -> str | None:
+def chromium_path() -> str | None:
     """Where Chromium is, if it is here."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -70,7 +70,7 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             await self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
-    async def sees(self, text: str) -> None:
+    async def wait_for_terminal_text(self, text: str) -> None:
         """Wait until the terminal in the page was told this."""
         left = float(PATIENCE_S)
         while text not in self.text():
@@ -88,7 +88,7 @@ class Browser:
         found = await self.ask("Runtime.evaluate", expression="document.body.innerText")
         return str(found["result"]["value"])
 
-    async def shows(self, text: str) -> None:
+    async def wait_for_page_text(self, text: str) -> None:
         """Wait until the page itself says this."""
         left = float(PATIENCE_S)
         while text not in await self.body():
@@ -101,11 +101,11 @@ class Browser:
 
 
 @asynccontextmanager
-async def browsing() -> AsyncIterator[Browser]:
+async def open_browser() -> AsyncIterator[Browser]:
     """A browser, and its end."""
     profile = Path(tempfile.mkdtemp(prefix="cq-chromium-"))
     process = await asyncio.create_subprocess_exec(
-        program() or "chromium", "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage",
+        chromium_path() or "chromium", "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage",
         "--remote-debugging-port=0", f"--user-data-dir={profile}", "--window-size=1300,900", "about:blank",
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip

@@ -13,11 +13,11 @@ from textual.keys import _character_to_key, key_to_character
 from textual.widgets import Input, Static
 
 from chasqui import SystemClock
-from chasqui_cli.commands.top import dashboard_of
-from chasqui_cli.desk import Desk
-from chasqui_cli.settings import Given
+from chasqui_cli.commands.top import build_dashboard
+from chasqui_cli.desk import CommandContext
+from chasqui_cli.settings import ConnectionOptions
 from chasqui_cli.tui.dialogs import ChangeDialog
-from chasqui_cli.tui.widgets.frame import Frame
+from chasqui_cli.tui.widgets.frame import StatusHeader
 from chasqui_cli.tui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
     from textual.screen import Screen
 
-    from chasqui_cli.tui.app import ChasquiApp
+    from chasqui_cli.tui.app import DashboardApp
 
 CLOCK = SystemClock()
 PATIENCE_S = 30.0
@@ -39,10 +39,10 @@ PLAIN_CSS = "ChangeDialog, OutputDialog, HelpDialog { background: black !importa
 """To draw the dashboard through a dialog, at every key, would cost more than all else."""
 
 
-class Cockpit:
+class DashboardDriver:
     """What a person does and sees."""
 
-    def __init__(self, app: ChasquiApp, pilot: Pilot[None]) -> None:
+    def __init__(self, app: DashboardApp, pilot: Pilot[None]) -> None:
         self.app, self.pilot = app, pilot
 
     async def press(self, *keys: str) -> None:
@@ -64,9 +64,9 @@ class Cockpit:
         await self.settle()
 
     async def settle(self) -> None:
-        await settled(self.app)
+        await wait_until_idle(self.app)
 
-    async def until(self, condition: Callable[[], Any], what: str) -> None:
+    async def wait_until(self, condition: Callable[[], Any], what: str) -> None:
         left = PATIENCE_S
         while left > 0:
             if condition():
@@ -79,24 +79,24 @@ class Cockpit:
             f"waited {PATIENCE_S:g} s in vain until {what}; the screen says:\n{self.screen()}"
         )
 
-    async def sees(self, *texts: str) -> None:
+    async def wait_for_text(self, *texts: str) -> None:
         """Wait until all of it is on the screen."""
-        await self.until(lambda: all(text in self.screen() for text in texts), f"{texts} could be seen")
+        await self.wait_until(lambda: all(text in self.screen() for text in texts), f"{texts} could be seen")
 
     async def open(self, tab: str, queue: str) -> None:
         """Choose a queue in the fleet and open a tab of it."""
-        await self.until(lambda: queue in self.table("#fleet").shown, f"{queue} was found")
+        await self.wait_until(lambda: queue in self.table("#fleet").row_keys, f"{queue} was found")
         self.table("#fleet").select(queue)
-        await self.turn_to(tab)
+        await self.open_tab(tab)
 
-    async def turn_to(self, tab: str) -> None:
+    async def open_tab(self, tab: str) -> None:
         """Bring a tab to the front, and wait until it shows what there is."""
         await self.press(tab)
-        await self.until(lambda: self.app.pane.view is not None, "the tab had something to show")
-        await at_rest(self.app)
+        await self.wait_until(lambda: self.app.current_tab.view is not None, "the tab had something to show")
+        await wait_until_drawn(self.app)
 
     def table(self, name: str) -> RecordTable:
-        return self.app.home.query_one(name, RecordTable)
+        return self.app.main_screen.query_one(name, RecordTable)
 
     def screen(self) -> str:
         """Everything that can be read right now, line by line."""
@@ -106,7 +106,7 @@ class Cockpit:
 
     @property
     def frame(self) -> str:
-        return self.app.home.query_one(Frame).render().plain
+        return self.app.main_screen.query_one(StatusHeader).render().plain
 
     @property
     def dialog(self) -> ChangeDialog:
@@ -114,37 +114,37 @@ class Cockpit:
         assert isinstance(found, ChangeDialog), f"no dialog is open:\n{self.screen()}"
         return found
 
-    async def previewed(self) -> list[str]:
+    async def wait_for_preview(self) -> list[str]:
         """Wait for the dry run; the words of the line that it tried."""
-        await self.until(lambda: isinstance(self.app.screen, ChangeDialog), "a dialog opened")
+        await self.wait_until(lambda: isinstance(self.app.screen, ChangeDialog), "a dialog opened")
         dialog = self.dialog
-        await self.until(lambda: dialog._previewed is not None, "the dry run had a result")
+        await self.wait_until(lambda: dialog._previewed is not None, "the dry run had a result")
         return list(dialog._previewed or [])
 
-    async def consents(self, code: int = 0) -> Any:
+    async def confirm_change(self, code: int = 0) -> Any:
         """Say yes, wait for the end, close; what the command printed."""
         dialog = self.dialog
-        if dialog.must_type:
+        if dialog.needs_typed_name:
             dialog.query_one("#typed", Input).value = dialog._change.queue
             dialog.set_focus(None)
         await self.press("y")
-        await self.until(lambda: dialog._ended is not None, "the change was made")
+        await self.wait_until(lambda: dialog._ended is not None, "the change was made")
         ended = dialog._ended
         assert ended
         assert ended.code == code, ended
         await self.settle()
         await self.press("escape")
-        await self.until(lambda: len(self.app.screen_stack) == 1, "the dialog closed")
+        await self.wait_until(lambda: len(self.app.screen_stack) == 1, "the dialog closed")
         return json.loads(ended.out)
 
     async def output(self) -> str:
         """What a command showed in a window."""
         told = self.app.screen.query_one("#told", Static)
-        await self.until(lambda: str(told.render()).strip(), "the command had said something")
+        await self.wait_until(lambda: str(told.render()).strip(), "the command had said something")
         return str(told.render())
 
 
-async def settled(app: App[None]) -> None:
+async def wait_until_idle(app: App[None]) -> None:
     """Wait until no widget has anything left to deal with. `Pilot.pause` waits for the processor to be idle instead:
     twenty milliseconds for each key on an idle machine, and a second on a busy one.
     """
@@ -154,13 +154,13 @@ async def settled(app: App[None]) -> None:
         calm = calm + 1 if all(pump._message_queue.empty() for pump in (app, *app._registry)) else 0
 
 
-async def at_rest(app: App[None]) -> None:
+async def wait_until_drawn(app: App[None]) -> None:
     """Wait until also everything has its place and is drawn: now, not when the next picture would be due."""
-    await settled(app)
+    await wait_until_idle(app)
     await app.animator.wait_until_complete()
     while not app._exception and _has_to_draw(app.screen):
         app.screen._on_timer_update()
-        await settled(app)
+        await wait_until_idle(app)
         await app.animator.wait_until_complete()
 
 
@@ -175,7 +175,7 @@ def _has_to_draw(screen: Screen[Any]) -> bool:
 
 
 @asynccontextmanager
-async def cockpit(
+async def open_dashboard(
     url: str,
     *,
     size: tuple[int, int] = (120, 40),
@@ -184,21 +184,23 @@ async def cockpit(
     context: str | None = None,
     queue: str | None = None,
     draws: bool = False,
-) -> AsyncIterator[Cockpit]:
+) -> AsyncIterator[DashboardDriver]:
     """Open a dashboard, and close it. draws: also what nobody looks at, between two looks at the screen.
     context: what says where the server is, instead of a URL.
     """
-    desk = Desk(given=Given(redis_url=None if context else url, context=context, read_only=read_only))
-    app = dashboard_of(desk, queue, interval_s, light=False, keep_awake=False)
+    desk = CommandContext(
+        connection=ConnectionOptions(redis_url=None if context else url, context=context, read_only=read_only)
+    )
+    app = build_dashboard(desk, queue, interval_s, light=False, keep_awake=False)
     app.stylesheet.add_source(PLAIN_CSS, read_from=("tests", "plain"))
     app.animation_level = "none"
     with nullcontext() if draws else patch.object(Compositor, "render_update", _draw_nothing):
         async with app.run_test(size=size, notifications=True) as pilot:
-            yield Cockpit(app, pilot)
+            yield DashboardDriver(app, pilot)
             app.workers.cancel_all()  # as at the end of `App.run`; `run_test` takes the widgets away first
 
 
-def configure(home: Path, text: str) -> None:
+def write_config(home: Path, text: str) -> None:
     """Write what a user keeps in the configuration."""
     file = home / ".config/chasqui/config.toml"
     file.parent.mkdir(parents=True)

@@ -11,9 +11,9 @@ os.environ.setdefault("TEXTUAL_FPS", "15")
 import pytest  # noqa: E402
 
 from chasqui import Link  # noqa: E402
-from tests.conftest import _do_without  # noqa: E402
+from tests.conftest import skip_or_fail  # noqa: E402
 from tests.server_binaries import KINDS, NoServerError  # noqa: E402
-from tests.servers import Server, spawn  # noqa: E402
+from tests.servers import Server, start_server  # noqa: E402
 from tests.tui import seed  # noqa: E402
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _private(kind: Kind) -> Iterator[Server]:
     try:
-        with spawn(kind, tcp=True) as server:
+        with start_server(kind, tcp=True) as server:
             yield server
     except NoServerError as missing:
-        _do_without(f"no {kind} server ({missing}); get it with: make servers")
+        skip_or_fail(f"no {kind} server ({missing}); get it with: make servers")
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -62,5 +62,5 @@ def link(request: pytest.FixtureRequest) -> Iterator[Link]:
 
 @pytest.fixture
 def now_ms(link: Link) -> int:
-    seconds, _ = seed.say(link, "TIME")
+    seconds, _ = seed.command(link, "TIME")
     return int(seconds) * 1000

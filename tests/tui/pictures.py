@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
-from tests.tui.cockpit import Cockpit, at_rest
-from tests.tui.still import VIEWS, still_app
+from tests.tui.cockpit import DashboardDriver, wait_until_drawn
+from tests.tui.still import VIEWS, fixed_dashboard
 
 CELL = 12.2
 """As wide as a letter is in Rich's pictures."""
@@ -30,14 +30,14 @@ SIZES = ((120, 40), (80, 24))
 THEMES = {"dark": DARK, "light": LIGHT}
 
 
-async def pictures(size: tuple[int, int], theme: str) -> dict[str, tuple[str, str]]:
+async def render_tabs(size: tuple[int, int], theme: str) -> dict[str, tuple[str, str]]:
     """Every tab in this size and theme: its text, and its picture as SVG."""
-    app, made = still_app(THEMES[theme]), {}
+    app, made = fixed_dashboard(THEMES[theme]), {}
     async with app.run_test(size=size) as pilot:
-        person = Cockpit(app, pilot)
+        person = DashboardDriver(app, pilot)
         for number, tab in enumerate(VIEWS, 1):
             await person.press(str(number))
-            await at_rest(app)
+            await wait_until_drawn(app)
             made[tab] = f"{person.screen()}\n", app.export_screenshot(simplify=True)
     return made
 
@@ -74,14 +74,14 @@ def png(svg: str, width: int) -> bytes:
     return small.getvalue()
 
 
-async def renew() -> None:
+async def update_all() -> None:
     """All of them, anew."""
     KEPT.mkdir(exist_ok=True)
     SHOWN.mkdir(parents=True, exist_ok=True)
     digests: dict[str, str] = {}
     for size in SIZES:
         for theme in THEMES:
-            for tab, (text, svg) in (await pictures(size, theme)).items():
+            for tab, (text, svg) in (await render_tabs(size, theme)).items():
                 name = f"{tab}-{size[0]}x{size[1]}"
                 digests[f"{name}-{theme}"] = digest(svg)
                 (KEPT / f"{name}.txt").write_text(text)
@@ -91,4 +91,4 @@ async def renew() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(renew())
+    asyncio.run(update_all())

@@ -10,12 +10,12 @@ from chasqui.wire import dead_entry, envelope, event_entry
 from chasqui.wire.payload import from_data
 
 if TYPE_CHECKING:
-    from chasqui.server.call import Flow, Word
+    from chasqui.server.call import Arg, Flow
 
 GROUP = "default"
 
 
-def say(link: Link, *words: Word) -> Any:
+def command(link: Link, *words: Arg) -> Any:
     """A plain command."""
 
     def flow() -> Flow[Any]:
@@ -25,20 +25,20 @@ def say(link: Link, *words: Word) -> Any:
     return link.run(flow())
 
 
-def do(link: Link, *calls: Call) -> list[Any]:
+def run_calls(link: Link, *calls: Call) -> list[Any]:
     def flow() -> Flow[list[Any]]:
         return (yield list(calls))
 
     return link.run(flow())
 
 
-def waiting(link: Link, queue: str, count: int, name: str = "send-email") -> None:
+def add_waiting(link: Link, queue: str, count: int, name: str = "send-email") -> None:
     with SyncQueue(queue, link=link) as door:
         for nth in range(count):
             door.add(name, {"to": f"user{nth}@example.com", "token": "s3cret-token"}, job_id=f"{name}-{nth}")
 
 
-def in_flight(
+def add_in_flight(
     link: Link, queue: str, count: int, consumer: str = "worker-1", *, name: str = "resize"
 ) -> None:
     """Jobs that a consumer has read and not settled."""
@@ -46,12 +46,12 @@ def in_flight(
     with SyncQueue(queue, link=link) as door:
         for nth in range(count):
             door.add(name, {"nth": nth}, job_id=f"{name}-fly-{consumer}-{nth}")
-    if not say(link, "XINFO", "GROUPS", keys.stream):
-        say(link, "XGROUP", "CREATE", keys.stream, GROUP, "0")
-    say(link, "XREADGROUP", "GROUP", GROUP, consumer, "COUNT", count, "STREAMS", keys.stream, ">")
+    if not command(link, "XINFO", "GROUPS", keys.stream):
+        command(link, "XGROUP", "CREATE", keys.stream, GROUP, "0")
+    command(link, "XREADGROUP", "GROUP", GROUP, consumer, "COUNT", count, "STREAMS", keys.stream, ">")
 
 
-def dead(
+def add_dead_letters(
     link: Link,
     queue: str,
     count: int,
@@ -68,7 +68,7 @@ def dead(
         job = envelope.Envelope(
             f"{name}-dead-{nth}", from_data(data or {"card": 4242, "nth": nth}), 1_794_000_000_000, 3
         )
-        letter = dead_entry.DeadEntry(
+        letter = dead_entry.DeadLetterEntry(
             envelope.encode(job),
             f"179400000000{nth}-0",
             reason,
@@ -76,21 +76,23 @@ def dead(
             name,
             name.encode("utf-8", "surrogateescape"),
         )
-        ids.append(say(link, "XADD", keys.dlq, "*", *dead_entry.encode(letter)).decode())
+        ids.append(command(link, "XADD", keys.dlq, "*", *dead_entry.encode(letter)).decode())
     return ids
 
 
-def garbage(link: Link, queue: str) -> str:
-    letter = dead_entry.DeadEntry(b"\x92\xa4oops", "1794000000099-0", "decode_failed", "5 elements, not 4")
-    return str(say(link, "XADD", Keys(queue).dlq, "*", *dead_entry.encode(letter)).decode())
+def add_undecodable(link: Link, queue: str) -> str:
+    letter = dead_entry.DeadLetterEntry(
+        b"\x92\xa4oops", "1794000000099-0", "decode_failed", "5 elements, not 4"
+    )
+    return str(command(link, "XADD", Keys(queue).dlq, "*", *dead_entry.encode(letter)).decode())
 
 
-def failed_event(link: Link, queue: str, job_id: str, error: str) -> None:
+def add_failed_event(link: Link, queue: str, job_id: str, error: str) -> None:
     event = event_entry.Event("failed", job_id, 1_794_000_000_000, "charge", 3, error, 1200)
-    say(link, "XADD", Keys(queue).events, "*", *event_entry.encode(event))
+    command(link, "XADD", Keys(queue).events, "*", *event_entry.encode(event))
 
 
-def happened(link: Link, queue: str, now_ms: int, count: int = 40) -> None:
+def add_run_events(link: Link, queue: str, now_ms: int, count: int = 40) -> None:
     """Runs, as events tell them."""
     names = ("send-email", "charge", "resize")
     for nth in range(count):
@@ -107,10 +109,10 @@ def happened(link: Link, queue: str, now_ms: int, count: int = 40) -> None:
                 event_entry.Event("completed", job_id, at + 20 + nth, name, 1, duration_us=(20 + nth) * 1000)
             )
         for place, event in enumerate(told):
-            say(link, "XADD", Keys(queue).events, f"{at}-{place}", *event_entry.encode(event))
+            command(link, "XADD", Keys(queue).events, f"{at}-{place}", *event_entry.encode(event))
 
 
-def delayed(link: Link, queue: str, count: int, *, step_ms: int = 60_000, name: str = "remind") -> None:
+def add_delayed(link: Link, queue: str, count: int, *, step_ms: int = 60_000, name: str = "remind") -> None:
     with SyncQueue(queue, link=link) as door:
         for nth in range(count):
             door.add(
@@ -122,7 +124,7 @@ def delayed(link: Link, queue: str, count: int, *, step_ms: int = 60_000, name: 
             )
 
 
-def schedules(link: Link, queue: str) -> None:
+def add_schedules(link: Link, queue: str) -> None:
     with SyncQueue(queue, link=link) as door:
         door.upsert_repeatable_job(
             "digest", {"to": "all"}, repeat=RepeatPattern.cron("0 9 * * MON-FRI", tz="Europe/Madrid")
@@ -130,20 +132,20 @@ def schedules(link: Link, queue: str) -> None:
         door.upsert_repeatable_job("tick", None, repeat=RepeatPattern.every(60_000), limit=5)
 
 
-def overdue(link: Link, queue: str, now_ms: int) -> None:
+def make_schedules_overdue(link: Link, queue: str, now_ms: int) -> None:
     """The schedules should have fired long ago."""
     keys = Keys(queue)
-    for member in say(link, "ZRANGE", keys.repeat, 0, 0):
-        say(link, "ZADD", keys.repeat, now_ms - 3_600_000, member)
+    for member in command(link, "ZRANGE", keys.repeat, 0, 0):
+        command(link, "ZADD", keys.repeat, now_ms - 3_600_000, member)
 
 
-def everything(link: Link, queue: str, now_ms: int) -> None:
+def add_every_state(link: Link, queue: str, now_ms: int) -> None:
     """All states in one queue."""
-    in_flight(link, queue, 3)
-    waiting(link, queue, 7)
-    dead(link, queue, 4)
-    dead(link, queue, 3, name="send-email", detail="SMTP timeout after 3000 ms")
-    garbage(link, queue)
-    delayed(link, queue, 6)
-    schedules(link, queue)
-    happened(link, queue, now_ms)
+    add_in_flight(link, queue, 3)
+    add_waiting(link, queue, 7)
+    add_dead_letters(link, queue, 4)
+    add_dead_letters(link, queue, 3, name="send-email", detail="SMTP timeout after 3000 ms")
+    add_undecodable(link, queue)
+    add_delayed(link, queue, 6)
+    add_schedules(link, queue)
+    add_run_events(link, queue, now_ms)

@@ -10,39 +10,39 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
-from chasqui.figures import Figures, NameRow, Spread
+from chasqui.figures import EventStats, JobNameStats, Percentiles
 from chasqui.foreign import ForeignSnapshot
-from chasqui.server.commands.looks import Reach
-from chasqui.snapshot import GroupView, LockHolder, Snapshot
-from chasqui_cli.tui.app import ChasquiApp
-from chasqui_cli.tui.lines import Runner
+from chasqui.server.commands.looks import StreamExtent
+from chasqui.snapshot import GroupSnapshot, LockHolder, Snapshot
+from chasqui_cli.tui.app import DashboardApp
+from chasqui_cli.tui.lines import CommandRunner
 from chasqui_cli.tui.messages import (
-    Arrived,
-    Cost,
     FindingRow,
     FleetView,
-    Introduced,
     QueueRow,
-    ServerFace,
-    Target,
+    ReadCost,
+    ReadTarget,
+    ServerIdentified,
+    ServerInfo,
+    ViewReady,
 )
-from chasqui_cli.tui.setup import Setup
+from chasqui_cli.tui.setup import DashboardOptions
 from chasqui_cli.tui.trends import Rates
 from chasqui_cli.tui.views import (
     CronView,
-    DeadView,
+    DeadLetterGroupRow,
+    DeadLetterRow,
     DelayedView,
-    EventLine,
+    DlqView,
+    EventRow,
     EventsView,
     FireRow,
-    FlightRow,
-    GroupRow,
     HealthView,
+    InFlightRow,
     JobRow,
     JobsView,
-    LetterRow,
     QueueView,
-    SpecRow,
+    ScheduleRow,
     View,
     WorkerRow,
     WorkersView,
@@ -63,9 +63,9 @@ def snapshot(queue: str, **news: Any) -> Snapshot:
         "dlq_depth": 0, "delayed_depth": 0, "delayed_due": 0, "oldest_delayed_lag_ms": 0, "oldest_waiting_ms": 0,
         "repeatable_count": 0, "repeatable_overdue": 0, "events_depth": 81_204,
         "promoter_lock": LockHolder("worker-7a/promoter", 4100), "scheduler_lock": None,
-        "groups": (GroupView("default", 4, 64, 0, 0, f"{NOW_MS}-0", None, f"{NOW_MS - 4000}-0", 4000),),
+        "groups": (GroupSnapshot("default", 4, 64, 0, 0, f"{NOW_MS}-0", None, f"{NOW_MS - 4000}-0", 4000),),
         "next_delayed_ms": None, "next_repeat_ms": None, "longest_idle_ms": 4000,
-        "stream": Reach(64, f"{NOW_MS - 90_000}-0", f"{NOW_MS}-0", 910_223), "dlq": Reach(), "events": Reach(),
+        "stream": StreamExtent(64, f"{NOW_MS - 90_000}-0", f"{NOW_MS}-0", 910_223), "dlq": StreamExtent(), "events": StreamExtent(),
     }  # fmt: skip
     return Snapshot(**(told | news))
 
@@ -75,24 +75,26 @@ def row(queue: str, level: int = 0, word: str = "working", **news: Any) -> Queue
     own = {name: news.pop(name) for name in ("rates", "died", "line", "findings") if name in news}
     return QueueRow(
         queue=queue,
-        seen=snapshot(queue, **news),
+        snapshot=snapshot(queue, **news),
         error=None,
         level=level,
         glyph=glyph,
-        word=word,
+        state=word,
         rates=own.get("rates", Rates(9.0, 9.0, 20_000)),
         died=own.get("died", 0),
         watched_ms=540_000,
-        line=own.get("line", (3, 3, 2, 4, 3, 2, 3, 3, 2, 3)),
+        waiting_history=own.get("line", (3, 3, 2, 4, 3, 2, 3, 3, 2, 3)),
         findings=own.get("findings", ()),
     )
 
 
-def other(queue: str, kind: Literal["rsmq", "joblist"], *, rates: Rates | None, **news: Any) -> QueueRow:
+def foreign_queue_row(
+    queue: str, kind: Literal["rsmq", "joblist"], *, rates: Rates | None, **news: Any
+) -> QueueRow:
     """A queue of another system: what it has no idea of is None."""
     told: dict[str, Any] = {"server_time_ms": NOW_MS, "stream_depth": 64, "longest_idle_ms": None}
     seen = ForeignSnapshot(queue=queue, kind=kind, **(told | news))
-    return replace(row(queue, rates=rates), seen=seen)
+    return replace(row(queue, rates=rates), snapshot=seen)
 
 
 FINDINGS = (
@@ -129,8 +131,8 @@ def fleet() -> FleetView:
             line=(88, 60, 31, 12, 9, 9, 9, 9, 9, 9)),
         row("search-index", 2, "warning", waiting=1_204, oldest_waiting_ms=31_000, rates=Rates(80, 122, 20_000), dlq_depth=2),
         row("thumbnails", waiting=12, oldest_waiting_ms=3_000, pending=4),
-        other("rsmq:invoices", "rsmq", waiting=48, pending=6, delayed_depth=2, oldest_waiting_ms=12_000, rates=Rates(3.1, 3.0, 20_000)),
-        other("list:webhooks", "joblist", waiting=5, pending=2, dlq_depth=3, oldest_waiting_ms=900, rates=None),
+        foreign_queue_row("rsmq:invoices", "rsmq", waiting=48, pending=6, delayed_depth=2, oldest_waiting_ms=12_000, rates=Rates(3.1, 3.0, 20_000)),
+        foreign_queue_row("list:webhooks", "joblist", waiting=5, pending=2, dlq_depth=3, oldest_waiting_ms=900, rates=None),
         row("billing\x1b[2J-nightly", 0, "idle", pending=0, consumers=2, repeatable_count=12, rates=Rates(0, 0, 20_000)),
         row("[red]exports[/red]", 0, "idle", pending=0, consumers=1, delayed_depth=7, rates=Rates(0, 0, 20_000)),
         row("größenänderung", 0, "working", waiting=3, oldest_waiting_ms=400, pending=2),
@@ -140,12 +142,18 @@ def fleet() -> FleetView:
 
 def one_queue() -> QueueView:
     names = (
-        NameRow("charge", 61, 14, 4.1, Spread(61, 41.0, 310.0, 902.0)),
-        NameRow("refund", 9, 1, 0.6, Spread(9, 55.0, 120.0, 120.0)),
-        NameRow("receipt", 30, 0, 2.0, Spread(30, 8.1, 12.0, 13.5)),
+        JobNameStats("charge", 61, 14, 4.1, Percentiles(61, 41.0, 310.0, 902.0)),
+        JobNameStats("refund", 9, 1, 0.6, Percentiles(9, 55.0, 120.0, 120.0)),
+        JobNameStats("receipt", 30, 0, 2.0, Percentiles(30, 8.1, 12.0, 13.5)),
     )
-    told = Figures(
-        200, 14_800, Spread(60, 61_000, 724_000, 731_000), Spread(100, 38.2, 290.0, 880.0), 85, 15, names
+    told = EventStats(
+        200,
+        14_800,
+        Percentiles(60, 61_000, 724_000, 731_000),
+        Percentiles(100, 38.2, 290.0, 880.0),
+        85,
+        15,
+        names,
     )
     pace = (None, None, None, 20, 40, 44, 51, 60, 70, 66, 68, 71, 80, 86, 90, 99, 104, 120, 118, 122)
     left = (None, None, None, 20, 40, 41, 44, 50, 50, 48, 47, 50, 52, 50, 51, 49, 50, 52, 51, 50)
@@ -171,7 +179,7 @@ def _jobs(count: int, *, due: bool = False) -> tuple[JobRow, ...]:
 
 def jobs() -> JobsView:
     flights = tuple(
-        FlightRow(
+        InFlightRow(
             f"{NOW_MS - 9000 - nth * 777}-0", "default", f"worker-{nth % 4}", 400 + nth * 5200, 1 + (nth == 5)
         )
         for nth in range(8)
@@ -180,7 +188,7 @@ def jobs() -> JobsView:
 
 
 GROUPS = (
-    GroupRow(
+    DeadLetterGroupRow(
         "a",
         "charge",
         "retries_exhausted",
@@ -190,18 +198,18 @@ GROUPS = (
         NOW_MS - 4000,
         True,
     ),
-    GroupRow(
+    DeadLetterGroupRow(
         "b", "charge", "unrecoverable", "card_declined <id>", 88, NOW_MS - 90_000_000, NOW_MS - 61_000, False
     ),
-    GroupRow(
+    DeadLetterGroupRow(
         "c", "", "decode_failed", "<n> elements, not <n>", 16, NOW_MS - 3_000_000, NOW_MS - 2_000_000, True
     ),
 )
 
 
-def dead() -> DeadView:
+def dead() -> DlqView:
     letters = tuple(
-        LetterRow(
+        DeadLetterRow(
             f"{NOW_MS - 4000 - nth * 3100}-0",
             f"{NOW_MS - 64_000 - nth * 3100}-0",
             "" if nth % 9 == 8 else f"01KA{nth:022d}",
@@ -217,7 +225,7 @@ def dead() -> DeadView:
         )
         for nth in range(40)
     )
-    return DeadView(PAYMENTS, letters, GROUPS, all_read=False)
+    return DlqView(PAYMENTS, letters, GROUPS, all_read=False)
 
 
 def delayed() -> DelayedView:
@@ -236,7 +244,7 @@ def cron() -> CronView:
         for day in (first + timedelta(days=nth) for nth in range(5))
     )
     specs = (
-        SpecRow(
+        ScheduleRow(
             "digest::cron:59 12 * * *",
             "digest",
             "at 12:59 (Europe/Madrid)",
@@ -246,8 +254,8 @@ def cron() -> CronView:
             fires,
             None,
         ),
-        SpecRow("tick", "tick", "every 1m00s", NOW_MS + 31_000, 9120, 10_000, fires[1:], None),
-        SpecRow("old", "", "", NOW_MS + 900_000, 0, None, (), "not msgpack: it ends too early"),
+        ScheduleRow("tick", "tick", "every 1m00s", NOW_MS + 31_000, 9120, 10_000, fires[1:], None),
+        ScheduleRow("old", "", "", NOW_MS + 900_000, 0, None, (), "not msgpack: it ends too early"),
     )
     return CronView(PAYMENTS, specs)
 
@@ -280,7 +288,7 @@ def events() -> EventsView:
         "dlq": "retries_exhausted",
     }  # fmt: skip
     lines = [
-        EventLine(
+        EventRow(
             f"{NOW_MS - 30_000 + nth * 430}-0",
             NOW_MS - 30_000 + nth * 430,
             kinds[nth % 9],
@@ -293,11 +301,11 @@ def events() -> EventsView:
     ]
     lines.insert(
         50,
-        EventLine(
+        EventRow(
             "gap-1", NOW_MS, "gap", "", "", None, "1,204 events missing: trimmed before they could be read"
         ),
     )
-    return EventsView(PAYMENTS, tuple(lines), anew=True, horizon_ms=4800, sampled=False)
+    return EventsView(PAYMENTS, tuple(lines), restarted=True, horizon_ms=4800, sampled=False)
 
 
 def health() -> HealthView:
@@ -327,7 +335,7 @@ VIEWS: dict[str, Callable[[], View]] = {
 }
 
 
-class StillFeed:
+class FixedFeed:
     """Shows the same view whenever it is asked."""
 
     interval_s = 2.0
@@ -335,22 +343,22 @@ class StillFeed:
     def __init__(self) -> None:
         self._tell: Callable[[Message], Any] = lambda _: None
 
-    def begin(self, tell: Callable[[Message], Any]) -> None:
+    def set_listener(self, tell: Callable[[Message], Any]) -> None:
         self._tell = tell
 
     async def run(self) -> None:
-        self._tell(Introduced(ServerFace("redis://redis-7a:6379", "redis", "8.6.3")))
+        self._tell(ServerIdentified(ServerInfo("redis://redis-7a:6379", "redis", "8.6.3")))
 
-    def look_at(self, target: Target) -> None:
-        self._tell(Arrived(target, VIEWS[target.tab](), Cost(1, 43, 27_400, 6.2), NOW_MS, 2.0))
+    def set_target(self, target: ReadTarget) -> None:
+        self._tell(ViewReady(target, VIEWS[target.tab](), ReadCost(1, 43, 27_400, 6.2), NOW_MS, 2.0))
 
-    def again(self) -> None: ...
+    def refresh(self) -> None: ...
 
-    def sleep(self) -> None: ...
+    def pause(self) -> None: ...
 
-    def wake(self) -> None: ...
+    def resume(self) -> None: ...
 
-    def describe(self, raw: Any) -> list[tuple[str, str]]:
+    def job_details(self, raw: Any) -> list[tuple[str, str]]:
         return [
             ("id", f"01KA{raw[1]:022d}"),
             ("created", "2026-11-17T12:00:00.000Z"),
@@ -362,15 +370,15 @@ class StillFeed:
         ]
 
 
-class StandingClock:
+class FixedClock:
     """Always the same moment."""
 
-    def mono(self) -> float:
+    def monotonic(self) -> float:
         return 0.0
 
 
-def still_app(theme: str, *, read_only: bool = False) -> ChasquiApp:
-    setup = Setup(
+def fixed_dashboard(theme: str, *, read_only: bool = False) -> DashboardApp:
+    setup = DashboardOptions(
         "redis://redis-7a:6379",
         "prod",
         "red",
@@ -379,4 +387,4 @@ def still_app(theme: str, *, read_only: bool = False) -> ChasquiApp:
         keeps_awake=True,
         theme=theme,
     )
-    return ChasquiApp(StillFeed(), Runner({}), setup, StandingClock())
+    return DashboardApp(FixedFeed(), CommandRunner({}), setup, FixedClock())

@@ -24,16 +24,16 @@ from textual.widgets import Input, Static
 from chasqui import Keys, SyncQueue
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui_cli.app import run
-from chasqui_cli.tui.lines import Ended, Runner, with_options
+from chasqui_cli.tui.lines import CommandResult, CommandRunner, add_options
 from tests.tui import seed
-from tests.tui.cockpit import cockpit, configure
+from tests.tui.cockpit import open_dashboard, write_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui import Link
     from tests.servers import Server
-    from tests.tui.cockpit import Cockpit
+    from tests.tui.cockpit import DashboardDriver
 
 Dump = dict[str, Any]
 IN_LIFE = ("replay",)
@@ -44,23 +44,25 @@ PARTLY = 3
 def dump(link: Link, queue: str) -> Dump:
     """What is in a queue, without the ids that a server gives."""
     keys = Keys(queue)
-    entries = [stream_entry.decode(fields) for _, fields in seed.say(link, "XRANGE", keys.stream, "-", "+")]
+    entries = [
+        stream_entry.decode(fields) for _, fields in seed.command(link, "XRANGE", keys.stream, "-", "+")
+    ]
     jobs = [envelope.decode(entry.d or b"") for entry in entries]
-    members = seed.say(link, "ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
+    members = seed.command(link, "ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
     due = {
         delayed_member.decode(one).envelope.id: int(at)
         for one, at in zip(members[::2], members[1::2], strict=True)
     }
-    groups = seed.say(link, "XINFO", "GROUPS", keys.stream) if entries else []
+    groups = seed.command(link, "XINFO", "GROUPS", keys.stream) if entries else []
     return {
         "stream": sorted((job.id, entry.name, job.attempt) for job, entry in zip(jobs, entries, strict=True)),
-        "dead": sorted(fields[1] for _, fields in seed.say(link, "XRANGE", keys.dlq, "-", "+")),
+        "dead": sorted(fields[1] for _, fields in seed.command(link, "XRANGE", keys.dlq, "-", "+")),
         "delayed": due,
-        "schedules": sorted(seed.say(link, "ZRANGE", keys.repeat, 0, -1)),
+        "schedules": sorted(seed.command(link, "ZRANGE", keys.repeat, 0, -1)),
         "holds": {
             row[1]: row[3]
             for _ in groups
-            for row in seed.say(link, "XINFO", "CONSUMERS", keys.stream, seed.GROUP)
+            for row in seed.command(link, "XINFO", "CONSUMERS", keys.stream, seed.GROUP)
             if not row[1].startswith(b"chasqui") and (row[3] or row[1] != b"!released")
         },
     }
@@ -93,42 +95,42 @@ class Step:
 
 
 def _two_groups(link: Link, queue: str) -> None:
-    seed.dead(link, queue, 3)
-    seed.dead(link, queue, 2, name="send-email", detail="SMTP timeout")
+    seed.add_dead_letters(link, queue, 3)
+    seed.add_dead_letters(link, queue, 2, name="send-email", detail="SMTP timeout")
 
 
 def _waits_and_is_delayed(link: Link, queue: str) -> None:
     """The same job once more, for later: that one can be cancelled."""
-    seed.waiting(link, queue, 1, name="remind")
-    seed.delayed(link, queue, 1)
+    seed.add_waiting(link, queue, 1, name="remind")
+    seed.add_delayed(link, queue, 1)
 
 
 def _crew(link: Link, queue: str) -> None:
-    seed.in_flight(link, queue, 2, "holder")
-    seed.say(link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, seed.GROUP, "idler")
+    seed.add_in_flight(link, queue, 2, "holder")
+    seed.command(link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, seed.GROUP, "idler")
 
 
 STEPS = (
-    Step("replay", lambda link, queue: seed.dead(link, queue, 3), "4", "#letters", ["space", "space", "R"],
+    Step("replay", lambda link, queue: seed.add_dead_letters(link, queue, 3), "4", "#letters", ["space", "space", "R"],
          "dlq replay --limit 2", lambda a, b: [job[0] for job in b["stream"]] == ["charge-dead-1", "charge-dead-2"]
          and len(b["dead"]) == 1),
-    Step("canary", lambda link, queue: seed.dead(link, queue, 5), "4", "#groups", ["C"], "dlq replay --limit 5 --canary 3",
+    Step("canary", lambda link, queue: seed.add_dead_letters(link, queue, 5), "4", "#groups", ["C"], "dlq replay --limit 5 --canary 3",
          lambda a, b: (len(b["stream"]), len(b["dead"])) == (3, 2), options="--canary-timeout 100ms", code=PARTLY),
-    Step("edit", lambda link, queue: seed.dead(link, queue, 1), "4", "#letters", ["E"], "dlq edit",
+    Step("edit", lambda link, queue: seed.add_dead_letters(link, queue, 1), "4", "#letters", ["E"], "dlq edit",
          lambda a, b: len(b["dead"]) == 1 and a["dead"] != b["dead"], options="--set nth=99 --no-replay"),
     Step("delete", _two_groups, "4", "#groups", ["j", "j", "D"], "dlq purge", lambda a, b: len(b["dead"]) == 3),
-    Step("now", lambda link, queue: seed.delayed(link, queue, 3), "5", "#delayed", ["N"], "delayed now",
+    Step("now", lambda link, queue: seed.add_delayed(link, queue, 3), "5", "#delayed", ["N"], "delayed now",
          lambda a, b: [job[0] for job in b["stream"]] == ["remind-0"] and list(b["delayed"]) == ["remind-1", "remind-2"]),
-    Step("cancel", lambda link, queue: seed.delayed(link, queue, 3), "5", "#delayed", ["a", "K"], "delayed cancel",
+    Step("cancel", lambda link, queue: seed.add_delayed(link, queue, 3), "5", "#delayed", ["a", "K"], "delayed cancel",
          lambda a, b: not b["delayed"]),
-    Step("move", lambda link, queue: seed.delayed(link, queue, 2), "5", "#delayed", ["M"], "delayed move",
+    Step("move", lambda link, queue: seed.add_delayed(link, queue, 2), "5", "#delayed", ["M"], "delayed move",
          lambda a, b: {job: b["delayed"][job] - a["delayed"][job] for job in a["delayed"]}
          == {"remind-0": 3_600_000, "remind-1": 0}, options="--by 1h"),
     Step("cancel-job", _waits_and_is_delayed, "3", "#waiting", ["K"], "job cancel",
          lambda a, b: a["delayed"] and not b["delayed"] and a["stream"] == b["stream"]),
-    Step("run", seed.schedules, "6", "#specs", ["N"], "repeatable run",
+    Step("run", seed.add_schedules, "6", "#specs", ["N"], "repeatable run",
          lambda a, b: [job[1] for job in b["stream"]] == ["tick"]),
-    Step("remove", seed.schedules, "6", "#specs", ["D"], "repeatable remove",
+    Step("remove", seed.add_schedules, "6", "#specs", ["D"], "repeatable remove",
          lambda a, b: len(b["schedules"]) == len(a["schedules"]) - 1),
     Step("claim", _crew, "7", "#workers", ["C"], "workers claim", lambda a, b: not b["holds"].get(b"holder"),
          undoes=False, first="default\0holder"),
@@ -137,28 +139,28 @@ STEPS = (
 )  # fmt: skip
 
 
-class InsideRunner(Runner):
+class InsideRunner(CommandRunner):
     """Runs lines in this process: what they do is the same, and a process takes a third of a second to start."""
 
-    async def run(self, words: Sequence[str], **_: Any) -> Ended:
+    async def run(self, words: Sequence[str], **_: Any) -> CommandResult:
         return inside(self.environment["CHASQUI_REDIS_URL"], words)
 
 
-def inside(url: str, words: Sequence[str]) -> Ended:
+def inside(url: str, words: Sequence[str]) -> CommandResult:
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setenv("CHASQUI_REDIS_URL", url)
         code = run(list(words))
-    return Ended(int(code), out.getvalue(), err.getvalue())
+    return CommandResult(int(code), out.getvalue(), err.getvalue())
 
 
 class Walk:
     """Somebody who opens one dialog after the other."""
 
-    def __init__(self, server: Server, link: Link, person: Cockpit) -> None:
+    def __init__(self, server: Server, link: Link, person: DashboardDriver) -> None:
         self.server, self.link, self.person = server, link, person
         self._outside = person.app._runner
-        self._inside = InsideRunner(self._outside.environment, self._outside.reach)
+        self._inside = InsideRunner(self._outside.environment, self._outside.connection_words)
 
     async def go(self, step: Step, queue: str) -> None:
         """One dialog, from the fleet to consent and back, with the line on a twin in between."""
@@ -169,28 +171,28 @@ class Walk:
         await self.look_at(step.tab, step.table, queue, step.first)
         await person.press(*step.keys)
         if step.options:
-            await person.until(lambda: len(person.app.screen_stack) > 1, f"{step.name}: a dialog opened")
+            await person.wait_until(lambda: len(person.app.screen_stack) > 1, f"{step.name}: a dialog opened")
             asked = person.dialog.query_one("#options", Input)
             asked.focus()
             asked.post_message(events.Paste(step.options))
             await person.settle()
             await person.press("enter")
-        words = await person.previewed()
+        words = await person.wait_for_preview()
         if step.options:
             wanted = shlex.split(step.options)
-            await person.until(
+            await person.wait_until(
                 lambda: set(wanted) <= set(person.dialog._previewed or []), "it was tried again"
             )
             words = list(person.dialog._previewed or [])
         assert " ".join(words).startswith(step.verb)
         assert dump(self.link, queue) == before, f"{step.name}: a preview changes nothing"
         shown = str(person.dialog.query_one("#line", Static).render())
-        line = f"$ {person.app._runner.shown(words)}"
+        line = f"$ {person.app._runner.display_text(words)}"
         assert shown == line or (" more …" in shown and line.startswith(shown.partition(" … ")[0]))
         assert shown.endswith(step.options), "what was typed is seen"
         assert self.server.url not in shown, "the URL may hold a password: it travels in the environment"
         self.in_shell(self._on_twin(words, queue, twin), step.code)
-        await person.consents(step.code)
+        await person.confirm_change(step.code)
         after = dump(self.link, queue)
         assert step.holds(before, after), (step.name, before, after)
         assert change(before, after) == change(twin_before, dump(self.link, twin)), (
@@ -198,8 +200,8 @@ class Walk:
         )
         if step.undoes:
             await person.press("u")
-            await person.previewed()
-            await person.consents()
+            await person.wait_for_preview()
+            await person.confirm_change()
             assert dump(self.link, queue) == before, f"u takes {step.name} back"
         person.app.clear_notifications()
         await person.press("u")
@@ -213,17 +215,17 @@ class Walk:
         await person.press("1")
         await person.open(tab, queue)
         table = person.table(name)
-        await person.until(lambda: table.row_count, f"there is something to choose from in {queue}")
+        await person.wait_until(lambda: table.row_count, f"there is something to choose from in {queue}")
         table.focus()
         if first:
-            await person.until(lambda: first in table.shown, f"{first!r} is there")
+            await person.wait_until(lambda: first in table.row_keys, f"{first!r} is there")
             table.select(first)
             await person.settle()
 
     def _on_twin(self, words: list[str], queue: str, twin: str) -> list[str]:
         """The same line for the twin, whose letters have ids of their own."""
         places = [
-            [row[0].decode() for row in seed.say(self.link, "XRANGE", Keys(name).dlq, "-", "+")]
+            [row[0].decode() for row in seed.command(self.link, "XRANGE", Keys(name).dlq, "-", "+")]
             for name in (queue, twin)
         ]
         names = dict(zip(*places, strict=True)) | {queue: twin}
@@ -231,7 +233,7 @@ class Walk:
 
     def in_shell(self, words: list[str], code: int = 0) -> str:
         """The line as it is printed, read by a shell; what it says on stdout."""
-        line = self.person.app._runner.shown(with_options(words, "--yes"))
+        line = self.person.app._runner.display_text(add_options(words, "--yes"))
         variables = os.environ | {
             "CHASQUI_REDIS_URL": self.server.url,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -250,12 +252,14 @@ async def test_every_dialog_changes_what_its_command_line_changes(
     for step in STEPS:
         step.plant(link, f"w-{step.name}")
         step.plant(link, f"w-{step.name}-twin")
-    letters = seed.dead(link, "w-x", 3)
-    seed.waiting(link, "w-k", 1)
-    seed.dead(link, "w-many", 101)
-    async with cockpit(own_server.url, size=(80, 24), interval_s=3) as person:
+    letters = seed.add_dead_letters(link, "w-x", 3)
+    seed.add_waiting(link, "w-k", 1)
+    seed.add_dead_letters(link, "w-many", 101)
+    async with open_dashboard(own_server.url, size=(80, 24), interval_s=3) as person:
         walk = Walk(own_server, link, person)
-        await person.until(lambda: len(person.table("#fleet").shown) >= 2 * len(STEPS) + 3, "all are there")
+        await person.wait_until(
+            lambda: len(person.table("#fleet").row_keys) >= 2 * len(STEPS) + 3, "all are there"
+        )
         for step in STEPS:
             await walk.go(step, f"w-{step.name}")
         await _exports(walk, "w-x", letters, home / "dead.jsonl")
@@ -269,9 +273,9 @@ async def _exports(walk: Walk, queue: str, letters: list[str], file: Path) -> No
     person = walk.person
     await walk.look_at("4", "#letters", queue)
     await person.press("space", "space", "X")
-    person.app.home.query_one("#prompt", Input).value = str(file)
+    person.app.main_screen.query_one("#prompt", Input).value = str(file)
     await person.press("enter")
-    await person.until(file.exists, "the file was written")
+    await person.wait_until(file.exists, "the file was written")
     await person.output()
     words = list(person.app.screen._words)  # type: ignore[attr-defined]  # an OutputDialog
     await person.press("escape")
@@ -286,7 +290,7 @@ async def _explains_why_a_waiting_job_stays(walk: Walk, queue: str) -> None:
     before = dump(walk.link, queue)
     await walk.look_at("3", "#waiting", queue)
     await walk.person.press("K")
-    await walk.person.sees("this cannot be done", f"chasqui job cancel {queue} send-email-0")
+    await walk.person.wait_for_text("this cannot be done", f"chasqui job cancel {queue} send-email-0")
     await walk.person.press("y", "escape")
     assert dump(walk.link, queue) == before
 
@@ -294,15 +298,15 @@ async def _explains_why_a_waiting_job_stays(walk: Walk, queue: str) -> None:
 async def _wants_the_name_of_many(walk: Walk, queue: str) -> None:
     person = walk.person
     await walk.look_at("4", "#groups", queue)
-    await person.until(lambda: person.table("#letters").row_count == 101, "all letters are there")
+    await person.wait_until(lambda: person.table("#letters").row_count == 101, "all letters are there")
     await person.press("D")
-    await person.previewed()
+    await person.wait_for_preview()
     dialog = person.dialog
-    assert dialog.must_type
+    assert dialog.needs_typed_name
     await person.press("enter")
-    await person.sees("type the queue's name first")
+    await person.wait_for_text("type the queue's name first")
     assert dialog._ended is None
-    await person.consents()
+    await person.confirm_change()
     assert not dump(walk.link, queue)["dead"]
 
 
@@ -315,8 +319,8 @@ async def _takes_lines_at_the_colon(walk: Walk, queue: str) -> None:
     await person.press("escape", "colon")
     await person.type(f"dlq purge {queue} --limit 1")
     await person.press("enter")
-    await person.previewed()
-    await person.consents()
+    await person.wait_for_preview()
+    await person.confirm_change()
     assert len(dump(walk.link, queue)["dead"]) == 2
     for line, refusal in (
         ("worker run x:y", "terminal of its own"),
@@ -326,30 +330,30 @@ async def _takes_lines_at_the_colon(walk: Walk, queue: str) -> None:
         await person.press("colon")
         await person.type(line)
         await person.press("enter")
-        await person.sees(refusal)
+        await person.wait_for_text(refusal)
 
 
 async def test_a_protected_context_wants_the_name_of_the_queue_typed(
     one_server: Server, link: Link, queue: str, home: Path
 ) -> None:
-    configure(home, f'[contexts.prod]\nurl = "{one_server.url}"\nprotected = true\ncolor = "red"\n')
-    seed.dead(link, queue, 2)
-    async with cockpit(one_server.url, context="prod") as person:
+    write_config(home, f'[contexts.prod]\nurl = "{one_server.url}"\nprotected = true\ncolor = "red"\n')
+    seed.add_dead_letters(link, queue, 2)
+    async with open_dashboard(one_server.url, context="prod") as person:
         await person.open("4", queue)
         assert "prod" in person.frame
         await person.press("R")
-        await person.previewed()
+        await person.wait_for_preview()
         dialog = person.dialog
         dialog.set_focus(None)
         await person.press("y")
-        await person.sees("type the queue's name first")
+        await person.wait_for_text("type the queue's name first")
         typed = dialog.query_one("#typed", Input)
         typed.value = "another"
         await person.press("enter")
         assert dump(link, queue)["dead"], "another name is no consent"
         typed.value = queue
         await person.press("enter")
-        await person.until(lambda: dialog._ended is not None, "the change was made")
+        await person.wait_until(lambda: dialog._ended is not None, "the change was made")
         assert dialog._ended is not None
         assert dialog._ended.code == 0, dialog._ended
         assert not dump(link, queue)["dead"]
@@ -358,32 +362,32 @@ async def test_a_protected_context_wants_the_name_of_the_queue_typed(
 async def test_a_group_emptied_by_somebody_else_while_it_is_open(
     one_server: Server, link: Link, queue: str
 ) -> None:
-    seed.dead(link, queue, 3, name="charge", detail="card declined")
-    seed.dead(link, queue, 1, name="mail", detail="no such host")
-    async with cockpit(one_server.url) as person:
+    seed.add_dead_letters(link, queue, 3, name="charge", detail="card declined")
+    seed.add_dead_letters(link, queue, 1, name="mail", detail="no such host")
+    async with open_dashboard(one_server.url) as person:
         await person.open("4", queue)
         await person.press("down")
-        await person.sees("card declined")
+        await person.wait_for_text("card declined")
         with SyncQueue(queue, link=link) as door:
             door.replay_dlq(limit=3)
-        await person.until(lambda: "1 dead" in person.screen(), "the others were gone")
+        await person.wait_until(lambda: "1 dead" in person.screen(), "the others were gone")
         await person.press("R")
-        words = await person.previewed()
+        words = await person.wait_for_preview()
         assert words[:2] == ["dlq", "replay"]
-        await person.consents()
-        await person.sees("no dead letters")
+        await person.confirm_change()
+        await person.wait_for_text("no dead letters")
         await person.press("R")
         assert len(person.app.screen_stack) == 1, "there is nothing to replay"
 
 
 async def test_read_only_greys_every_change(one_server: Server, link: Link, queue: str, now_ms: int) -> None:
-    seed.everything(link, queue, now_ms)
+    seed.add_every_state(link, queue, now_ms)
     before = dump(link, queue)
-    async with cockpit(one_server.url, read_only=True) as person:
+    async with open_dashboard(one_server.url, read_only=True) as person:
         await person.open("2", queue)
         assert "READ-ONLY" in person.frame
         for tab, keys in {"3": "K", "4": "RCED", "5": "NKM", "6": "ND", "7": "PC", "1": "u"}.items():
-            await person.turn_to(tab)
+            await person.open_tab(tab)
             for key in keys:
                 offered = person.app.screen.active_bindings[key]
                 assert not offered.enabled, f"{key} of tab {tab} is not greyed"
@@ -392,5 +396,5 @@ async def test_read_only_greys_every_change(one_server: Server, link: Link, queu
         await person.press("colon")
         await person.type(f"dlq purge {queue}")
         await person.press("enter")
-        await person.sees("this dashboard is read-only")
+        await person.wait_for_text("this dashboard is read-only")
     assert dump(link, queue) == before

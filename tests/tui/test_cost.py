@@ -13,9 +13,9 @@ from chasqui import AsyncLink, Keys, Link
 from chasqui.foreign import JobListKeys, RsmqKeys, joblist, rsmq
 from chasqui.server.call import Call
 from chasqui_cli.tui.feed import Feed
-from chasqui_cli.tui.messages import Arrived, FleetView, Target
-from tests.proxy import proxied
-from tests.servers import Server, spawn
+from chasqui_cli.tui.messages import FleetView, ReadTarget, ViewReady
+from tests.proxy import proxy_to
+from tests.servers import Server, start_server
 from tests.tui import seed
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PAYLOAD = "x" * 5_000
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with spawn("valkey-9.1") as server:
+    with start_server("valkey-9.1") as server:
         yield server
 
 
@@ -45,8 +45,8 @@ async def test_a_tick_of_the_fleet_is_one_round_trip_and_carries_no_payload(
                 Call(("ZADD", keys.delayed, 9e15, PAYLOAD), keys=(keys.delayed,)),
             )
         ]
-        seed.do(link, *calls)
-    with proxied(server.socket) as proxy:
+        seed.run_calls(link, *calls)
+    with proxy_to(server.socket) as proxy:
         feed = Feed(lambda: AsyncLink.open(proxy.url), interval_s=0.05)
         async with Listener(feed, proxy) as told:
             await told.until(lambda tick: len(tick.view.rows) == queues)
@@ -66,13 +66,13 @@ async def test_a_tick_of_the_fleet_is_one_round_trip_and_carries_no_payload(
 async def test_a_tick_of_every_tab_of_a_queue_is_one_round_trip(server: Server) -> None:
     """Only the doctor's takes more: a close look is several. What a tab did not know the first time it knows then."""
     with Link.open(server.url) as link:
-        seed.everything(link, "q", 1_794_000_000_000)
-        seed.say(link, "XGROUP", "CREATE", Keys("q").stream, "second", "0")
-    with proxied(server.socket) as proxy:
+        seed.add_every_state(link, "q", 1_794_000_000_000)
+        seed.command(link, "XGROUP", "CREATE", Keys("q").stream, "second", "0")
+    with proxy_to(server.socket) as proxy:
         feed = Feed(lambda: AsyncLink.open(proxy.url), interval_s=0.05)
         async with Listener(feed, proxy) as told:
             for tab in ("queue", "jobs", "dlq", "delayed", "cron", "workers", "events"):
-                feed.look_at(Target(tab, "q"))
+                feed.set_target(ReadTarget(tab, "q"))
                 ticks, turns = await told.next(6, tab)
                 assert [tick.cost.round_trips for tick in ticks[2:]] == [1] * 4, tab
                 assert [after - before for before, after in pairwise(turns[2:])] == [1] * 3, tab
@@ -81,35 +81,35 @@ async def test_a_tick_of_every_tab_of_a_queue_is_one_round_trip(server: Server) 
 async def test_what_comes_and_goes_between_ticks_is_seen_though_it_was_known_before(server: Server) -> None:
     keys = Keys("q")
     with Link.open(server.url) as link:
-        seed.everything(link, "q", 1_794_000_000_000)
-        with proxied(server.socket) as proxy:
+        seed.add_every_state(link, "q", 1_794_000_000_000)
+        with proxy_to(server.socket) as proxy:
             feed = Feed(lambda: AsyncLink.open(proxy.url), interval_s=0.05)
             async with Listener(feed, proxy) as told:
-                feed.look_at(Target("cron", "q"))
+                feed.set_target(ReadTarget("cron", "q"))
                 [*_, last], _ = await told.next(3, "cron")
                 assert len(last.view.specs) == 2
-                gone = seed.say(link, "ZRANGE", keys.repeat, 0, 0)[0]
-                seed.say(link, "ZREM", keys.repeat, gone)
-                seed.say(link, "ZADD", keys.repeat, 5, "another")
+                gone = seed.command(link, "ZRANGE", keys.repeat, 0, 0)[0]
+                seed.command(link, "ZREM", keys.repeat, gone)
+                seed.command(link, "ZADD", keys.repeat, 5, "another")
                 [*_, last], _ = await told.next(3, "cron")
                 assert last.view.specs[0].key == "another"
-                feed.look_at(Target("workers", "q"))
+                feed.set_target(ReadTarget("workers", "q"))
                 [*_, last], _ = await told.next(3, "workers")
                 assert [one.name for one in last.view.workers] == ["worker-1"]
-                seed.say(link, "XGROUP", "CREATE", keys.stream, "second", "0")
-                seed.say(link, "XGROUP", "CREATECONSUMER", keys.stream, "second", "worker-2")
+                seed.command(link, "XGROUP", "CREATE", keys.stream, "second", "0")
+                seed.command(link, "XGROUP", "CREATECONSUMER", keys.stream, "second", "worker-2")
                 [*_, last], _ = await told.next(4, "workers")
                 assert {one.name for one in last.view.workers} == {"worker-1", "worker-2"}
-                seed.say(link, "XGROUP", "DESTROY", keys.stream, "second")
+                seed.command(link, "XGROUP", "DESTROY", keys.stream, "second")
                 [*_, last], _ = await told.next(4, "workers")
                 assert {one.name for one in last.view.workers} == {"worker-1"}
-                feed.look_at(Target("delayed", "q"))
+                feed.set_target(ReadTarget("delayed", "q"))
                 [*_, last], _ = await told.next(3, "delayed")
                 assert sum(count for *_, count in last.view.buckets) == 6
-                seed.delayed(link, "q", 3, step_ms=86_400_000, name="far")
+                seed.add_delayed(link, "q", 3, step_ms=86_400_000, name="far")
                 [*_, last], _ = await told.next(4, "delayed")
                 assert sum(count for *_, count in last.view.buckets) == 9
-                seed.say(link, "DEL", keys.delayed)
+                seed.command(link, "DEL", keys.delayed)
                 [*_, last], _ = await told.next(4, "delayed")
                 assert not sum(count for *_, count in last.view.buckets)
 
@@ -119,13 +119,13 @@ async def test_other_systems_queues_cost_no_trip_of_their_own_and_no_hash_is_rea
 ) -> None:
     with Link.open(server.url) as link:
         for nth in range(20):
-            seed.waiting(link, f"ours-{nth}", 1)
-            link.run(rsmq.create(RsmqKeys(f"mail-{nth}")))
+            seed.add_waiting(link, f"ours-{nth}", 1)
+            link.run(rsmq.create_queue(RsmqKeys(f"mail-{nth}")))
             link.run(rsmq.send_many(RsmqKeys(f"mail-{nth}"), [rsmq.Draft(PAYLOAD)]))
             link.run(joblist.enqueue(JobListKeys(f"jobs-{nth}"), {"x": PAYLOAD}, now_ms=1_794_000_000_000))
-        seed.waiting(link, "rsmq:mail-0", 1)
-        seed.say(link, "CONFIG", "RESETSTAT")
-        with proxied(server.socket) as proxy:
+        seed.add_waiting(link, "rsmq:mail-0", 1)
+        seed.command(link, "CONFIG", "RESETSTAT")
+        with proxy_to(server.socket) as proxy:
             feed = Feed(lambda: AsyncLink.open(proxy.url), interval_s=0.05)
             async with Listener(feed, proxy) as told:
                 await told.until(lambda tick: len(tick.view.rows) == 61)
@@ -133,16 +133,16 @@ async def test_other_systems_queues_cost_no_trip_of_their_own_and_no_hash_is_rea
                 assert [tick.cost.round_trips for tick in ticks] == [1] * 5
                 assert [after - before for before, after in pairwise(turns)] == [1] * 4
                 assert ticks[-1].cost.bytes_moved < 1200 * 62, "no payload is moved"
-                kinds = Counter(row.seen.kind for row in ticks[-1].view.rows)
+                kinds = Counter(row.snapshot.kind for row in ticks[-1].view.rows)
                 assert kinds == {"chasquimq": 21, "rsmq": 20, "joblist": 20}
                 assert "chasqui:rsmq:mail-0" in [row.queue for row in ticks[-1].view.rows]
-                link.run(rsmq.create(RsmqKeys("new", "acme")))
+                link.run(rsmq.create_queue(RsmqKeys("new", "acme")))
                 await told.until(lambda tick: "rsmq:acme:new" in {row.queue for row in tick.view.rows})
-                feed.look_at(Target("queue", "rsmq:mail-0"))
+                feed.set_target(ReadTarget("queue", "rsmq:mail-0"))
                 ticks, _ = await told.next(3, "queue")
                 assert ticks[-1].cost.round_trips == 1
                 assert any(line == "chasqui rsmq peek mail-0" for line, _ in ticks[-1].view.lines)
-        assert "cmdstat_hgetall" not in seed.say(link, "INFO", "commandstats").decode()
+        assert "cmdstat_hgetall" not in seed.command(link, "INFO", "commandstats").decode()
 
 
 class Listener:
@@ -153,7 +153,7 @@ class Listener:
         self._heard: asyncio.Queue[tuple[Any, int]] = asyncio.Queue()
 
     async def __aenter__(self) -> Listener:
-        self._feed.begin(self._hear)
+        self._feed.set_listener(self._hear)
         self._running = asyncio.create_task(self._feed.run())
         return self
 
@@ -162,7 +162,7 @@ class Listener:
         await asyncio.gather(self._running, return_exceptions=True)
 
     def _hear(self, message: Any) -> None:
-        if isinstance(message, Arrived):
+        if isinstance(message, ViewReady):
             self._heard.put_nowait((message, self._proxy.turns))
 
     async def next(self, count: int, tab: str) -> tuple[list[Any], list[int]]:

@@ -10,13 +10,13 @@ from textual.app import App
 
 from chasqui import AsyncLink, Link
 from chasqui_cli.tui.feed import Feed
-from chasqui_cli.tui.messages import Arrived
+from chasqui_cli.tui.messages import ViewReady
 from chasqui_cli.tui.widgets.bars import KeyBar, TabBar
 from chasqui_cli.tui.widgets.drawing import DARK, Cell
-from chasqui_cli.tui.widgets.listing import HEAD
-from chasqui_cli.tui.widgets.records import Col, RecordTable, Row
+from chasqui_cli.tui.widgets.listing import HEADER_LINES
+from chasqui_cli.tui.widgets.records import RecordTable, Row, TableColumn
 from tests.tui import seed
-from tests.tui.still import still_app
+from tests.tui.still import fixed_dashboard
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
     from tests.servers import Server
 
-COLUMNS = (Col("name", "NAME", 8), Col("size", "SIZE", 5, "right"), Col("note", "NOTE", 6, keep=1, grow=True))
+COLUMNS = (
+    TableColumn("name", "NAME", 8),
+    TableColumn("size", "SIZE", 5, "right"),
+    TableColumn("note", "NOTE", 6, drop_order=1, grow=True),
+)
 SEEN = 5
 
 
@@ -39,13 +43,13 @@ def rows(count: int, **sizes: int) -> list[Row]:
 class Drawn(RecordTable):
     """Notes which rows it draws."""
 
-    def __init__(self, columns: Sequence[Col]) -> None:
+    def __init__(self, columns: Sequence[TableColumn]) -> None:
         super().__init__(columns, can_mark=True)
         self.drawn: list[int] = []
 
-    def line(self, row: int, look: object) -> list[object]:  # type: ignore[override]  # only handed on
+    def render_row(self, row: int, look: object) -> list[object]:  # type: ignore[override]  # only handed on
         self.drawn.append(row)
-        return super().line(row, look)  # type: ignore[arg-type,return-value]
+        return super().render_row(row, look)  # type: ignore[arg-type,return-value]
 
 
 class Shown(App[None]):
@@ -61,10 +65,10 @@ class Shown(App[None]):
     def compose(self) -> ComposeResult:
         yield self.table
 
-    def on_listing_highlighted(self, event: RecordTable.Highlighted) -> None:
+    def on_row_list_highlighted(self, event: RecordTable.Highlighted) -> None:
         self.told.append(f"at {event.control.current}")
 
-    def on_listing_selected(self, event: RecordTable.Selected) -> None:
+    def on_row_list_selected(self, event: RecordTable.Selected) -> None:
         self.told.append(f"chose {event.control.current}")
 
 
@@ -72,14 +76,14 @@ async def shown(pilot: Pilot[None], app: Shown, given: Sequence[Row], *, to_end:
     """Show rows; which of them were drawn for it."""
     await pilot.pause()
     app.table.drawn.clear()
-    app.table.show(given, to_end=to_end)
+    app.table.set_rows(given, to_end=to_end)
     await pilot.pause()
     return sorted(set(app.table.drawn))
 
 
 async def test_only_rows_in_sight_that_look_different_are_drawn() -> None:
     app = Shown()
-    async with app.run_test(size=(40, SEEN + HEAD)) as pilot:
+    async with app.run_test(size=(40, SEEN + HEADER_LINES)) as pilot:
         assert await shown(pilot, app, rows(300)) == [0, 1, 2, 3, 4]
         assert await shown(pilot, app, rows(300)) == []
         assert await shown(pilot, app, rows(300, r1=77)) == [], "what it is sorted by is not seen"
@@ -92,7 +96,7 @@ async def test_only_rows_in_sight_that_look_different_are_drawn() -> None:
 
 async def test_the_cursor_stays_with_its_row_and_tells_of_another() -> None:
     app = Shown()
-    async with app.run_test(size=(40, SEEN + HEAD)) as pilot:
+    async with app.run_test(size=(40, SEEN + HEADER_LINES)) as pilot:
         await shown(pilot, app, rows(20))
         await pilot.press("down", "j", "k")
         assert app.told == ["at r0", "at r1", "at r2", "at r1"]
@@ -116,7 +120,7 @@ async def test_the_cursor_stays_with_its_row_and_tells_of_another() -> None:
 )  # fmt: skip
 async def test_keys_move_the_cursor_and_keep_it_in_sight(keys: str, row: int) -> None:
     app = Shown()
-    async with app.run_test(size=(40, SEEN + HEAD)) as pilot:
+    async with app.run_test(size=(40, SEEN + HEADER_LINES)) as pilot:
         await shown(pilot, app, rows(20))
         await pilot.press(*keys.split())
         table = app.table
@@ -126,40 +130,40 @@ async def test_keys_move_the_cursor_and_keep_it_in_sight(keys: str, row: int) ->
 
 async def test_a_click_brings_the_cursor_and_a_second_one_chooses() -> None:
     app = Shown()
-    async with app.run_test(size=(40, SEEN + HEAD)) as pilot:
+    async with app.run_test(size=(40, SEEN + HEADER_LINES)) as pilot:
         await shown(pilot, app, rows(3))
         await pilot.click(offset=(3, 0))
         assert app.told == ["at r0"], "the head is no row"
-        await pilot.click(offset=(3, HEAD + 2))
-        await pilot.click(offset=(3, HEAD + 2))
-        await pilot.click(offset=(3, HEAD + 4))
+        await pilot.click(offset=(3, HEADER_LINES + 2))
+        await pilot.click(offset=(3, HEADER_LINES + 2))
+        await pilot.click(offset=(3, HEADER_LINES + 4))
         assert app.told == ["at r0", "at r2", "chose r2"], "below the last row there is none"
-        await pilot.hover(offset=(3, HEAD + 1))
-        hovered = app.table.render_line(HEAD + 1)
+        await pilot.hover(offset=(3, HEADER_LINES + 1))
+        hovered = app.table.render_line(HEADER_LINES + 1)
         await pilot.press("enter")
-        assert app.table.render_line(HEAD + 1) != hovered, "a key takes the mouse's mark away"
+        assert app.table.render_line(HEADER_LINES + 1) != hovered, "a key takes the mouse's mark away"
         assert app.told[3:] == ["chose r2"]
 
 
 async def test_the_end_is_followed_and_room_decides_which_columns_are_seen() -> None:
     app = Shown()
-    async with app.run_test(size=(40, SEEN + HEAD)) as pilot:
+    async with app.run_test(size=(40, SEEN + HEADER_LINES)) as pilot:
         await shown(pilot, app, rows(20), to_end=True)
         assert app.table.render_line(SEEN).text.startswith("r19 ")
         assert "NOTE" in app.table.render_line(0).text
-        await pilot.resize_terminal(20, 3 + HEAD)
+        await pilot.resize_terminal(20, 3 + HEADER_LINES)
         await pilot.pause()
         assert app.table.render_line(3).text.startswith("r19 ")
         assert app.table.render_line(0).text.split() == ["NAME", "SIZE"]
 
 
 async def test_tabs_and_keys_can_be_clicked() -> None:
-    app = still_app(DARK)
+    app = fixed_dashboard(DARK)
     async with app.run_test(size=(120, 40)) as pilot:
-        tabs, keys = app.home.query_one(TabBar), app.home.query_one(KeyBar)
+        tabs, keys = app.main_screen.query_one(TabBar), app.main_screen.query_one(KeyBar)
         await pilot.click(tabs, offset=(tabs.render_line(0).text.index("DLQ"), 0))
         await pilot.pause()
-        assert (app.pane.tab, tabs.active) == ("dlq", "dlq")
+        assert (app.current_tab.tab, tabs.active) == ("dlq", "dlq")
         plain = keys.render_line(0)
         assert plain.text.rstrip().endswith("palette")
         await pilot.hover(keys, offset=(plain.text.index("filter"), 0))
@@ -174,11 +178,11 @@ async def test_tabs_and_keys_can_be_clicked() -> None:
 
 
 async def test_a_greyed_key_does_nothing_when_it_is_clicked() -> None:
-    app = still_app(DARK, read_only=True)
+    app = fixed_dashboard(DARK, read_only=True)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4")
         await pilot.pause()
-        keys = app.home.query_one(KeyBar)
+        keys = app.main_screen.query_one(KeyBar)
         await pilot.click(keys, offset=(keys.render_line(0).text.index("replay"), 0))
         await pilot.pause()
         assert len(app.screen_stack) == 1
@@ -188,13 +192,13 @@ async def test_the_first_picture_is_read_once(one_server: Server) -> None:
     """One tick finds every queue and shows it; what is learned meanwhile asks for no other."""
     with Link.open(one_server.url) as link:
         for nth in range(3):
-            seed.waiting(link, f"first-{nth}", 1)
+            seed.add_waiting(link, f"first-{nth}", 1)
     seen: list[Message] = []
     app = Waiting(Feed(lambda: AsyncLink.open(one_server.url), interval_s=0.5), seen)
     async with app.run_test() as pilot:
-        while len([one for one in seen if isinstance(one, Arrived)]) < 2:
+        while len([one for one in seen if isinstance(one, ViewReady)]) < 2:
             await pilot.pause(0.02)
-        first, second = (one for one in seen if isinstance(one, Arrived))
+        first, second = (one for one in seen if isinstance(one, ViewReady))
     assert len(first.view.rows) == 3  # type: ignore[union-attr]  # the fleet's
     assert second.now_ms - first.now_ms >= 400
 
@@ -204,7 +208,7 @@ class Waiting(App[None]):
 
     def __init__(self, feed: Feed, seen: list[Message]) -> None:
         super().__init__()
-        feed.begin(seen.append)
+        feed.set_listener(seen.append)
         self._feed = feed
 
     def on_mount(self) -> None:

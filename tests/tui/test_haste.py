@@ -14,54 +14,54 @@ import pytest
 from textual.widgets import Button
 
 from chasqui_cli.tui.dialogs import ChangeDialog, HelpDialog
-from chasqui_cli.tui.lines import Ended, Runner
-from chasqui_cli.tui.messages import Arrived, Cost, Target
-from chasqui_cli.tui.panes.events import KEPT
+from chasqui_cli.tui.lines import CommandResult, CommandRunner
+from chasqui_cli.tui.messages import ReadCost, ReadTarget, ViewReady
+from chasqui_cli.tui.panes.events import MAX_ROWS_KEPT
 from chasqui_cli.tui.widgets.drawing import DARK
 from chasqui_cli.tui.widgets.records import RecordTable
-from tests.tui.cockpit import Cockpit
-from tests.tui.still import NOW_MS, VIEWS, still_app
+from tests.tui.cockpit import DashboardDriver
+from tests.tui.still import NOW_MS, VIEWS, fixed_dashboard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-DRY = Ended(0, '[{"id": "1-0"}]', "")
+DRY = CommandResult(0, '[{"id": "1-0"}]', "")
 
 
-class HeldRunner(Runner):
+class HeldRunner(CommandRunner):
     """Dry runs end at once, all else when it is let go. `begun`: the lines that were run in earnest."""
 
     begun: list[list[str]]
     go: asyncio.Event
 
-    async def run(self, words: Sequence[str], **_: Any) -> Ended:
+    async def run(self, words: Sequence[str], **_: Any) -> CommandResult:
         if "--dry-run" in words:
             return DRY
         self.begun.append(list(words))
         await self.go.wait()
-        return Ended(0, "[]", "done\n")
+        return CommandResult(0, "[]", "done\n")
 
 
 @asynccontextmanager
 async def hasty(
     *, size: tuple[int, int] = (80, 24), protected: bool = False
-) -> AsyncIterator[tuple[Cockpit, HeldRunner]]:
+) -> AsyncIterator[tuple[DashboardDriver, HeldRunner]]:
     """A dashboard on fixed data with the DLQ of a queue in front. protected: a key is not consent enough."""
-    app, runner = still_app(DARK), HeldRunner({})
+    app, runner = fixed_dashboard(DARK), HeldRunner({})
     object.__setattr__(runner, "begun", [])
     object.__setattr__(runner, "go", asyncio.Event())
     app._runner, app._setup = runner, replace(app._setup, protected=protected)
     async with app.run_test(size=size, notifications=True) as pilot:
-        person = Cockpit(app, pilot)
+        person = DashboardDriver(app, pilot)
         await person.press("4")
-        await person.until(lambda: person.table("#letters").row_count, "the letters are there")
+        await person.wait_until(lambda: person.table("#letters").row_count, "the letters are there")
         yield person, runner
         assert app.is_running, "it goes on"
 
 
-async def opened(person: Cockpit) -> ChangeDialog:
+async def opened(person: DashboardDriver) -> ChangeDialog:
     await person.press("D")
-    await person.previewed()
+    await person.wait_for_preview()
     return person.dialog
 
 
@@ -72,12 +72,12 @@ async def test_a_button_that_closes_a_window_pressed_twice_closes_it_once(button
         dialog = await opened(person)
         if button == "do":  # once all is done, it says `close`
             await person.press("y")
-            await person.until(lambda: dialog._ended is not None, "the change was made")
+            await person.wait_until(lambda: dialog._ended is not None, "the change was made")
             await person.settle()
         pressed = dialog.query_one(f"#{button}", Button)
         for _ in range(3):
             pressed.press()
-        await person.until(lambda: len(person.app.screen_stack) == 1, "it closed")
+        await person.wait_until(lambda: len(person.app.screen_stack) == 1, "it closed")
         await person.settle()
 
 
@@ -87,7 +87,7 @@ async def test_keys_that_close_a_window_pressed_at_once_close_it_once(keys: tupl
         dialog = await opened(person)
         dialog.query_one("#leave").focus()
         await person.press_at_once(*keys)
-        await person.until(lambda: len(person.app.screen_stack) == 1, "it closed")
+        await person.wait_until(lambda: len(person.app.screen_stack) == 1, "it closed")
         await person.settle()
         assert not runner.begun
 
@@ -96,12 +96,12 @@ async def test_a_window_closed_before_it_was_drawn_does_no_harm() -> None:
     async with hasty() as (person, runner):
         for key in ("D", "question_mark", "w", "l"):
             await person.press_at_once(key, "escape")
-            await person.until(lambda: len(person.app.screen_stack) == 1, f"what {key} opened closed")
+            await person.wait_until(lambda: len(person.app.screen_stack) == 1, f"what {key} opened closed")
             await person.settle()
             if person.app._tab != "dlq":  # the second key came first to the dashboard: it left the tab
                 await person.press("4")
         await person.press_at_once("D", "y", "y", "enter", "escape")
-        await person.until(lambda: len(person.app.screen_stack) == 1, "it closed")
+        await person.wait_until(lambda: len(person.app.screen_stack) == 1, "it closed")
         assert not [words for words in runner.begun if "--yes" in words], (
             "nobody saw a preview, nobody consents"
         )
@@ -112,8 +112,8 @@ async def test_consent_that_comes_to_a_closed_window_is_none() -> None:
         dialog = await opened(person)
         dialog.action_close()
         dialog.query_one("#do", Button).press()
-        dialog.action_consent()
-        await person.until(lambda: len(person.app.screen_stack) == 1, "it closed")
+        dialog.action_confirm()
+        await person.wait_until(lambda: len(person.app.screen_stack) == 1, "it closed")
         await person.settle()
         assert not runner.begun
 
@@ -122,28 +122,28 @@ async def test_a_change_is_begun_once_however_often_the_key_is_pressed() -> None
     async with hasty() as (person, runner):
         dialog = await opened(person)
         await person.press_at_once("y", "y", "enter", "y")
-        await person.until(lambda: runner.begun, "it began")
+        await person.wait_until(lambda: runner.begun, "it began")
         await person.settle()
         assert len(runner.begun) == 1
         runner.go.set()
-        await person.until(lambda: dialog._ended is not None, "the change was made")
+        await person.wait_until(lambda: dialog._ended is not None, "the change was made")
 
 
 async def test_leaving_while_a_command_runs_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     async with hasty() as (person, runner):
         await opened(person)
         await person.press("y")
-        await person.until(lambda: runner.begun, "it began")
+        await person.wait_until(lambda: runner.begun, "it began")
         await person.press("escape")
         runner.go.set()
-        await person.until(lambda: len(person.app.screen_stack) == 1, "it closed")
+        await person.wait_until(lambda: len(person.app.screen_stack) == 1, "it closed")
     assert "error" not in capsys.readouterr().err
 
 
 async def test_a_second_dialog_does_not_open_before_the_first() -> None:
     async with hasty() as (person, _):
         await opened(person)
-        person.app.pane.action_change("replay")
+        person.app.current_tab.action_change("replay")
         person.app.action_undo()
         await person.settle()
         assert len(person.app.screen_stack) == 2
@@ -153,11 +153,11 @@ async def test_news_of_another_queue_is_not_taken_for_this_ones() -> None:
     """A tick for the queue before may be on its way while another one is chosen."""
     async with hasty() as (person, _):
         app = person.app
-        late = Arrived(Target("dlq", app.queue), VIEWS["dlq"](), Cost(1, 1, 1, 1.0), NOW_MS, 2.0)
-        app._choose("another")
+        late = ViewReady(ReadTarget("dlq", app.queue), VIEWS["dlq"](), ReadCost(1, 1, 1, 1.0), NOW_MS, 2.0)
+        app._select_queue("another")
         app.post_message(late)
         await person.settle()
-        assert app.pane.view is None, "letters of one queue must not stand under the name of another"
+        assert app.current_tab.view is None, "letters of one queue must not stand under the name of another"
 
 
 async def test_the_palette_does_not_change_the_queue_behind_a_dialog() -> None:
@@ -166,17 +166,19 @@ async def test_the_palette_does_not_change_the_queue_behind_a_dialog() -> None:
         await opened(person)
         person.app.open_queue("another")
         await person.settle()
-        assert (person.app.queue, person.app.pane.queue) == (queue, queue)
+        assert (person.app.queue, person.app.current_tab.queue) == (queue, queue)
 
 
 async def test_news_for_a_tab_that_is_not_in_front_changes_nothing() -> None:
     async with hasty() as (person, _):
         app = person.app
         for tab, view in VIEWS.items():
-            app.post_message(Arrived(Target(tab, app.queue), view(), Cost(1, 1, 1, 1.0), NOW_MS, 2.0))
+            app.post_message(
+                ViewReady(ReadTarget(tab, app.queue), view(), ReadCost(1, 1, 1, 1.0), NOW_MS, 2.0)
+            )
         await person.settle()
         assert app._tab == "dlq"
-        assert not app.home.query("#pane-cron")
+        assert not app.main_screen.query("#pane-cron")
 
 
 async def test_a_screen_too_small_for_anything_takes_every_key_and_grows_again() -> None:
@@ -187,7 +189,7 @@ async def test_a_screen_too_small_for_anything_takes_every_key_and_grows_again()
                 await person.press(tab)
                 await person.press_at_once("a", "space", "i", "s", "S", "j", "G", "ctrl+d", "k")
             await person.press("question_mark", "escape", "4")
-        await person.sees("dead")
+        await person.wait_for_text("dead")
 
 
 async def test_a_resize_in_the_middle_of_a_dialog_keeps_consent_in_sight() -> None:
@@ -195,7 +197,7 @@ async def test_a_resize_in_the_middle_of_a_dialog_keeps_consent_in_sight() -> No
         await opened(person)
         for size in ((40, 12), (40, 20), (80, 23), (200, 60), (80, 24)):
             await person.pilot.resize_terminal(*size)
-            await person.sees("the queue's name", "more options", "y  do it", "esc  leave it")
+            await person.wait_for_text("the queue's name", "more options", "y  do it", "esc  leave it")
 
 
 async def test_a_frozen_tail_outlives_what_it_was_cut_from() -> None:
@@ -203,26 +205,28 @@ async def test_a_frozen_tail_outlives_what_it_was_cut_from() -> None:
     async with hasty() as (person, _):
         app = person.app
         await person.press("8")
-        await person.until(lambda: person.table("#events").row_count, "there are events")
+        await person.wait_until(lambda: person.table("#events").row_count, "there are events")
         await person.press("t")
-        shown = person.table("#events").shown
-        view = app.pane.view
-        lines = [replace(view.lines[0], key=f"9-{nth}", job_id="new") for nth in range(KEPT + 10)]
-        later = replace(view, lines=tuple(lines), anew=False)
-        app.post_message(Arrived(Target("events", app.queue), later, Cost(1, 1, 1, 1.0), NOW_MS, 2.0))
-        await person.sees(f"frozen, {KEPT + 10:,} more")
+        shown = person.table("#events").row_keys
+        view = app.current_tab.view
+        lines = [replace(view.lines[0], key=f"9-{nth}", job_id="new") for nth in range(MAX_ROWS_KEPT + 10)]
+        later = replace(view, lines=tuple(lines), restarted=False)
+        app.post_message(
+            ViewReady(ReadTarget("events", app.queue), later, ReadCost(1, 1, 1, 1.0), NOW_MS, 2.0)
+        )
+        await person.wait_for_text(f"frozen, {MAX_ROWS_KEPT + 10:,} more")
         await person.press("g", "m", "n", "y", "g")
-        assert person.table("#events").shown == shown
-        assert app.pane.job_id() not in (None, "new")
+        assert person.table("#events").row_keys == shown
+        assert app.current_tab.job_id() not in (None, "new")
         await person.press("t")
-        await person.until(lambda: "9-5" not in person.table("#events").shown, "the newest are there")
+        await person.wait_until(lambda: "9-5" not in person.table("#events").row_keys, "the newest are there")
 
 
 async def test_help_opened_twice_closes_twice() -> None:
     async with hasty() as (person, _):
         person.app.action_help()
         person.app.action_help()
-        await person.until(lambda: isinstance(person.app.screen, HelpDialog), "help is there")
+        await person.wait_until(lambda: isinstance(person.app.screen, HelpDialog), "help is there")
         await person.press_at_once(*["escape"] * 4)
-        await person.until(lambda: len(person.app.screen_stack) == 1, "all closed")
-        assert person.app.home.query(RecordTable)
+        await person.wait_until(lambda: len(person.app.screen_stack) == 1, "all closed")
+        assert person.app.main_screen.query(RecordTable)

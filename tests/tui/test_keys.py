@@ -8,7 +8,7 @@ import pytest
 
 from chasqui import ConfigError
 from tests.tui import seed
-from tests.tui.cockpit import cockpit, configure
+from tests.tui.cockpit import open_dashboard, write_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,17 +20,17 @@ URL = "redis://127.0.0.1:1"
 
 
 async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, queue: str, home: Path) -> None:
-    configure(home, '[keys]\n"tab.dlq" = "4,f4"\n"change.replay" = "ctrl+r"\n"app.help" = "f2"\n')
-    seed.dead(link, queue, 2, name="mail", detail="no such host")
-    async with cockpit(one_server.url) as person:
+    write_config(home, '[keys]\n"tab.dlq" = "4,f4"\n"change.replay" = "ctrl+r"\n"app.help" = "f2"\n')
+    seed.add_dead_letters(link, queue, 2, name="mail", detail="no such host")
+    async with open_dashboard(one_server.url) as person:
         await person.open("f4", queue)
-        await person.sees("no such host", "^r replay")
+        await person.wait_for_text("no such host", "^r replay")
         await person.press("R", "question_mark")
         assert len(person.app.screen_stack) == 1, "their old keys are nobody's"
         await person.press("f2")
-        await person.sees("ctrl+r")
+        await person.wait_for_text("ctrl+r")
         await person.press("escape", "ctrl+r")
-        assert (await person.previewed())[:2] == ["dlq", "replay"]
+        assert (await person.wait_for_preview())[:2] == ["dlq", "replay"]
         await person.press("escape")
 
 
@@ -45,8 +45,8 @@ async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, que
     ],
 )
 async def test_a_mistake_is_told_before_anything_opens(home: Path, text: str, says: str) -> None:
-    configure(home, text)
+    write_config(home, text)
     with pytest.raises(ConfigError, match=says) as told:
-        async with cockpit(URL):
+        async with open_dashboard(URL):
             pass
     assert told.value.hint

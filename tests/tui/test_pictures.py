@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.pictures import KEPT, SHOWN, SIZES, THEMES, digest, pictures
+from tests.tui.pictures import KEPT, SHOWN, SIZES, THEMES, digest, render_tabs
 
 RENEW = "look at the picture; if it is right: make screenshots"
 
@@ -16,7 +16,7 @@ RENEW = "look at the picture; if it is right: make screenshots"
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_every_tab_looks_as_before(size: tuple[int, int], theme: str, tmp_path: Path) -> None:
     digests = json.loads((KEPT / "digests.json").read_text())
-    for tab, (text, svg) in (await pictures(size, theme)).items():
+    for tab, (text, svg) in (await render_tabs(size, theme)).items():
         name = f"{tab}-{size[0]}x{size[1]}"
         found = tmp_path / f"{name}-{theme}.svg"
         found.write_text(svg)

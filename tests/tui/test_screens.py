@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from chasqui import Keys
 from tests.tui import seed
-from tests.tui.cockpit import cockpit
+from tests.tui.cockpit import open_dashboard
 
 if TYPE_CHECKING:
     from chasqui import Link
@@ -16,108 +16,118 @@ if TYPE_CHECKING:
 
 
 async def test_every_tab_tells_what_is_there(own_server: Server, link: Link, queue: str, now_ms: int) -> None:
-    seed.everything(link, queue, now_ms)
-    async with cockpit(own_server.url) as person:
-        await person.sees("QUEUE", queue[:12], "1 RTT")
+    seed.add_every_state(link, queue, now_ms)
+    async with open_dashboard(own_server.url) as person:
+        await person.wait_for_text("QUEUE", queue[:12], "1 RTT")
         await person.open("2", queue)
-        await person.sees(
+        await person.wait_for_text(
             "waiting   7", "in flight 3", "by name", "send-email", "8 dead letters", "chasqui dlq groups"
         )
         await person.press("3")
-        await person.sees("send-email-0", "user0@example.com", "«redacted»", "3 in flight", "worker-1")
+        await person.wait_for_text(
+            "send-email-0", "user0@example.com", "«redacted»", "3 in flight", "worker-1"
+        )
         await person.press("4")
-        await person.sees("8 dead, all read", "card declined", "SMTP timeout after <n> ms", "decode_failed")
+        await person.wait_for_text(
+            "8 dead, all read", "card declined", "SMTP timeout after <n> ms", "decode_failed"
+        )
         await person.press("5")
-        await person.sees("6 delayed", "remind-0", "fall due")
+        await person.wait_for_text("6 delayed", "remind-0", "fall due")
         await person.press("6")
-        await person.sees("2 schedules", "every 1m00s", "at 09:00, on Monday to Friday", "next fires")
+        await person.wait_for_text(
+            "2 schedules", "every 1m00s", "at 09:00, on Monday to Friday", "next fires"
+        )
         await person.press("7")
-        await person.sees("1 consumer, 3 in flight", "worker-1")
+        await person.wait_for_text("1 consumer, 3 in flight", "worker-1")
         await person.press("8")
-        await person.sees("events reach back", "● completed", "◆ failed", "SMTP timeout after 3000 ms")
+        await person.wait_for_text(
+            "events reach back", "● completed", "◆ failed", "SMTP timeout after 3000 ms"
+        )
         await person.press("9")
-        await person.sees("noeviction", "dead-letters")
+        await person.wait_for_text("noeviction", "dead-letters")
         await person.press("1")
-        await person.sees("FORECAST")
+        await person.wait_for_text("FORECAST")
 
 
 async def test_what_happens_is_seen_without_a_key(
     own_server: Server, link: Link, queue: str, now_ms: int
 ) -> None:
-    seed.waiting(link, queue, 1)
-    async with cockpit(own_server.url) as person:
+    seed.add_waiting(link, queue, 1)
+    async with open_dashboard(own_server.url) as person:
         await person.open("4", queue)
-        await person.sees("no dead letters")
-        seed.dead(link, queue, 2)
-        await person.sees("2 dead, all read", "charge-dead-1")
-        seed.dead(link, queue, 1, name="late", detail="another error")
-        await person.sees("3 dead, all read", "another error")
-        seed.say(link, "DEL", Keys(queue).dlq)
-        await person.sees("no dead letters")
+        await person.wait_for_text("no dead letters")
+        seed.add_dead_letters(link, queue, 2)
+        await person.wait_for_text("2 dead, all read", "charge-dead-1")
+        seed.add_dead_letters(link, queue, 1, name="late", detail="another error")
+        await person.wait_for_text("3 dead, all read", "another error")
+        seed.command(link, "DEL", Keys(queue).dlq)
+        await person.wait_for_text("no dead letters")
         await person.press("8")
-        await person.sees("no events yet")
-        seed.failed_event(link, queue, "job-77", "disk full")
-        await person.sees("job-77", "disk full")
+        await person.wait_for_text("no events yet")
+        seed.add_failed_event(link, queue, "job-77", "disk full")
+        await person.wait_for_text("job-77", "disk full")
         await person.press("t")
-        await person.sees("frozen")
-        seed.failed_event(link, queue, "job-78", "disk fuller")
-        await person.sees("frozen, 1 more")
+        await person.wait_for_text("frozen")
+        seed.add_failed_event(link, queue, "job-78", "disk fuller")
+        await person.wait_for_text("frozen, 1 more")
         assert "job-78" not in person.screen()
         await person.press("t")
-        await person.sees("job-78")
+        await person.wait_for_text("job-78")
 
 
 async def test_a_new_queue_joins_the_fleet_and_a_deleted_one_leaves(
     one_server: Server, link: Link, queue: str
 ) -> None:
-    seed.waiting(link, queue, 1)
-    async with cockpit(one_server.url) as person:
-        await person.until(lambda: queue in person.table("#fleet").shown, "the queue is there")
-        seed.waiting(link, f"{queue}-new", 1)
-        await person.until(
-            lambda: f"{queue}-new" in person.table("#fleet").shown, "the new queue is there, too"
+    seed.add_waiting(link, queue, 1)
+    async with open_dashboard(one_server.url) as person:
+        await person.wait_until(lambda: queue in person.table("#fleet").row_keys, "the queue is there")
+        seed.add_waiting(link, f"{queue}-new", 1)
+        await person.wait_until(
+            lambda: f"{queue}-new" in person.table("#fleet").row_keys, "the new queue is there, too"
         )
-        seed.say(link, "DEL", Keys(queue).stream)
-        await person.until(lambda: queue not in person.table("#fleet").shown, "the deleted one is gone")
+        seed.command(link, "DEL", Keys(queue).stream)
+        await person.wait_until(
+            lambda: queue not in person.table("#fleet").row_keys, "the deleted one is gone"
+        )
 
 
 async def test_the_worst_queue_is_on_top_and_healthy_ones_hide(
     one_server: Server, link: Link, queue: str
 ) -> None:
     names = [f"{queue}-{word}" for word in ("dead", "waiting", "quiet")]
-    seed.dead(link, names[0], 2)
-    seed.waiting(link, names[1], 3)
-    seed.in_flight(link, names[2], 1)
-    seed.say(link, "XACK", Keys(names[2]).stream, "default", "0-0")
-    async with cockpit(one_server.url) as person:
+    seed.add_dead_letters(link, names[0], 2)
+    seed.add_waiting(link, names[1], 3)
+    seed.add_in_flight(link, names[2], 1)
+    seed.command(link, "XACK", Keys(names[2]).stream, "default", "0-0")
+    async with open_dashboard(one_server.url) as person:
         fleet = person.table("#fleet")
-        await person.until(lambda: {*names} <= {*fleet.shown}, "all are there")
-        ours = [name for name in fleet.shown if name in names]
+        await person.wait_until(lambda: {*names} <= {*fleet.row_keys}, "all are there")
+        ours = [name for name in fleet.row_keys if name in names]
         assert ours == [names[1], names[0], names[2]], (
             "no workers is worse than dead letters, which are worse than work"
         )
         await person.press("h")
-        await person.until(lambda: names[2] not in fleet.shown, "the healthy one is hidden")
-        assert {names[0], names[1]} <= {*fleet.shown}
+        await person.wait_until(lambda: names[2] not in fleet.row_keys, "the healthy one is hidden")
+        assert {names[0], names[1]} <= {*fleet.row_keys}
 
 
 async def test_filters_marks_and_sorting(one_server: Server, link: Link, queue: str) -> None:
-    seed.dead(link, queue, 3)
-    seed.dead(link, queue, 2, name="send-email", detail="SMTP timeout")
-    async with cockpit(one_server.url) as person:
+    seed.add_dead_letters(link, queue, 3)
+    seed.add_dead_letters(link, queue, 2, name="send-email", detail="SMTP timeout")
+    async with open_dashboard(one_server.url) as person:
         await person.open("4", queue)
         letters = person.table("#letters")
-        await person.until(lambda: letters.row_count == 5, "all letters are there")
+        await person.wait_until(lambda: letters.row_count == 5, "all letters are there")
         await person.press("slash")
         await person.type("name:send* -reason:unrec")
-        await person.until(lambda: letters.row_count == 2, "the filter works while it is typed")
+        await person.wait_until(lambda: letters.row_count == 2, "the filter works while it is typed")
         await person.press("q")
         assert person.app.is_running, "q in a prompt is a letter, not the end"
         await person.press("escape", "slash", "p", "D", "q")
         assert len(person.app.screen_stack) == 1, "what is typed at once after / is typed, too"
         assert person.app.query_one("#prompt", Input).value == "pDq"
         await person.press("escape")
-        await person.until(lambda: letters.row_count == 5, "escape forgets the filter")
+        await person.wait_until(lambda: letters.row_count == 5, "escape forgets the filter")
         letters.focus()
         await person.press("a")
         assert len(letters.marked) == 5
@@ -125,29 +135,29 @@ async def test_filters_marks_and_sorting(one_server: Server, link: Link, queue: 
         assert not letters.marked
         await person.press("j", "space")
         assert len(letters.marked) == 1
-        before = letters.shown
+        before = letters.row_keys
         await person.press("s")
-        assert letters.shown != before
-        assert sorted(letters.shown) == sorted(before)
+        assert letters.row_keys != before
+        assert sorted(letters.row_keys) == sorted(before)
 
 
 async def test_hidden_tabs_are_not_read_for(one_server: Server, link: Link, queue: str) -> None:
     """A tick on a tab of one queue asks for that queue, and nothing else; a dashboard without focus asks nothing."""
-    seed.waiting(link, queue, 1)
-    seed.waiting(link, f"{queue}-other", 1)
-    async with cockpit(one_server.url) as person:
+    seed.add_waiting(link, queue, 1)
+    seed.add_waiting(link, f"{queue}-other", 1)
+    async with open_dashboard(one_server.url) as person:
         await person.open("7", queue)
-        await person.sees("0 in flight")
-        seed.say(link, "CONFIG", "RESETSTAT")
+        await person.wait_for_text("0 in flight")
+        seed.command(link, "CONFIG", "RESETSTAT")
         await person.pilot.pause(1.2)
-        asked = seed.say(link, "INFO", "commandstats").decode()
+        asked = seed.command(link, "INFO", "commandstats").decode()
         assert "cmdstat_scan" not in asked
         assert "cmdstat_xrevrange" not in asked
         person.app.app_focus = False
-        await person.sees("asleep without focus")
-        seed.say(link, "CONFIG", "RESETSTAT")
+        await person.wait_for_text("asleep without focus")
+        seed.command(link, "CONFIG", "RESETSTAT")
         await person.pilot.pause(1.2)
-        asked = seed.say(link, "INFO", "commandstats").decode()
+        asked = seed.command(link, "INFO", "commandstats").decode()
         assert "evalsha" not in asked
         await person.press("j")
-        await person.until(lambda: "asleep" not in person.frame, "a key woke it")
+        await person.wait_until(lambda: "asleep" not in person.frame, "a key woke it")

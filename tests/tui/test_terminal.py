@@ -82,7 +82,7 @@ def test_a_signal_ends_it_and_the_terminal_is_given_back(
 def test_an_editor_gets_the_terminal_and_the_dashboard_gets_it_back(
     one_server: Server, link: Link, queue: str, home: Path
 ) -> None:
-    seed.dead(link, queue, 1)
+    seed.add_dead_letters(link, queue, 1)
     editor = home / "editor"
     editor.write_text('#!/bin/sh\necho EDITING "$1"\nsed -i "s/\\"nth\\": 0/\\"nth\\": 777/" "$1"\n')
     editor.chmod(0o755)
@@ -99,7 +99,7 @@ def test_an_editor_gets_the_terminal_and_the_dashboard_gets_it_back(
         screen.until(FULL_SCREEN)
         screen.press("q")
         assert screen.end() == 0
-    [(_, fields)] = seed.say(link, "XRANGE", Keys(queue).stream, "-", "+")
+    [(_, fields)] = seed.command(link, "XRANGE", Keys(queue).stream, "-", "+")
     assert b"\xcd\x03\x09" in b"".join(fields), "777, as msgpack writes it, was replayed"
 
 

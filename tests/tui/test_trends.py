@@ -7,16 +7,23 @@ import subprocess
 
 import pytest
 
-from chasqui.events import Told
-from chasqui.figures import figures
-from chasqui.server.commands.looks import Reach
+from chasqui.events import StoredEvent
+from chasqui.figures import event_stats
+from chasqui.server.commands.looks import StreamExtent
 from chasqui.wire.event_entry import Event
-from chasqui_cli.tui.crash import account
+from chasqui_cli.tui.crash import crash_report
 from chasqui_cli.tui.feed.loop import Feed
-from chasqui_cli.tui.filtering import Filter
-from chasqui_cli.tui.lines import Runner, changes_something, objection, quoted, with_options, words_of
-from chasqui_cli.tui.serving import visitor_words
-from chasqui_cli.tui.trends import HOUR_MS, Rates, Trend, forecast, short, spark
+from chasqui_cli.tui.filtering import RowFilter
+from chasqui_cli.tui.lines import (
+    CommandRunner,
+    add_options,
+    command_words,
+    is_change,
+    refusal_reason,
+    shell_quote,
+)
+from chasqui_cli.tui.serving import visitor_command
+from chasqui_cli.tui.trends import HOUR_MS, Rates, Trend, forecast_text, short_count, sparkline
 from tests.cli import hostile
 from tests.tui.still import snapshot
 
@@ -25,9 +32,12 @@ def watched(*samples: tuple[int, int, int]) -> Trend:
     """(second, ever added, waiting)"""
     trend = Trend()
     for second, added, waiting in samples:
-        trend.note(
+        trend.add(
             snapshot(
-                "q", server_time_ms=second * 1000, waiting=waiting, stream=Reach(waiting, None, "1-0", added)
+                "q",
+                server_time_ms=second * 1000,
+                waiting=waiting,
+                stream=StreamExtent(waiting, None, "1-0", added),
             )
         )
     return trend
@@ -41,7 +51,7 @@ def test_rates_are_what_came_and_what_was_read() -> None:
 def test_rates_follow_the_last_seconds_and_a_new_stream_begins_a_new_story() -> None:
     trend = watched((0, 0, 0), (100, 1000, 0), (110, 1500, 0), (120, 2000, 0))
     assert trend.rates() == Rates(50.0, 50.0, 20_000)
-    trend.note(snapshot("q", server_time_ms=121_000, stream=Reach(0, None, "1-0", 5)))
+    trend.add(snapshot("q", server_time_ms=121_000, stream=StreamExtent(0, None, "1-0", 5)))
     assert trend.rates() is None
 
 
@@ -63,19 +73,19 @@ def test_an_hour_of_watching_is_kept_thinly() -> None:
     ],
 )
 def test_the_forecast_has_three_words(waiting: int, rates: Rates | None, told: str) -> None:
-    assert forecast(waiting, rates) == told
+    assert forecast_text(waiting, rates) == told
 
 
 def test_numbers_fit_their_columns() -> None:
-    assert [short(n) for n in (0, 9999, 84_213, 1_000_000, 41_000_000_000)] == [
+    assert [short_count(n) for n in (0, 9999, 84_213, 1_000_000, 41_000_000_000)] == [
         "0",
         "9999",
         "84.2k",
         "1.0M",
         "41.0G",
     ]
-    assert spark([None, 0, 4, 8]) == " ▁▄█"
-    assert spark([0, 0]) == "▁▁"
+    assert sparkline([None, 0, 4, 8]) == " ▁▄█"
+    assert sparkline([0, 0]) == "▁▁"
 
 
 def test_filters_keep_what_was_asked_for() -> None:
@@ -84,39 +94,39 @@ def test_filters_keep_what_was_asked_for() -> None:
         "": True, "smtp": True, "name:send*": True, "name:charge": False, "-reason:timeout": False, "550 -name:x": True,
         "name:": False, ":": True, "-": True,
     }.items():  # fmt: skip
-        assert Filter.of(text).keeps(row) is kept, text
+        assert RowFilter.parse(text).keeps(row) is kept, text
 
 
 def test_a_line_can_be_pasted_whatever_it_is_about() -> None:
-    for text in (*hostile.STRINGS.values(), "plain", "it's", "a b", "-x", "\udcff"):
+    for text in (*hostile.HOSTILE_TEXTS.values(), "plain", "it's", "a b", "-x", "\udcff"):
         word = (
             text.replace("\0", "")
             .encode("utf-8", "surrogateescape" if "\udcff" in text else "surrogatepass")
             .decode("utf-8", "surrogateescape")
         )
-        shown = quoted(word)
+        shown = shell_quote(word)
         assert shown.isprintable() or "\u00a0" in shown
         told = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True).stdout
         assert told == word.encode("utf-8", "surrogateescape"), shown
 
 
 def test_names_that_look_like_options_are_kept_apart() -> None:
-    words = words_of("dlq purge", "-queue", "1-0", limit=3)
+    words = command_words("dlq purge", "-queue", "1-0", limit=3)
     assert words == ["dlq", "purge", "--limit", "3", "--", "-queue", "1-0"]
-    assert with_options(words, "--yes") == ["dlq", "purge", "--limit", "3", "--yes", "--", "-queue", "1-0"]
-    runner = Runner({}, ["--context", "prod"])
-    assert runner.shown(words) == "chasqui dlq purge --limit 3 --context prod -- -queue 1-0"
-    assert shlex.split(runner.shown(["why", "a b"]))[2] == "a b"
+    assert add_options(words, "--yes") == ["dlq", "purge", "--limit", "3", "--yes", "--", "-queue", "1-0"]
+    runner = CommandRunner({}, ["--context", "prod"])
+    assert runner.display_text(words) == "chasqui dlq purge --limit 3 --context prod -- -queue 1-0"
+    assert shlex.split(runner.display_text(["why", "a b"]))[2] == "a b"
 
 
 def test_which_lines_are_run_from_here() -> None:
-    assert changes_something(["dlq", "purge", "q"])
-    assert not changes_something(["dlq", "purge", "q", "--dry-run"])
-    assert not changes_something(["dlq", "peek", "q"])
-    assert objection(["inspect"], confined=True) is None
-    assert objection([], confined=False)
+    assert is_change(["dlq", "purge", "q"])
+    assert not is_change(["dlq", "purge", "q", "--dry-run"])
+    assert not is_change(["dlq", "peek", "q"])
+    assert refusal_reason(["inspect"], is_web=True) is None
+    assert refusal_reason([], is_web=False)
     for line in ("worker run a:b", "top", "demo", "metrics", "server stop", "events --follow"):
-        assert objection(line.split(), confined=False), line
+        assert refusal_reason(line.split(), is_web=False), line
     for line in (
         "inspect -u redis://other",
         "inspect --redis-url=x",
@@ -124,11 +134,11 @@ def test_which_lines_are_run_from_here() -> None:
         "context list",
         "log",
     ):
-        assert objection(line.split(), confined=True), line
+        assert refusal_reason(line.split(), is_web=True), line
 
 
 async def test_a_line_that_cannot_be_run_says_why() -> None:
-    ended = await Runner({}).run(["why", "a\0b"])
+    ended = await CommandRunner({}).run(["why", "a\0b"])
     assert ended.code == 2
     assert "error:" in ended.err
 
@@ -145,37 +155,37 @@ def test_a_visitor_gets_no_url_among_his_words() -> None:
         "--allow-changes",
         "--light",
     ]
-    assert visitor_words(given) == ["top", "q", "--light"]
+    assert visitor_command(given) == ["top", "q", "--light"]
 
 
 def test_a_slow_server_is_asked_less_often() -> None:
     feed = Feed(lambda: None, interval_s=2.0)  # type: ignore[arg-type,return-value]  # it is never opened
-    feed._pace(0.6)
-    assert feed._slowed == 2
+    feed._adapt_interval(0.6)
+    assert feed._slowdown == 2
     for _ in range(9):
-        feed._pace(100.0)
-    assert feed._slowed == 32
+        feed._adapt_interval(100.0)
+    assert feed._slowdown == 32
     for _ in range(9):
-        feed._pace(0.01)
-    assert feed._slowed == 1
+        feed._adapt_interval(0.01)
+    assert feed._slowdown == 1
 
 
 def test_figures_tell_waits_and_runs_and_their_window() -> None:
     told = [
-        Told("q", "1000-0", Event("waiting", "a", 1000)),
-        Told("q", "1500-0", Event("active", "a", 1500, "mail", 1)),
-        Told("q", "1600-0", Event("completed", "a", 1600, "mail", 1, duration_us=100_000)),
-        Told("q", "2000-0", Event("active", "custom-id", 2000, "mail", 1)),
-        Told("q", "3000-0", Event("failed", "custom-id", 3000, "mail", 1, "boom", 900_000)),
+        StoredEvent("q", "1000-0", Event("waiting", "a", 1000)),
+        StoredEvent("q", "1500-0", Event("active", "a", 1500, "mail", 1)),
+        StoredEvent("q", "1600-0", Event("completed", "a", 1600, "mail", 1, duration_us=100_000)),
+        StoredEvent("q", "2000-0", Event("active", "custom-id", 2000, "mail", 1)),
+        StoredEvent("q", "3000-0", Event("failed", "custom-id", 3000, "mail", 1, "boom", 900_000)),
     ]
-    found = figures(told)
+    found = event_stats(told)
     assert (found.events, found.window_ms, found.completed, found.failed) == (5, 2000, 1, 1)
     assert found.wait
     assert found.wait.count == 1, "when an id of the caller's own was made is unknown, and not guessed"
     assert found.wait.p50 == 500
     assert found.run
     assert (found.run.p50, found.run.p99) == (900.0, 900.0)
-    assert figures([]).wait is None
+    assert event_stats([]).wait is None
 
 
 def test_a_crash_tells_no_secrets() -> None:
@@ -185,7 +195,7 @@ def test_a_crash_tells_no_secrets() -> None:
     try:
         fail("redis://:hunter2@prod")
     except ValueError as error:
-        told = account(error)
+        told = crash_report(error)
     assert "ValueError" in told
     assert "test_trends.py" in told
     assert "hunter2" not in told
@@ -193,6 +203,6 @@ def test_a_crash_tells_no_secrets() -> None:
 
 def test_a_name_with_a_colon_is_no_field() -> None:
     row = {"queue": "rsmq:orders", "kind": "rsmq"}
-    assert Filter.of("rsmq:ord").keeps(row)
-    assert Filter.of("queue:*orders").keeps(row)
-    assert not Filter.of("rsmq:mail").keeps(row)
+    assert RowFilter.parse("rsmq:ord").keeps(row)
+    assert RowFilter.parse("queue:*orders").keeps(row)
+    assert not RowFilter.parse("rsmq:mail").keeps(row)

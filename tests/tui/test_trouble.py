@@ -15,13 +15,13 @@ from textual import events
 from textual._context import active_app
 
 from chasqui import Keys, Link, SystemClock
-from chasqui_cli.tui.lines import Ended, Runner
-from chasqui_cli.tui.panes.fleet import Fleet
+from chasqui_cli.tui.lines import CommandResult, CommandRunner
+from chasqui_cli.tui.panes.fleet import FleetTab
 from tests.cli import hostile
-from tests.cli.shell import Shell, assert_complains
-from tests.servers import spawn
+from tests.cli.shell import SubprocessCli, assert_error
+from tests.servers import start_server
 from tests.tui import seed
-from tests.tui.cockpit import cockpit
+from tests.tui.cockpit import open_dashboard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,43 +34,43 @@ ROOT = Path(__file__).parents[2]
 
 
 async def test_a_server_that_restarts_is_waited_for_and_old_numbers_say_how_old_they_are() -> None:
-    with spawn("valkey-9.1", tcp=True) as server:
+    with start_server("valkey-9.1", tcp=True) as server:
         with Link.open(server.url) as link:
-            seed.waiting(link, "mail", 3)
-        async with cockpit(server.url) as person:
-            await person.sees("mail")
+            seed.add_waiting(link, "mail", 3)
+        async with open_dashboard(server.url) as person:
+            await person.wait_for_text("mail")
             server.kill()
-            await person.until(lambda: "✖ reconnecting, data" in person.frame, "the frame said so")
-            assert "mail" in person.table("#fleet").shown, "what was known stays on the screen"
+            await person.wait_until(lambda: "✖ reconnecting, data" in person.frame, "the frame said so")
+            assert "mail" in person.table("#fleet").row_keys, "what was known stays on the screen"
             server.start()
             with Link.open(server.url) as link:
-                seed.waiting(link, "mail", 5)
-            await person.until(lambda: "✖" not in person.frame, "it was connected again")
-            await person.sees("mail")
+                seed.add_waiting(link, "mail", 5)
+            await person.wait_until(lambda: "✖" not in person.frame, "it was connected again")
+            await person.wait_for_text("mail")
 
 
 async def test_a_server_that_was_never_there_is_waited_for_too() -> None:
-    with spawn("valkey-9.1", tcp=True) as server:
+    with start_server("valkey-9.1", tcp=True) as server:
         server.kill()
-        async with cockpit(server.url) as person:
-            await person.until(lambda: "✖ reconnecting" in person.frame, "the frame said so")
+        async with open_dashboard(server.url) as person:
+            await person.wait_until(lambda: "✖ reconnecting" in person.frame, "the frame said so")
             server.start()
-            await person.until(lambda: "✖" not in person.frame, "it was connected")
+            await person.wait_until(lambda: "✖" not in person.frame, "it was connected")
 
 
 async def test_a_queue_that_cannot_be_read_is_told_and_the_others_are_shown(
     one_server: Server, link: Link, queue: str
 ) -> None:
-    seed.waiting(link, queue, 1)
-    seed.say(link, "SET", Keys(f"{queue}-bad").dlq, "not a stream")
-    seed.waiting(link, f"{queue}-bad", 1)
-    async with cockpit(one_server.url) as person:
+    seed.add_waiting(link, queue, 1)
+    seed.command(link, "SET", Keys(f"{queue}-bad").dlq, "not a stream")
+    seed.add_waiting(link, f"{queue}-bad", 1)
+    async with open_dashboard(one_server.url) as person:
         await person.open("2", f"{queue}-bad")
-        await person.sees("▲ critical", "holds a string")
+        await person.wait_for_text("▲ critical", "holds a string")
         await person.press("4")
-        await person.until(lambda: "✖" in person.frame, "the refusal stands in the frame")
+        await person.wait_until(lambda: "✖" in person.frame, "the refusal stands in the frame")
         await person.press("1")
-        await person.until(lambda: "✖" not in person.frame, "the fleet can be read")
+        await person.wait_until(lambda: "✖" not in person.frame, "the fleet can be read")
 
 
 def plant(link: Link, text: str) -> str:
@@ -79,52 +79,55 @@ def plant(link: Link, text: str) -> str:
     queue = f"h-{clean}"
     # A job's name has at most 256 bytes; all else takes the whole text.
     name = f"n-{clean}".encode()[:256].decode(errors="ignore")
-    seed.in_flight(link, queue, 1, f"c-{clean}", name=name)
-    seed.dead(link, queue, 2, name=name, detail=f"e-{clean}", data={"k": clean, clean: 1})
-    seed.failed_event(link, queue, f"i-{clean}", f"r-{clean}")
-    seed.delayed(link, queue, 1, name=name)
+    seed.add_in_flight(link, queue, 1, f"c-{clean}", name=name)
+    seed.add_dead_letters(link, queue, 2, name=name, detail=f"e-{clean}", data={"k": clean, clean: 1})
+    seed.add_failed_event(link, queue, f"i-{clean}", f"r-{clean}")
+    seed.add_delayed(link, queue, 1, name=name)
     keys = Keys(queue)
-    seed.say(link, "ZADD", keys.repeat, 1, f"s-{clean}")
-    seed.say(link, "HSET", keys.repeat_spec(f"s-{clean}"), "spec", b"\x92\x1b]52;c;ZXZpbA==\x07")
+    seed.command(link, "ZADD", keys.repeat, 1, f"s-{clean}")
+    seed.command(link, "HSET", keys.repeat_spec(f"s-{clean}"), "spec", b"\x92\x1b]52;c;ZXZpbA==\x07")
     return queue
 
 
 @pytest.mark.parametrize("size", [(40, 20), (120, 40)], ids=["narrow", "wide"])
 async def test_hostile_text_is_harmless_on_every_tab(size: tuple[int, int]) -> None:
-    with spawn("valkey-9.1", tcp=True) as server:
+    with start_server("valkey-9.1", tcp=True) as server:
         with Link.open(server.url) as link:
-            queues = [plant(link, text) for text in hostile.STRINGS.values()]
-        async with cockpit(server.url, size=size, interval_s=5, draws=True) as person:
-            await person.until(
-                lambda: len(person.table("#fleet").shown) >= len(set(queues)) - 1, "all queues are there"
+            queues = [plant(link, text) for text in hostile.HOSTILE_TEXTS.values()]
+        async with open_dashboard(server.url, size=size, interval_s=5, draws=True) as person:
+            await person.wait_until(
+                lambda: len(person.table("#fleet").row_keys) >= len(set(queues)) - 1, "all queues are there"
             )
             assert hostile.is_harmless(person.screen())
             worst = "".join(
-                hostile.STRINGS[name] for name in ("clipboard", "markup", "right to left", "one-byte CSI")
+                hostile.HOSTILE_TEXTS[name]
+                for name in ("clipboard", "markup", "right to left", "one-byte CSI")
             )
             with Link.open(server.url) as link:
                 queue = plant(link, worst)
             await person.press("r")
-            await person.until(lambda: queue in person.table("#fleet").shown, "the worst queue is there")
+            await person.wait_until(
+                lambda: queue in person.table("#fleet").row_keys, "the worst queue is there"
+            )
             person.table("#fleet").select(queue)
             for tab in "23456789":
-                await person.turn_to(tab)
+                await person.open_tab(tab)
                 assert hostile.is_harmless(person.screen()), tab
             await person.press("4")
             if size[0] > 100:
                 await person.press("R")
-                await person.previewed()
+                await person.wait_for_preview()
                 assert hostile.is_harmless(person.screen())
 
 
 def test_nothing_of_it_reaches_a_real_terminal(home: Path) -> None:
     """Each text in the name of a queue of its own; the worst ones in all there is of one queue, on every tab."""
     worst = "".join(
-        hostile.STRINGS[name] for name in ("clipboard", "hyperlink", "one-byte CSI", "right to left")
+        hostile.HOSTILE_TEXTS[name] for name in ("clipboard", "hyperlink", "one-byte CSI", "right to left")
     )
-    with spawn("valkey-9.1", tcp=True) as server:
+    with start_server("valkey-9.1", tcp=True) as server:
         with Link.open(server.url) as link:
-            for text in hostile.STRINGS.values():
+            for text in hostile.HOSTILE_TEXTS.values():
                 plant(link, text)
             queue = plant(link, worst)
         seen = _on_a_terminal(server.url, home, list("GkgjG"))
@@ -132,7 +135,7 @@ def test_nothing_of_it_reaches_a_real_terminal(home: Path) -> None:
     assert seen.count(b"h-") >= 60, "the names of the queues are seen"
     assert tabs.count(rb"\x1b]52;c;") >= 8, "every tab shows it, in a form that does nothing"
     seen += tabs
-    for name, text in hostile.STRINGS.items():
+    for name, text in hostile.HOSTILE_TEXTS.items():
         raw = text.encode("utf-8", "replace")
         if not hostile.is_harmless(text) and b"?" not in raw and raw != b"\x1b[2J":
             assert raw not in seen, name
@@ -170,8 +173,8 @@ def _on_a_terminal(url: str, home: Path, keys: list[str], *queue: str) -> bytes:
 def _read(fd: int, seconds: float, until: bytes | None = None) -> bytes:
     """What comes within this time, or until this has come."""
     clock, seen = SystemClock(), b""
-    end = clock.mono() + seconds
-    while (left := end - clock.mono()) > 0 and (until is None or until not in seen):
+    end = clock.monotonic() + seconds
+    while (left := end - clock.monotonic()) > 0 and (until is None or until not in seen):
         if select.select([fd], [], [], left)[0]:
             try:
                 seen += os.read(fd, 1 << 16)
@@ -187,16 +190,16 @@ async def test_a_crash_prints_neither_urls_nor_payloads(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    seed.waiting(link, queue, 1)
+    seed.add_waiting(link, queue, 1)
 
-    def fail(self: Fleet) -> None:
+    def fail(self: FleetTab) -> None:
         payload, url = "s3cret-payload", "redis://:hunter2@prod"
         raise RuntimeError(f"{payload} {url}")
 
-    monkeypatch.setattr(Fleet, "draw", fail)
+    monkeypatch.setattr(FleetTab, "draw", fail)
     with pytest.raises(RuntimeError):
-        async with cockpit(one_server.url) as person:
-            await person.until(lambda: not person.app.is_running, "it crashed")
+        async with open_dashboard(one_server.url) as person:
+            await person.wait_until(lambda: not person.app.is_running, "it crashed")
     told = capsys.readouterr().err
     assert "error: the dashboard failed: RuntimeError" in told
     assert "hunter2" not in told
@@ -206,14 +209,14 @@ async def test_a_crash_prints_neither_urls_nor_payloads(
 @pytest.mark.parametrize("with_queue", [False, True], ids=["empty server", "a queue"])
 async def test_every_key_on_every_tab_does_no_harm(with_queue: bool) -> None:
     """Nothing selected, nothing there, garbage pasted into the prompts, clicks anywhere: it goes on."""
-    with spawn("valkey-9.1", tcp=True) as server:
+    with start_server("valkey-9.1", tcp=True) as server:
         if with_queue:
             with Link.open(server.url) as link:
-                seed.waiting(link, "q", 1)
-        async with cockpit(server.url, size=(80, 24), interval_s=5, draws=True) as person:
-            await person.until(lambda: person.app.pane.view is not None, "the fleet was read")
+                seed.add_waiting(link, "q", 1)
+        async with open_dashboard(server.url, size=(80, 24), interval_s=5, draws=True) as person:
+            await person.wait_until(lambda: person.app.current_tab.view is not None, "the fleet was read")
             for tab in "123456789":
-                await (person.turn_to(tab) if with_queue else person.press(tab))
+                await (person.open_tab(tab) if with_queue else person.press(tab))
                 for key in (*"RCEDXKNMPuhtmnlxvdfwySsaiGgjk", "left_square_bracket", "right_square_bracket"):
                     await person.press(key)
                     await person.press(
@@ -230,13 +233,13 @@ async def test_every_key_on_every_tab_does_no_harm(with_queue: bool) -> None:
             assert hostile.is_harmless(person.screen())
 
 
-class LateRunner(Runner):
+class LateRunner(CommandRunner):
     """Says how a command ended only after somebody has closed the window that wanted to know."""
 
     closed: ClassVar[list[Screen[Any]]] = []
 
-    async def run(self, words: Sequence[str], **options: Any) -> Ended:
-        ended = await Runner.run(self, words, **options)
+    async def run(self, words: Sequence[str], **options: Any) -> CommandResult:
+        ended = await CommandRunner.run(self, words, **options)
         window = active_app.get().screen
         self.closed.append(window)
         window.dismiss()
@@ -249,22 +252,22 @@ class LateRunner(Runner):
 async def test_a_window_closed_at_the_very_moment_its_command_ends_does_no_harm(
     one_server: Server, link: Link, queue: str, keys: tuple[str, ...]
 ) -> None:
-    seed.waiting(link, queue, 1)
-    async with cockpit(one_server.url) as person:
+    seed.add_waiting(link, queue, 1)
+    async with open_dashboard(one_server.url) as person:
         await person.open("3", queue)
         runner = person.app._runner
-        person.app._runner = LateRunner(runner.environment, runner.reach)
+        person.app._runner = LateRunner(runner.environment, runner.connection_words)
         LateRunner.closed.clear()
         await person.press(*keys)
-        await person.until(lambda: LateRunner.closed, "the window was told to close")
-        await person.until(lambda: len(person.app.screen_stack) == 1, "it closed")
+        await person.wait_until(lambda: LateRunner.closed, "the window was told to close")
+        await person.wait_until(lambda: len(person.app.screen_stack) == 1, "it closed")
         await person.settle()
         assert person.app.is_running
         assert len(person.app.screen_stack) == 1
 
 
 def test_a_pipe_is_refused_with_a_better_way(home: Path) -> None:
-    assert_complains(Shell(home)("top"), 2, "needs a terminal", "chasqui watch QUEUE -o jsonl")
+    assert_error(SubprocessCli(home)("top"), 2, "needs a terminal", "chasqui watch QUEUE -o jsonl")
 
 
 def test_help_costs_nothing() -> None:

@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 
 from chasqui import Keys, Link, SystemClock
-from tests.cli.shell import Shell, assert_complains
-from tests.servers import spawn
+from tests.cli.shell import SubprocessCli, assert_error
+from tests.servers import start_server
 from tests.tui import seed
-from tests.tui.chromium import browsing, program
+from tests.tui.chromium import chromium_path, open_browser
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -30,9 +30,9 @@ PATIENCE_S = 60
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with spawn("valkey-9.1", tcp=True) as server:
+    with start_server("valkey-9.1", tcp=True) as server:
         with Link.open(server.url) as link:
-            seed.everything(link, "payments", 1_794_000_000_000)
+            seed.add_every_state(link, "payments", 1_794_000_000_000)
         yield server
 
 
@@ -41,7 +41,10 @@ async def served(server: Server, home: Path, *options: str) -> AsyncIterator[str
     """The dashboard on a free port; answers its URL."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    variables = Shell(home).environment() | {"CHASQUI_REDIS_URL": server.url, "CHASQUI_WEB_TOKEN": TOKEN}
+    variables = SubprocessCli(home).environment() | {
+        "CHASQUI_REDIS_URL": server.url,
+        "CHASQUI_WEB_TOKEN": TOKEN,
+    }
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "chasqui_cli", "top", "--web", f"127.0.0.1:{port}", "--interval", "300ms", *options,
         env=variables, stderr=asyncio.subprocess.PIPE,
@@ -86,27 +89,27 @@ async def test_without_the_token_nothing_is_served(server: Server, home: Path) -
 async def test_a_browser_sees_the_fleet_presses_keys_and_changes_nothing(
     server: Server, home: Path, tmp_path: Path
 ) -> None:
-    if program() is None:
+    if chromium_path() is None:
         missing = "no Chromium on this machine; get it with: make browser"
         if os.environ.get("CI") == "true":
             pytest.fail(missing, pytrace=False)
         pytest.skip(missing)
     with Link.open(server.url) as link:
-        before = seed.say(link, "XLEN", Keys("payments").dlq)
-    async with served(server, home) as url, browsing() as browser:
+        before = seed.command(link, "XLEN", Keys("payments").dlq)
+    async with served(server, home) as url, open_browser() as browser:
         await browser.go(url)
-        await browser.shows("wants the token")
+        await browser.wait_for_page_text("wants the token")
         assert (f"{url}/", 403) in browser.statuses
         await browser.go(f"{url}/?token={TOKEN}")
-        await browser.sees("payments")
+        await browser.wait_for_terminal_text("payments")
         await browser.click(600, 700)
         assert "READ-ONLY" in browser.text()
         await browser.press("4")
-        await browser.sees("card declined")
+        await browser.wait_for_terminal_text("card declined")
         await browser.press("R")
         await browser.press("D")
         await browser.press(":")
-        await browser.sees("a verb of chasqui")
+        await browser.wait_for_terminal_text("a verb of chasqui")
         for key in "dlq purge payments":
             await browser.press(key)
         await browser.ask(
@@ -117,14 +120,14 @@ async def test_a_browser_sees_the_fleet_presses_keys_and_changes_nothing(
             windowsVirtualKeyCode=13,
             text="\r",
         )
-        await browser.sees("this dashboard is read-only")
+        await browser.wait_for_terminal_text("this dashboard is read-only")
         assert "do it" not in browser.text()
         await browser.picture(tmp_path / "browser.png")
         if keep := os.environ.get("CHASQUI_KEEP_PICTURES"):
             await browser.picture(Path(keep) / "browser.png")
     with Link.open(server.url) as link:
-        assert seed.say(link, "XLEN", Keys("payments").dlq) == before
+        assert seed.command(link, "XLEN", Keys("payments").dlq) == before
 
 
 def test_a_place_that_is_none_is_refused(home: Path) -> None:
-    assert_complains(Shell(home)("top", "--web", "nowhere"), 2, "no place to serve at")
+    assert_error(SubprocessCli(home)("top", "--web", "nowhere"), 2, "no place to serve at")

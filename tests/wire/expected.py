@@ -16,11 +16,11 @@ def unhex(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
-def words_of(fields: list[list[str]]) -> list[bytes]:
+def field_words(fields: list[list[str]]) -> list[bytes]:
     return [word for name, value in fields for word in (name.encode(), unhex(value))]
 
 
-def assert_is(job: envelope.Envelope, expect: dict[str, Any]) -> None:
+def assert_matches_golden(job: envelope.Envelope, expect: dict[str, Any]) -> None:
     assert (job.elements, job.id, job.created_at_ms, job.attempt) == (
         expect["elements"],
         expect["id"],
@@ -51,7 +51,7 @@ def _retry_list(expect: dict[str, Any] | None) -> list[Any] | None:
     return [expect["max_attempts"], fields]
 
 
-def kind_lost(rewritten: bytes, job: envelope.Envelope) -> bytes:
+def with_kind_unknown(rewritten: bytes, job: envelope.Envelope) -> bytes:
     """The reference rewrites a kind it does not know to "unknown". We keep the text; this undoes that."""
     if not job.retry or not job.retry.backoff or job.retry.backoff.kind in ("fixed", "exponential"):
         return rewritten

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from chasqui import attempts, backoff
 from chasqui.errors import ArgumentError
-from chasqui.options import Retry
+from chasqui.options import RetryDefaults
 from chasqui.wire import result_value
 from chasqui.wire.retry_override import Backoff, RetryOverride
 
-PLAIN = Retry(jitter_ms=0)
+PLAIN = RetryDefaults(jitter_ms=0)
 
 
 def wait(attempt: int, policy: Backoff | None) -> int:
-    return backoff.delay_ms(attempt, policy, PLAIN, lambda _: 0)
+    return backoff.retry_delay_ms(attempt, policy, PLAIN, lambda _: 0)
 
 
 def growing(delay_ms: int, multiplier: float, longest: int | None = None) -> Backoff:
@@ -71,9 +71,9 @@ def test_jitter_comes_on_top_and_is_only_asked_for_when_there_is_some() -> None:
         asked.append(spread)
         return spread - 1
 
-    assert backoff.delay_ms(0, Backoff("fixed", 50, 50, None, 10), Retry(), most) == 59
-    assert backoff.delay_ms(0, Backoff("fixed", 50, 50, None, 0), Retry(), most) == 50
-    assert backoff.delay_ms(0, None, Retry(), most) == 199
+    assert backoff.retry_delay_ms(0, Backoff("fixed", 50, 50, None, 10), RetryDefaults(), most) == 59
+    assert backoff.retry_delay_ms(0, Backoff("fixed", 50, 50, None, 0), RetryDefaults(), most) == 50
+    assert backoff.retry_delay_ms(0, None, RetryDefaults(), most) == 199
     assert asked == [10, 100]
 
 
@@ -83,15 +83,15 @@ def test_a_due_time_stays_within_64_signed_bits() -> None:
 
 
 def test_one_run_has_one_number_wherever_it_is_told() -> None:
-    first, second = 0, attempts.parked_attempt(0)
+    first, second = 0, attempts.attempt_after_failure(0)
     assert attempts.run_number(first) == 1
-    assert attempts.announced_attempt(first) == attempts.run_number(second) == 2
+    assert attempts.next_run_number(first) == attempts.run_number(second) == 2
 
 
 def test_a_job_may_say_how_often_it_runs() -> None:
-    assert attempts.max_attempts(None, Retry()) == 25
-    assert attempts.max_attempts(RetryOverride(None), Retry()) == 25
-    assert attempts.max_attempts(RetryOverride(0), Retry()) == 0
+    assert attempts.effective_max_attempts(None, RetryDefaults()) == 25
+    assert attempts.effective_max_attempts(RetryOverride(None), RetryDefaults()) == 25
+    assert attempts.effective_max_attempts(RetryOverride(0), RetryDefaults()) == 0
     assert [attempts.is_last(attempt, 3) for attempt in range(4)] == [False, False, True, True]
 
 
@@ -111,17 +111,17 @@ def test_a_job_may_say_how_often_it_runs() -> None:
 def test_at_the_door_failures_and_crashes_are_counted_apart(
     attempt: int, starts: int, most: int, verdict: str
 ) -> None:
-    assert attempts.on_arrival(attempt, starts, most, Retry().crash_limit) == verdict
+    assert attempts.start_decision(attempt, starts, most, RetryDefaults().crash_limit) == verdict
 
 
 def test_a_job_that_kills_every_worker_ends_where_the_reference_lets_it_go_on() -> None:
     assert attempts.reference_runs(0, 24, 25)
-    assert attempts.on_arrival(0, 24, 25, 3) == "crashed"
+    assert attempts.start_decision(0, 24, 25, 3) == "crashed"
 
 
 def test_a_crash_costs_no_attempt_where_the_reference_would_bury_the_job() -> None:
     assert not attempts.reference_runs(0, 2, 1)
-    assert attempts.on_arrival(0, 2, 1, 3) == "run"
+    assert attempts.start_decision(0, 2, 1, 3) == "run"
 
 
 def test_a_handler_that_returns_none_leaves_nothing() -> None:
@@ -144,4 +144,4 @@ def test_a_result_never_expires_early() -> None:
 def test_guilt_is_in_doubt_while_most_workers_die_without_the_job_but_not_for_ever(
     starts: int, deaths: int, doubt: bool
 ) -> None:
-    assert attempts.is_in_doubt(starts, deaths, Retry().crash_limit) is doubt
+    assert attempts.deserves_extra_start(starts, deaths, RetryDefaults().crash_limit) is doubt

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError, WireError
 from chasqui.wire import dead_entry, event_entry, stream_entry
-from chasqui.wire.dead_entry import DeadEntry, Reason
+from chasqui.wire.dead_entry import DeadLetterEntry, DeadLetterReason
 from chasqui.wire.event_entry import Event
 from chasqui.wire.stream_entry import StreamEntry
 
@@ -31,7 +31,7 @@ EVENTS = st.builds(
     OTHER_FIELDS,
 )
 LETTERS = st.builds(
-    lambda d, source, reason, detail, name, original, extra: DeadEntry(
+    lambda d, source, reason, detail, name, original, extra: DeadLetterEntry(
         d, source, reason, detail, name, name.encode(), original, extra
     ),
     st.binary(),
@@ -73,11 +73,11 @@ def test_a_field_without_a_value_is_refused_with_its_bytes() -> None:
 
 
 def test_a_name_is_bounded_in_bytes_not_letters() -> None:
-    assert stream_entry.check_name("ñ" * 128) == ("ñ" * 128).encode()
+    assert stream_entry.encode_name("ñ" * 128) == ("ñ" * 128).encode()
     with pytest.raises(ArgumentError, match=r"job name exceeds 256-byte cap \(got 258 bytes\)"):
-        stream_entry.check_name("ñ" * 129)
+        stream_entry.encode_name("ñ" * 129)
     with pytest.raises(ArgumentError, match="job name is not valid Unicode"):
-        stream_entry.check_name("\ud800")
+        stream_entry.encode_name("\ud800")
 
 
 @given(EVENTS)
@@ -106,14 +106,20 @@ def test_an_errors_text_that_utf8_cannot_say_does_not_stop_the_event() -> None:
 
 
 @given(LETTERS)
-def test_a_dead_letter_is_read_as_it_was_written(letter: DeadEntry) -> None:
+def test_a_dead_letter_is_read_as_it_was_written(letter: DeadLetterEntry) -> None:
     assert dead_entry.decode(dead_entry.encode(letter)) == letter
 
 
 def test_a_malformed_entry_is_buried_with_all_its_fields_and_none_passes_for_the_letters_own() -> None:
     source = stream_entry.decode([b"reason", b"forged", b"n", b"mail", b"source_id", b"0-1"])
-    letter = DeadEntry(
-        b"", "7-0", Reason.MALFORMED, dead_entry.NO_PAYLOAD, source.name, source.name_bytes, source.extra
+    letter = DeadLetterEntry(
+        b"",
+        "7-0",
+        DeadLetterReason.MALFORMED,
+        dead_entry.NO_PAYLOAD_DETAIL,
+        source.name,
+        source.name_bytes,
+        source.extra,
     )
     flat = dead_entry.encode(letter)
     assert flat[:8] == [b"d", b"", b"n", b"mail", b"source_id", b"7-0", b"reason", b"malformed"]
@@ -129,7 +135,7 @@ def test_a_malformed_entry_is_buried_with_all_its_fields_and_none_passes_for_the
 
 
 def test_a_letter_with_fields_missing_is_read_as_empty() -> None:
-    assert dead_entry.decode([b"reason", b"stalled"]) == DeadEntry(b"", "", "stalled")
+    assert dead_entry.decode([b"reason", b"stalled"]) == DeadLetterEntry(b"", "", "stalled")
 
 
 def test_a_reason_nobody_knows_is_kept() -> None:

@@ -48,14 +48,14 @@ def test_what_is_encoded_exactly_comes_back_as_it_was(job: Envelope, retry: Retr
 @given(VALUES)
 def test_the_producers_data_comes_back(value: Any) -> None:
     job = envelope.decode(envelope.encode(Envelope("i", from_data(value), 1)))
-    assert job.payload.data() == job.payload.delivered() == value
+    assert job.payload.data() == job.payload.handler_value() == value
 
 
 @given(VALUES)
 def test_an_inline_payload_keeps_its_exact_bytes(value: Any) -> None:
     element = packed.pack(value)
     job = envelope.decode(joined(b"\xa1i", element, b"\x05", b"\x00"))
-    assert job.payload.element() == element
+    assert job.payload.to_element() == element
     if job.payload.form == "inline":
         assert (job.payload.raw, job.payload.data()) == (element, value)
 
@@ -72,13 +72,13 @@ def test_numbers_that_spell_msgpack_reach_handlers_as_what_they_spell() -> None:
     job = envelope.decode(joined(b"\xa1i", packed.pack([0x81, 0xA1, 0x61, 0x05]), b"\x05", b"\x00"))
     assert job.payload.data() == [0x81, 0xA1, 0x61, 0x05]
     assert job.payload.octets == b"\x81\xa1a\x05"
-    assert job.payload.delivered() == {"a": 5}
+    assert job.payload.handler_value() == {"a": 5}
     assert envelope.encode(job) == joined(b"\xa1i", b"\xc4\x04\x81\xa1a\x05", b"\x05", b"\x00")
 
 
 def test_numbers_that_spell_nothing_reach_handlers_as_numbers() -> None:
     job = envelope.decode(joined(b"\xa1i", packed.pack([6, 7, 7]), b"\x05", b"\x00"))
-    assert job.payload.delivered() == [6, 7, 7]
+    assert job.payload.handler_value() == [6, 7, 7]
     assert envelope.encode(job, exact_payload=True) == joined(b"\xa1i", b"\x93\x06\x07\x07", b"\x05", b"\x00")
 
 
@@ -155,15 +155,15 @@ def test_fields_nobody_knows_are_passed_over_unread(value: bytes) -> None:
 def test_text_that_is_not_utf8_is_bytes_to_the_reference_and_is_rewritten_as_such() -> None:
     data = joined(b"\xa1i", b"\xa2\xc4\x00", b"\x05", b"\x00")
     job = envelope.decode(data)
-    assert (job.payload.form, job.payload.octets, job.payload.delivered()) == ("inline", b"\xc4\x00", b"")
+    assert (job.payload.form, job.payload.octets, job.payload.handler_value()) == ("inline", b"\xc4\x00", b"")
     assert envelope.encode(job) == joined(b"\xa1i", b"\xc4\x02\xc4\x00", b"\x05", b"\x00")
     assert envelope.encode(job, exact_payload=True) == data
 
 
 def test_an_unknown_kind_keeps_its_text_when_rewritten() -> None:
     job = Envelope("i", from_data(1), 1, 0, RetryOverride(3, Backoff("decorrelated", 5)), 5)
-    again = envelope.decode(envelope.encode(job.at_attempt(1)))
-    assert again == job.at_attempt(1)
+    again = envelope.decode(envelope.encode(job.with_attempt(1)))
+    assert again == job.with_attempt(1)
 
 
 def test_a_multiplier_given_as_a_whole_number_is_written_as_a_float() -> None:
@@ -219,7 +219,7 @@ def test_the_limit_is_counted_in_bytes_and_equality_passes() -> None:
 
 def test_an_attempt_never_outgrows_its_field() -> None:
     job = Envelope("i", from_data(1), 1)
-    assert envelope.decode(envelope.encode(job.at_attempt(2**40))).attempt == 2**32 - 1
+    assert envelope.decode(envelope.encode(job.with_attempt(2**40))).attempt == 2**32 - 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError, WireError
 from chasqui.wire import packed, walk
-from chasqui.wire.packed import Pairs, Undecodable, pack, unpack
+from chasqui.wire.packed import MsgpackMap, Undecodable, pack, unpack
 from tests.wire.values import VALUES
 
 
@@ -27,15 +27,15 @@ def test_the_walk_ends_where_the_value_ends(value: Any, rest: bytes) -> None:
 
 @given(st.lists(VALUES, max_size=20), st.binary())
 def test_a_list_taken_apart_is_its_elements_and_what_follows(values: list[Any], rest: bytes) -> None:
-    found = walk.parts(pack(values) + rest)
-    assert (found.shape, found.rest) == ("array", rest)
+    found = walk.split_value(pack(values) + rest)
+    assert (found.kind, found.rest) == ("array", rest)
     assert found.children == tuple(pack(value) for value in values)
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=20))
 def test_a_map_taken_apart_is_its_keys_and_values_in_turn(values: dict[str, Any]) -> None:
-    found = walk.parts(pack(values))
-    assert found.shape == "map"
+    found = walk.split_value(pack(values))
+    assert found.kind == "map"
     assert found.children == tuple(pack(part) for pair in values.items() for part in pair)
 
 
@@ -43,15 +43,15 @@ def test_a_map_taken_apart_is_its_keys_and_values_in_turn(values: dict[str, Any]
 def test_a_map_with_other_than_text_keys_keeps_its_pairs_and_packs_again(numbers: dict[int, int]) -> None:
     data = pack(numbers)
     found = unpack(data)
-    assert found == Pairs(tuple(numbers.items()))
+    assert found == MsgpackMap(tuple(numbers.items()))
     assert [found[key] for key in numbers] == list(numbers.values())
     assert pack(found) == data
 
 
 def test_repeated_keys_and_keys_without_a_hash_survive() -> None:
-    assert unpack(b"\x82\xa1a\x01\xa1a\x02") == Pairs((("a", 1), ("a", 2)))
-    assert unpack(b"\x81\x91\x01\x02") == Pairs((([1], 2),))
-    assert unpack(b"\x82\x01\xa1x\xc3\xa1y") == Pairs(((1, "x"), (True, "y")))
+    assert unpack(b"\x82\xa1a\x01\xa1a\x02") == MsgpackMap((("a", 1), ("a", 2)))
+    assert unpack(b"\x81\x91\x01\x02") == MsgpackMap((([1], 2),))
+    assert unpack(b"\x82\x01\xa1x\xc3\xa1y") == MsgpackMap(((1, "x"), (True, "y")))
 
 
 def test_extension_types_with_reserved_codes_survive() -> None:
@@ -67,7 +67,7 @@ def test_a_view_with_gaps_is_refused_like_any_other_value_that_cannot_be_stored(
 
 
 def test_a_key_is_found_by_value_and_kind() -> None:
-    pairs = Pairs(((1, "one"), (True, "yes"), (1, "uno")))
+    pairs = MsgpackMap(((1, "one"), (True, "yes"), (1, "uno")))
     assert (pairs[1], pairs[True], len(pairs)) == ("uno", "yes", 3)
     with pytest.raises(KeyError):
         pairs[1.0]
@@ -102,7 +102,7 @@ def test_what_cannot_be_decoded_says_why_and_keeps_the_bytes(data: bytes, reason
     with pytest.raises(WireError) as refused:
         unpack(data)
     assert (str(refused.value), refused.value.data) == (reason, data)
-    assert packed.unpack_or_keep(data) == Undecodable(data, reason)
+    assert packed.unpack_or_undecodable(data) == Undecodable(data, reason)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_what_cannot_be_decoded_says_why_and_keeps_the_bytes(data: bytes, reason
         (2**64, "a number that does not fit 64 bits cannot be stored"),
         ("\ud800", "text that is not valid Unicode cannot be stored: surrogates not allowed"),
         ({"k": "\udcff"}, "text that is not valid Unicode cannot be stored: surrogates not allowed"),
-        (Pairs((("a", 1), ("a", 2))), "a map with repeated keys cannot be stored"),
-        (Pairs((([], 1),)), "a map whose keys are lists or maps cannot be stored"),
+        (MsgpackMap((("a", 1), ("a", 2))), "a map with repeated keys cannot be stored"),
+        (MsgpackMap((([], 1),)), "a map whose keys are lists or maps cannot be stored"),
     ],
 )
 def test_what_cannot_be_stored_is_refused_with_a_reason(value: Any, reason: str) -> None:

@@ -147,10 +147,10 @@ def test_what_is_no_spec_says_what_is_wrong_with_it(stored: list[object], reason
 
 
 def test_a_key_is_derived_letter_for_letter_and_utc_is_the_zone_of_none() -> None:
-    assert repeat_spec.derived_key("roll up", Every(5)) == "roll up::every:5"
-    assert repeat_spec.derived_key("", Cron(" 0 9 * * MON ", None)) == "::cron: 0 9 * * MON :UTC"
-    assert repeat_spec.derived_key("n", Cron("@daily", "UTC")) == repeat_spec.derived_key("n", Cron("@daily"))
-    assert repeat_spec.derived_key("n", Cron("@daily", "")) == "n::cron:@daily:"
+    assert repeat_spec.default_key("roll up", Every(5)) == "roll up::every:5"
+    assert repeat_spec.default_key("", Cron(" 0 9 * * MON ", None)) == "::cron: 0 9 * * MON :UTC"
+    assert repeat_spec.default_key("n", Cron("@daily", "UTC")) == repeat_spec.default_key("n", Cron("@daily"))
+    assert repeat_spec.default_key("n", Cron("@daily", "")) == "n::cron:@daily:"
 
 
 def test_a_producer_may_not_fire_always_or_make_up_for_nothing() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chasqui.wire.packed import ExtType, Pairs, Timestamp, pack, unpack
-from chasqui.wire.splice import same, spliced
+from chasqui.wire.packed import ExtType, MsgpackMap, Timestamp, pack, unpack
+from chasqui.wire.splice import is_same_value, splice
 
 SCALARS = (
     st.none()
@@ -30,8 +30,8 @@ VALUES = st.recursive(
 
 @given(VALUES, VALUES)
 def test_the_bytes_are_those_of_the_new_value(before: Any, after: Any) -> None:
-    found = unpack(spliced(pack(before), before, after), 1 << 30)
-    assert same(found, after)
+    found = unpack(splice(pack(before), before, after), 1 << 30)
+    assert is_same_value(found, after)
 
 
 @given(VALUES)
@@ -40,7 +40,7 @@ def test_what_did_not_change_keeps_its_bytes(value: Any) -> None:
     data = b"\x82\xa1a" + raw + b"\xa1b" + pack(value)
     before = unpack(data, 1 << 30)
     after = {"a": 5, "b": "other", "c": [1]}
-    assert spliced(data, before, after) == b"\x83\xa1a" + raw + b"\xa1b\xa5other\xa1c\x91\x01"
+    assert splice(data, before, after) == b"\x83\xa1a" + raw + b"\xa1b\xa5other\xa1c\x91\x01"
 
 
 def test_odd_forms_survive_beside_a_change() -> None:
@@ -49,29 +49,29 @@ def test_odd_forms_survive_beside_a_change() -> None:
     ext = b"\xd4\x07\xaa"
     data = b"\x94" + float32 + broken_text + ext + b"\x01"
     before = unpack(data)
-    assert spliced(data, before, [*before[:3], 2]) == data[:-1] + b"\x02"
+    assert splice(data, before, [*before[:3], 2]) == data[:-1] + b"\x02"
 
 
 def test_maps_that_no_dict_can_hold_can_still_be_changed() -> None:
     data = b"\x83\x01\xa1x\x01\xa1y\x91\x02\xa1z"
     before = unpack(data)
-    assert isinstance(before, Pairs)
-    after = Pairs((*before.pairs[:2], (before.pairs[2][0], "w")))
-    assert spliced(data, before, after) == data[:-1] + b"w"
+    assert isinstance(before, MsgpackMap)
+    after = MsgpackMap((*before.pairs[:2], (before.pairs[2][0], "w")))
+    assert splice(data, before, after) == data[:-1] + b"w"
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [(1, 1.0), (1, True), (0.0, -0.0), ("a", b"a"), ([], {}), ({"a": 1}, {"a": 2})]
 )
 def test_values_of_different_kinds_are_different(one: Any, other: Any) -> None:
-    assert not same(one, other)
-    assert spliced(pack(one), one, other) == pack(other)
+    assert not is_same_value(one, other)
+    assert splice(pack(one), one, other) == pack(other)
 
 
 @pytest.mark.parametrize("length", [15, 16, 70_000])
 def test_headers_are_the_shortest_there_are(length: int) -> None:
     before: list[int] = [0]
     after = [0] * length
-    assert spliced(pack(before), before, after) == msgpack.packb(after)
+    assert splice(pack(before), before, after) == msgpack.packb(after)
     keys = {str(number): number for number in range(length)}
-    assert spliced(pack({}), {}, keys) == msgpack.packb(keys)
+    assert splice(pack({}), {}, keys) == msgpack.packb(keys)

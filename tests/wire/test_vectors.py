@@ -22,7 +22,7 @@ from chasqui.wire.keys import Keys
 from chasqui.wire.payload import from_data
 from chasqui.wire.retry_override import Backoff, RetryOverride
 from tests import golden
-from tests.wire.expected import assert_is, kind_lost, unhex
+from tests.wire.expected import assert_matches_golden, unhex, with_kind_unknown
 
 Record = Callable[[str, object], None]
 Item = golden.Item
@@ -57,7 +57,7 @@ def _check_envelope(item: Item) -> None:
         return
     job = envelope.decode(data)
     if "id" in expect:
-        assert_is(job, expect)
+        assert_matches_golden(job, expect)
     if "handler" in expect:
         handed = {
             "id": job.id,
@@ -70,8 +70,8 @@ def _check_envelope(item: Item) -> None:
         assert envelope.encode(job) == data
         assert envelope.encode(_produced(item, job)) == data
     if "reencoded_attempt_plus_1" in item["hex"]:
-        rewritten = envelope.encode(job.at_attempt(job.attempt + 1))
-        assert kind_lost(rewritten, job) == unhex(item["hex"]["reencoded_attempt_plus_1"])
+        rewritten = envelope.encode(job.with_attempt(job.attempt + 1))
+        assert with_kind_unknown(rewritten, job) == unhex(item["hex"]["reencoded_attempt_plus_1"])
 
 
 def _produced(item: Item, job: envelope.Envelope) -> envelope.Envelope:
@@ -98,14 +98,14 @@ def _check_stream_entry(item: Item) -> None:
     words = [unhex(word) for word in raw["argv"]]
     assert words[1] == Keys(item["context"]["queue"]).stream.encode()
     assert stream_entry.encode(d, expect["name"]) == words[words.index(b"*") + 1 :]
-    assert stream_entry.check_name(expect["name"]) == name
+    assert stream_entry.encode_name(expect["name"]) == name
     found = stream_entry.decode(words[words.index(b"*") + 1 :])
     assert found == stream_entry.StreamEntry(d, expect["name"], name, ())
     job = envelope.decode(d)
     assert job.id == expect["id"] == words[4].decode()
     assert envelope.encode(_produced(item, job)) == d
     if "job_id" not in item["context"]["kwargs"]:
-        assert ids.time_ms(job.id) == job.created_at_ms
+        assert ids.created_ms(job.id) == job.created_at_ms
 
 
 def _check_delayed_member(item: Item) -> None:
@@ -121,7 +121,7 @@ def _check_delayed_member(item: Item) -> None:
     assert found.name == expect["name"]
     assert found.name_bytes.hex() == expect.get("name_hex", expect["name"].encode().hex())
     assert found.envelope_bytes == unhex(raw["envelope"])
-    assert_is(found.envelope, expect["envelope"])
+    assert_matches_golden(found.envelope, expect["envelope"])
     _assert_written_alike(found, member)
     if "argv" in raw:
         assert unhex(raw["argv"][-1]) == member
@@ -152,7 +152,7 @@ def _check_add_bulk(item: Item) -> None:
     jobs = zip(item["context"]["jobs"], item["context"]["ids"], item["hex"]["argvs"], strict=True)
     for given, job_id, argv in jobs:
         words = [unhex(word) for word in argv]
-        moment = ids.time_ms(job_id)
+        moment = ids.created_ms(job_id)
         assert moment is not None
         job = envelope.Envelope(job_id, from_data(golden.value(given["data"])), moment)
         assert stream_entry.encode(envelope.encode(job), given["name"]) == words[words.index(b"*") + 1 :]
@@ -169,11 +169,11 @@ def _check_cancel(item: Item) -> None:
 def _check_relocate(item: Item) -> None:
     for argv in item["hex"]["argvs"]:
         entry_id, d, reason, name, detail = (unhex(argv[at]) for at in (6, 9, 10, 12, 13))
-        letter = dead_entry.DeadEntry(
+        letter = dead_entry.DeadLetterEntry(
             d, entry_id.decode(), reason.decode(), detail.decode() or None, name.decode(), name
         )
         assert dead_entry.decode(dead_entry.encode(letter)) == letter
-        assert letter.reason in list(dead_entry.Reason)
+        assert letter.reason in list(dead_entry.DeadLetterReason)
 
 
 def _check_replay(item: Item) -> None:

@@ -20,7 +20,7 @@ from chasqui.wire.keys import Keys
 from chasqui.wire.payload import from_data
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, RepeatSpec, Skip
 from tests import golden
-from tests.wire.expected import assert_is, unhex, words_of
+from tests.wire.expected import assert_matches_golden, field_words, unhex
 
 Record = Callable[[str, object], None]
 Item = golden.Item
@@ -61,7 +61,7 @@ def _check_captured_spec(item: Item, data: bytes) -> None:
         expect["start_after_ms"],
         expect["end_before_ms"],
     ]
-    assert spec.payload.element().hex() == expect["payload_bin"]
+    assert spec.payload.to_element().hex() == expect["payload_bin"]
     assert spec.payload.raw.hex() == expect["payload_inner_bin"]
     assert golden.tag(spec.payload.data()) == expect["data"]
     keys = Keys(context["queue"])
@@ -78,7 +78,7 @@ def _given_spec(context: dict[str, Any]) -> RepeatSpec:
     else:
         pattern = Cron(given["expression"], given.get("tz"))
     return RepeatSpec(
-        key=kwargs.get("key") or repeat_spec.derived_key(context["job_name"], pattern),
+        key=kwargs.get("key") or repeat_spec.default_key(context["job_name"], pattern),
         job_name=context["job_name"],
         pattern=pattern,
         payload=from_data(golden.value(context["data"])),
@@ -119,7 +119,7 @@ def _check_handmade_spec(item: Item, data: bytes) -> None:
 
 
 def _check_event(item: Item) -> None:
-    flat, expect = words_of(item["hex"]["fields"]), item["expect"]
+    flat, expect = field_words(item["hex"]["fields"]), item["expect"]
     event = event_entry.decode(flat)
     assert (event.kind, event.job_id, event.name) == (expect["event"], expect["job_id"], expect["name"])
     for name in ("ts", "attempt", "reason", "duration_us", "backoff_ms", "delay_ms"):
@@ -130,7 +130,7 @@ def _check_event(item: Item) -> None:
 
 
 def _check_dead_entry(item: Item) -> None:
-    flat, expect = words_of(item["hex"]["fields"]), item["expect"]
+    flat, expect = field_words(item["hex"]["fields"]), item["expect"]
     letter = dead_entry.decode(flat)
     assert (letter.reason, letter.detail, letter.source_id, letter.name) == (
         expect["reason"],
@@ -138,22 +138,22 @@ def _check_dead_entry(item: Item) -> None:
         expect["source_id"],
         expect["name"],
     )
-    assert letter.reason in list(dead_entry.Reason)
+    assert letter.reason in list(dead_entry.DeadLetterReason)
     assert letter.d == golden.value(expect["peek"]["payload"])
     assert dead_entry.encode(letter) == flat
     assert [word.decode() for word in flat[::2]] == expect["field_order"]
     if expect["envelope"]:
-        assert_is(envelope.decode(letter.d), expect["envelope"])
+        assert_matches_golden(envelope.decode(letter.d), expect["envelope"])
     if expect["replayable"]:
-        replayed = envelope.encode(envelope.decode(letter.d).at_attempt(0))
+        replayed = envelope.encode(envelope.decode(letter.d).with_attempt(0))
         assert replayed == unhex(item["hex"]["replayed_d"])
     _assert_ours_keeps_the_source(item, letter)
 
 
-def _assert_ours_keeps_the_source(item: Item, letter: dead_entry.DeadEntry) -> None:
+def _assert_ours_keeps_the_source(item: Item, letter: dead_entry.DeadLetterEntry) -> None:
     """The reference drops names and fields of what it cannot read; a letter of ours can hold them all."""
-    source = stream_entry.decode(words_of(item["hex"]["source_fields"]))
-    ours = dead_entry.DeadEntry(
+    source = stream_entry.decode(field_words(item["hex"]["source_fields"]))
+    ours = dead_entry.DeadLetterEntry(
         source.d or b"",
         letter.source_id,
         letter.reason,

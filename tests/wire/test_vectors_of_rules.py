@@ -9,7 +9,7 @@ import pytest
 
 from chasqui import attempts, backoff
 from chasqui.errors import ArgumentError
-from chasqui.options import Retry
+from chasqui.options import RetryDefaults
 from chasqui.wire import (
     delayed_member,
     envelope,
@@ -22,7 +22,7 @@ from chasqui.wire.payload import from_data
 from chasqui.wire.repeat_spec import Every, FireAll, RepeatSpec
 from chasqui.wire.retry_override import Backoff, check_backoff
 from tests import golden
-from tests.wire.expected import kind_lost, unhex, words_of
+from tests.wire.expected import field_words, unhex, with_kind_unknown
 
 Record = Callable[[str, object], None]
 Item = golden.Item
@@ -47,7 +47,7 @@ def _check_retry(item: Item) -> None:
     context, expect = item["context"], item["expect"]
     job = envelope.decode(unhex(item["hex"]["source_d"]))
     assert job.attempt == context["attempt_before"]
-    default = Retry()
+    default = RetryDefaults()
     assert context["queue_default"] == {
         "initial_backoff_ms": default.delay_ms,
         "max_backoff_ms": default.max_delay_ms,
@@ -55,20 +55,20 @@ def _check_retry(item: Item) -> None:
         "jitter_ms": default.jitter_ms,
     }
     own = job.retry.backoff if job.retry else None
-    shortest = backoff.delay_ms(job.attempt, own, default, lambda _: 0)
-    longest = backoff.delay_ms(job.attempt, own, default, lambda spread: spread - 1)
+    shortest = backoff.retry_delay_ms(job.attempt, own, default, lambda _: 0)
+    longest = backoff.retry_delay_ms(job.attempt, own, default, lambda spread: spread - 1)
     assert (shortest, longest) == (expect["backoff_min"], expect["backoff_max_inclusive"])
     _assert_parked_alike(item, job)
 
 
 def _assert_parked_alike(item: Item, job: envelope.Envelope) -> None:
     expect = item["expect"]
-    parked = job.at_attempt(attempts.parked_attempt(job.attempt))
+    parked = job.with_attempt(attempts.attempt_after_failure(job.attempt))
     assert parked.attempt == expect["attempt_in_member"]
-    assert attempts.announced_attempt(job.attempt) == expect["attempt_in_event"]
-    member = delayed_member.encode(kind_lost(envelope.encode(parked), job), expect["name"])
+    assert attempts.next_run_number(job.attempt) == expect["attempt_in_event"]
+    member = delayed_member.encode(with_kind_unknown(envelope.encode(parked), job), expect["name"])
     assert member == unhex(item["hex"]["member"])
-    told = event_entry.decode(words_of(item["hex"]["event_fields"]))
+    told = event_entry.decode(field_words(item["hex"]["event_fields"]))
     assert told == event_entry.Event(
         "retry-scheduled",
         job.id or None,
@@ -86,12 +86,12 @@ def _check_claim(item: Item) -> None:
         context[name] for name in ("payload_attempt", "deliveries_before_claim", "max_attempts")
     )
     assert attempts.reference_runs(attempt, before, most) is ran
-    verdict = attempts.on_arrival(attempt, before, most, Retry().crash_limit)
+    verdict = attempts.start_decision(attempt, before, most, RetryDefaults().crash_limit)
     if attempt + 1 > most:
         assert verdict == "retries_exhausted"
     else:
         assert verdict == ("crashed" if before >= 3 else "run")
-    told = event_entry.decode(words_of(item["hex"]["dlq_event_fields"]))
+    told = event_entry.decode(field_words(item["hex"]["dlq_event_fields"]))
     assert told.attempt == item["expect"]["dlq_event_attempt"]
     if ran:
         assert item["expect"]["handler_attempt"] == attempt
@@ -108,7 +108,7 @@ def _check_error(item: Item) -> None:
 
 
 def _refused_name(context: dict[str, Any]) -> None:
-    stream_entry.check_name("n" * context["name_bytes"])
+    stream_entry.encode_name("n" * context["name_bytes"])
 
 
 def _refused_delay(context: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ _REFUSED_CALLS: dict[str, Callable[[dict[str, Any]], object]] = {
     "max_delay": _refused_delay,
     "max_delay_id": _refused_delay,
     "bulk_shared_id": lambda context: ids.check_shared(context["id"], context["payloads"]),
-    "empty_id_immediate": lambda context: ids.check(context["id"]),
+    "empty_id_immediate": lambda context: ids.check_job_id(context["id"]),
     "every_zero": _refused_every,
     "backoff_kind": lambda context: check_backoff(Backoff(context["kind"], 1)),
     "max_catchup_zero": _refused_catchup,

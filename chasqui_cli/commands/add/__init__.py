@@ -10,33 +10,40 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.add.lines import Line, Usual, checked, good, opened, read
-from chasqui_cli.commands.add.sending import Sender
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.commands.add.lines import (
+    JobDefaults,
+    JobLine,
+    check_lines,
+    good_lines,
+    open_rereadable,
+    read_lines,
+)
+from chasqui_cli.commands.add.sending import JobSender
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
 from chasqui_cli.output import Format
-from chasqui_cli.shapes import Sometimes
-from chasqui_cli.streams import talk
-from chasqui_cli.taking import json_value
-from chasqui_cli.times import duration_ms
+from chasqui_cli.shapes import OptionalKey
+from chasqui_cli.streams import print_stderr
+from chasqui_cli.taking import parse_json_argument
+from chasqui_cli.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from chasqui import ProducerOptions
-    from chasqui.adding import Added, Wanted
+    from chasqui.adding import Added, JobRequest
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-ADDED = {
+ADD_SCHEMA = {
     "queue": "str",
     "id": "str?",
     "entry_id": "str?",
     "run_at_ms": "int?",
     "duplicate": "bool",
-    "outcome": Sometimes("str"),
+    "outcome": OptionalKey("str"),
 }
 """`outcome` is told in a dry run: `would add`."""
 COLUMNS: list[Column] = [
@@ -45,11 +52,11 @@ COLUMNS: list[Column] = [
     column("due", "run_at_ms", kind="moment"),
     column("duplicate"),
 ]
-INTENDED_COLUMNS = [column("id"), column("due", "run_at_ms", kind="moment"), column("outcome")]
-MOST_WRITTEN_DOWN = 100_000
-BAD_SHOWN = 20
+DRY_RUN_COLUMNS = [column("id"), column("due", "run_at_ms", kind="moment"), column("outcome")]
+MAX_JOURNALED = 100_000
+MAX_BAD_LINES_SHOWN = 20
 PARTLY = 3
-UNFIT = "{}*?[]\\"
+FORBIDDEN_NAME_CHARS = "{}*?[]\\"
 
 
 class OnFull(StrEnum):
@@ -67,10 +74,10 @@ class Durability(StrEnum):
 
 
 @app.command()
-@at_desk(shape=ADDED, changes=True)
+@command(shape=ADD_SCHEMA, changes=True)
 def add(
-    desk: Desk,
-    queue: Annotated[str, typer.Argument(help="Where to.", autocompletion=queue_names)],
+    desk: CommandContext,
+    queue: Annotated[str, typer.Argument(help="Where to.", autocompletion=complete_queues)],
     data: Annotated[
         str | None,
         typer.Argument(
@@ -140,34 +147,38 @@ def add(
     """
     from chasqui.errors import ArgumentError
 
-    _check_name(queue)
+    _check_queue_name(queue)
     if file is not None and (data is not None or job_id is not None):
         raise ArgumentError("--file brings its own data and ids", hint="give DATA and --id, or --file")
-    usual = Usual(name, job_id, unique, delay, at, attempts, backoff)
-    errand = _Errand(desk, queue, usual, _options(on_full, cap, max_delay, durability), rps, not no_journal)
+    usual = JobDefaults(name, job_id, unique, delay, at, attempts, backoff)
+    errand = _AddCommand(
+        desk, queue, usual, _producer_options(on_full, cap, max_delay, durability), rps, not no_journal
+    )
     if file is None:
-        errand.add_one(None if data is None else json_value(data, "DATA"))
+        errand.add_one(None if data is None else parse_json_argument(data, "DATA"))
     else:
-        with opened(file) as lines:
-            errand.add_all(lines, from_line, skip_bad=skip_bad)
+        with open_rereadable(file) as lines:
+            errand.add_file(lines, from_line, skip_bad=skip_bad)
 
 
-def _check_name(queue: str) -> None:
+def _check_queue_name(queue: str) -> None:
     """A new queue gets a name that every tool can take; what has other names already is still looked at and mended."""
     from chasqui.errors import ArgumentError
 
-    if not queue or not queue.isprintable() or any(char in UNFIT for char in queue):
+    if not queue or not queue.isprintable() or any(char in FORBIDDEN_NAME_CHARS for char in queue):
         raise ArgumentError(
             f"{queue!r} is no name for a queue",
-            hint=f"letters, digits, and signs other than {UNFIT}; no blanks that cannot be seen",
+            hint=f"letters, digits, and signs other than {FORBIDDEN_NAME_CHARS}; no blanks that cannot be seen",
         )
 
 
-def _options(on_full: OnFull, cap: int | None, max_delay: str, durability: Durability) -> ProducerOptions:
+def _producer_options(
+    on_full: OnFull, cap: int | None, max_delay: str, durability: Durability
+) -> ProducerOptions:
     from chasqui import ProducerOptions
 
     options = ProducerOptions(
-        max_delay_s=max(1, duration_ms(max_delay) // 1000),
+        max_delay_s=max(1, parse_duration_ms(max_delay) // 1000),
         replicas=int(durability is Durability.REPLICATED),
     )
     if on_full is OnFull.GROW:
@@ -176,12 +187,12 @@ def _options(on_full: OnFull, cap: int | None, max_delay: str, durability: Durab
 
 
 @dataclass(frozen=True, slots=True)
-class _Errand:
+class _AddCommand:
     """Everything one command line asks for."""
 
-    desk: Desk
+    desk: CommandContext
     queue: str
-    usual: Usual
+    usual: JobDefaults
     options: ProducerOptions
     rps: float | None
     journal: bool
@@ -191,54 +202,56 @@ class _Errand:
 
         with self.desk.session() as session:
             # The data's tags are values by now, so it is not described like a line's.
-            now_ms = session.now_ms() if self.usual.at or self.desk.change.dry_run else 0
-            job = self.usual.job({}, now_ms)._replace(data=data)
-            adding.made([job], now_ms, self.options)  # what is wrong with it is told before anybody is asked
-            if not self._agreed(1):
-                self._intend([job], now_ms, alone=True)
+            now_ms = session.server_now_ms() if self.usual.at or self.desk.change_options.dry_run else 0
+            job = self.usual.build_job({}, now_ms)._replace(data=data)
+            adding.prepare_batch(
+                [job], now_ms, self.options
+            )  # what is wrong with it is told before anybody is asked
+            if not self._confirm(1):
+                self._write_dry_run([job], now_ms, alone=True)
                 return
-            with self._sender(session, 1) as sender:
-                self._emit(map(self._record, sender.send([job])), alone=True)
-        _conclude(sender, 1, None)
+            with self._open_sender(session, 1) as sender:
+                self._write_added(map(self._record, sender.send([job])), alone=True)
+        _report_end(sender, 1, None)
 
-    def add_all(self, file: IO[bytes], first: int, *, skip_bad: bool) -> None:
+    def add_file(self, file: IO[bytes], first: int, *, skip_bad: bool) -> None:
         numbers: list[int] = []
         with self.desk.session() as session:
-            now_ms = session.now_ms()
-            total, bad = self._looked_through(file, first, now_ms, skip_bad=skip_bad)
+            now_ms = session.server_now_ms()
+            total, bad = self._check_file(file, first, now_ms, skip_bad=skip_bad)
             if not total:
-                self.desk.say("nothing to do: there are no jobs in it")
+                self.desk.info("nothing to do: there are no jobs in it")
                 return
-            lines = good(file, self.usual, now_ms, first=first, bad=bad)
-            if not self._agreed(total):
-                self._intend((one.job for one in lines), now_ms)
+            lines = good_lines(file, self.usual, now_ms, first=first, bad=bad)
+            if not self._confirm(total):
+                self._write_dry_run((one.job for one in lines), now_ms)
                 return
-            jobs = _noted(lines, numbers)
+            jobs = _track_lines(lines, numbers)
             with (
-                self._sender(session, total) as sender,
+                self._open_sender(session, total) as sender,
                 self.desk.progress(f"adding to {self.queue}", total) as advance,
             ):
-                self._emit(self._told(sender, jobs, advance))
-        _conclude(sender, total, numbers)
+                self._write_added(self._sent_records(sender, jobs, advance))
+        _report_end(sender, total, numbers)
         if bad:
             raise typer.Exit(PARTLY)
 
-    def _looked_through(
+    def _check_file(
         self, file: IO[bytes], first: int, now_ms: int, *, skip_bad: bool
     ) -> tuple[int, set[int]]:
         """How many jobs there are, and bad lines, which are told; they stop it unless they are to be skipped."""
         from chasqui.errors import ArgumentError
 
         total, bad = 0, set[int]()
-        for one in checked(read(file, self.usual, now_ms, first=first), self.options, now_ms):
-            if isinstance(one, Line):
+        for one in check_lines(read_lines(file, self.usual, now_ms, first=first), self.options, now_ms):
+            if isinstance(one, JobLine):
                 total += 1
                 continue
             bad.add(one.line)
-            if len(bad) <= BAD_SHOWN:
-                talk(f"line {one.line}: {one.why}")
-        if len(bad) > BAD_SHOWN:
-            talk(f"… and {len(bad) - BAD_SHOWN:,} more bad lines")
+            if len(bad) <= MAX_BAD_LINES_SHOWN:
+                print_stderr(f"line {one.line}: {one.why}")
+        if len(bad) > MAX_BAD_LINES_SHOWN:
+            print_stderr(f"… and {len(bad) - MAX_BAD_LINES_SHOWN:,} more bad lines")
         if bad and not skip_bad:
             raise ArgumentError(
                 f"{len(bad):,} of {total + len(bad):,} lines are no jobs; nothing was added",
@@ -246,65 +259,65 @@ class _Errand:
             )
         return total, bad
 
-    def _agreed(self, total: int) -> bool:
+    def _confirm(self, total: int) -> bool:
         """Adding takes nothing away, so nobody is asked, unless the context wants the name typed."""
         settings = self.desk.settings()
-        if settings.protected or settings.read_only or self.desk.change.dry_run:
-            return self.desk.agrees(
-                Plan("add", self.queue, "job" if total == 1 else "jobs", [{}] * total, link="to")
+        if settings.protected or settings.read_only or self.desk.change_options.dry_run:
+            return self.desk.confirm(
+                ChangePlan("add", self.queue, "job" if total == 1 else "jobs", [{}] * total, preposition="to")
             )
         return True
 
     @contextmanager
-    def _sender(self, session: Session, total: int) -> Iterator[Sender]:
+    def _open_sender(self, session: Session, total: int) -> Iterator[JobSender]:
         """Somebody to send them, and the journal open for the time."""
         from chasqui import Keys
 
-        journal = self.journal and total <= MOST_WRITTEN_DOWN
+        journal = self.journal and total <= MAX_JOURNALED
         if self.journal and not journal:
-            self.desk.say(
-                f"more than {MOST_WRITTEN_DOWN:,} jobs: they are not written down, and `undo` cannot take them back"
+            self.desk.info(
+                f"more than {MAX_JOURNALED:,} jobs: they are not written down, and `undo` cannot take them back"
             )
-        with self.desk.written_down("add", self.queue) as pen:
-            sender = Sender(session, Keys(self.queue), self.options, pen if journal else None, self.rps)
+        with self.desk.journal_operation("add", self.queue) as pen:
+            sender = JobSender(session, Keys(self.queue), self.options, pen if journal else None, self.rps)
             try:
                 yield sender
             finally:
-                pen.tell(added=sender.done, repeated=sender.repeated)
-                pen.in_vain = sender.error is not None and not sender.done and not sender.unsure
+                pen.set_result(added=sender.done, repeated=sender.duplicates)
+                pen.nothing_changed = sender.error is not None and not sender.done and not sender.unconfirmed
 
-    def _told(
-        self, sender: Sender, jobs: Iterable[Wanted], advance: Callable[[int], None]
+    def _sent_records(
+        self, sender: JobSender, jobs: Iterable[JobRequest], advance: Callable[[int], None]
     ) -> Iterator[Record]:
         for added in sender.send(jobs):
             advance(sender.done)
             yield self._record(added)
 
-    def _emit(self, records: Iterable[Record], *, alone: bool = False) -> None:
+    def _write_added(self, records: Iterable[Record], *, alone: bool = False) -> None:
         """One id per line for people; a job that is added alone is an object, not a list of one."""
         desk = self.desk if self.desk.output is not Format.TABLE else replace(self.desk, output=Format.NAME)
         if alone and desk.output in (Format.JSON, Format.YAML):
             for record in records:
-                desk.emit_one(record, COLUMNS)
+                desk.write_record(record, COLUMNS)
         else:
-            desk.emit(records, COLUMNS)
+            desk.write_records(records, COLUMNS)
 
     def _record(self, added: Added) -> Record:
         return added_record(self.queue, added.id, added.entry_id, added.run_at_ms, duplicate=added.duplicate)
 
-    def _intend(self, jobs: Iterable[Wanted], now_ms: int, *, alone: bool = False) -> None:
+    def _write_dry_run(self, jobs: Iterable[JobRequest], now_ms: int, *, alone: bool = False) -> None:
         """What would be added. An id that is made when the job is cannot be told before."""
         desk = self.desk
         records = (
-            added_record(self.queue, job.job_id, None, _due_ms(job, now_ms)) | {"outcome": "would add"}
+            added_record(self.queue, job.job_id, None, _due_at_ms(job, now_ms)) | {"outcome": "would add"}
             for job in jobs
         )
         if desk.output is Format.NAME:
-            desk.emit((one for one in records if one["id"]), COLUMNS)
+            desk.write_records((one for one in records if one["id"]), COLUMNS)
         elif alone and desk.output in (Format.JSON, Format.YAML):
-            desk.emit_one(next(records))
+            desk.write_record(next(records))
         else:
-            desk.emit(records, INTENDED_COLUMNS, now_ms=now_ms)
+            desk.write_records(records, DRY_RUN_COLUMNS, now_ms=now_ms)
 
 
 def added_record(
@@ -321,19 +334,19 @@ def added_record(
     }  # fmt: skip
 
 
-def _due_ms(job: Wanted, now_ms: int) -> int | None:
-    due = job.terms.due if job.terms else None
+def _due_at_ms(job: JobRequest, now_ms: int) -> int | None:
+    due = job.options.due if job.options else None
     return due if due is None or isinstance(due, int) else now_ms + due.delay_ms
 
 
-def _noted(lines: Iterable[Line], numbers: list[int]) -> Iterator[Wanted]:
+def _track_lines(lines: Iterable[JobLine], numbers: list[int]) -> Iterator[JobRequest]:
     """The jobs, with their lines noted down as they leave."""
     for one in lines:
         numbers.append(one.number)
         yield one.job
 
 
-def _conclude(sender: Sender, total: int, numbers: list[int] | None) -> None:
+def _report_end(sender: JobSender, total: int, numbers: list[int] | None) -> None:
     """How it ended, for the shell: what was added is added, whatever came after it."""
     from chasqui.errors import QueueFull
 
@@ -342,13 +355,17 @@ def _conclude(sender: Sender, total: int, numbers: list[int] | None) -> None:
         return
     if isinstance(error, QueueFull):
         error.hint = "wait for the workers, raise --cap, or let the queue grow with --on-full grow"
-    if not sender.done and not sender.unsure:
+    if not sender.done and not sender.unconfirmed:
         raise error
-    talk(f"error: {sender.done:,} of {total:,} jobs were added, then: {error}")
-    if sender.unsure:
-        talk(f"hint: {sender.unsure:,} jobs may have been added without an answer; `chasqui why ID` tells")
+    print_stderr(f"error: {sender.done:,} of {total:,} jobs were added, then: {error}")
+    if sender.unconfirmed:
+        print_stderr(
+            f"hint: {sender.unconfirmed:,} jobs may have been added without an answer; `chasqui why ID` tells"
+        )
     elif numbers and sender.in_order:
-        talk(f"hint: {error.hint or 'try again later'}; go on with --from-line {numbers[sender.done]}")
+        print_stderr(
+            f"hint: {error.hint or 'try again later'}; go on with --from-line {numbers[sender.done]}"
+        )
     else:
-        talk(f"hint: {error.hint or 'try again later'}; the ids that were printed are added")
+        print_stderr(f"hint: {error.hint or 'try again later'}; the ids that were printed are added")
     raise typer.Exit(PARTLY)

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from chasqui_cli.tagged import untagged
-from chasqui_cli.taking import backoff, parsed
-from chasqui_cli.times import duration_ms, moment_ms
+from chasqui_cli.taking import parse_backoff, parse_json
+from chasqui_cli.times import parse_duration_ms, parse_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from chasqui import ProducerOptions
-    from chasqui.adding import Wanted
+    from chasqui.adding import JobRequest
 
-CHECKED_AT_ONCE = 1000
-KNOWN = ("name", "data", "id", "delay_ms", "at", "attempts", "backoff")
+CHECK_BATCH = 1000
+KNOWN_FIELDS = ("name", "data", "id", "delay_ms", "at", "attempts", "backoff")
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class JobDefaults:
     """What the command line says about every job; a line may say otherwise."""
 
     name: str = ""
@@ -36,20 +36,20 @@ class Usual:
     attempts: int | None = None
     backoff: str | None = None
 
-    def job(self, described: dict[str, Any], now_ms: int) -> Wanted:
+    def build_job(self, described: dict[str, Any], now_ms: int) -> JobRequest:
         """The job; `ArgumentError` says what is wrong with it."""
-        from chasqui.adding import described as wanted
+        from chasqui.adding import tool_job_request as wanted
         from chasqui.errors import ArgumentError
 
         for key in described:
-            if key not in KNOWN:
-                raise ArgumentError(f"there is no {key!r} in a job", hint=f"known: {', '.join(KNOWN)}")
+            if key not in KNOWN_FIELDS:
+                raise ArgumentError(f"there is no {key!r} in a job", hint=f"known: {', '.join(KNOWN_FIELDS)}")
         name, job_id = described.get("name", self.name), described.get("id", self.job_id)
         if not isinstance(name, str):
             raise ArgumentError("name is no text")
         if job_id is not None and not isinstance(job_id, str):
             raise ArgumentError("id is no text")
-        delay_ms, at_ms = self._due(described, now_ms)
+        delay_ms, at_ms = self._due_time(described, now_ms)
         return wanted(
             name,
             untagged(described.get("data")),
@@ -58,10 +58,10 @@ class Usual:
             delay_ms=delay_ms,
             at_ms=at_ms,
             attempts=described.get("attempts", self.attempts),
-            backoff=backoff(described.get("backoff", self.backoff)),
+            backoff=parse_backoff(described.get("backoff", self.backoff)),
         )
 
-    def _due(self, described: dict[str, Any], now_ms: int) -> tuple[int | None, int | None]:
+    def _due_time(self, described: dict[str, Any], now_ms: int) -> tuple[int | None, int | None]:
         """A delay for the server to count, or a moment; what a line says replaces both of the usual."""
         from chasqui.errors import ArgumentError
 
@@ -71,101 +71,112 @@ class Usual:
         ):
             raise ArgumentError("delay_ms is no number of milliseconds")
         if delay_ms is None and at is None:
-            delay_ms, at = duration_ms(self.delay) if self.delay else None, self.at
+            delay_ms, at = parse_duration_ms(self.delay) if self.delay else None, self.at
         if at is None or (isinstance(at, int) and not isinstance(at, bool)):
             return delay_ms, at
         if not isinstance(at, str):
             raise ArgumentError("at is neither a time nor milliseconds since 1970")
-        return delay_ms, moment_ms(at, now_ms, "future")
+        return delay_ms, parse_time_ms(at, now_ms, "future")
 
 
-class Bad(NamedTuple):
+class BadLine(NamedTuple):
     """A line that is no job, and why."""
 
     line: int
     why: str
 
 
-class Line(NamedTuple):
+class JobLine(NamedTuple):
     """A job, and the line it stood in."""
 
     number: int
-    job: Wanted
+    job: JobRequest
 
 
 @contextmanager
-def opened(path: str) -> Iterator[IO[bytes]]:
+def open_rereadable(path: str) -> Iterator[IO[bytes]]:
     """The file, to be read twice; what cannot be, such as stdin, is laid aside on disk first."""
     if path != "-":
         with Path(path).open("rb") as file:
             if file.seekable():
                 yield file
                 return
-            with _laid_aside(file) as copy:
+            with _spooled_copy(file) as copy:
                 yield copy
     else:
-        with _laid_aside(sys.stdin.buffer) as copy:
+        with _spooled_copy(sys.stdin.buffer) as copy:
             yield copy
 
 
 @contextmanager
-def _laid_aside(file: IO[bytes]) -> Iterator[IO[bytes]]:
+def _spooled_copy(file: IO[bytes]) -> Iterator[IO[bytes]]:
     with tempfile.SpooledTemporaryFile(max_size=32 << 20, prefix="chasqui-add-") as copy:
         shutil.copyfileobj(file, copy)
         copy.seek(0)
         yield copy
 
 
-def read(file: IO[bytes], usual: Usual, now_ms: int, *, first: int = 1) -> Iterator[Line | Bad]:
+def read_lines(
+    file: IO[bytes], usual: JobDefaults, now_ms: int, *, first: int = 1
+) -> Iterator[JobLine | BadLine]:
     """Every job of a file from a line on, and every line that is none."""
     file.seek(0)
     for number, raw in enumerate(file, 1):
         if number >= first and raw.strip():
-            yield _line(number, raw, usual, now_ms)
+            yield _parse_line(number, raw, usual, now_ms)
 
 
-def _line(number: int, raw: bytes, usual: Usual, now_ms: int) -> Line | Bad:
+def _parse_line(number: int, raw: bytes, usual: JobDefaults, now_ms: int) -> JobLine | BadLine:
     try:
-        described = parsed(raw.decode())
+        described = parse_json(raw.decode())
         if not isinstance(described, dict):
-            return Bad(number, 'no object: write {"name": …, "data": …}')
-        return Line(number, usual.job(described, now_ms))
+            return BadLine(number, 'no object: write {"name": …, "data": …}')
+        return JobLine(number, usual.build_job(described, now_ms))
     except (ValueError, TypeError, RecursionError) as error:
-        return Bad(number, str(error) or type(error).__name__)
+        return BadLine(number, str(error) or type(error).__name__)
 
 
-def good(file: IO[bytes], usual: Usual, now_ms: int, *, first: int, bad: Collection[int]) -> Iterator[Line]:
+def good_lines(
+    file: IO[bytes], usual: JobDefaults, now_ms: int, *, first: int, bad: Collection[int]
+) -> Iterator[JobLine]:
     """The jobs of a file that was looked through, and in which these lines are bad."""
-    for one in read(file, usual, now_ms, first=first):
-        if isinstance(one, Line) and one.number not in bad:
+    for one in read_lines(file, usual, now_ms, first=first):
+        if isinstance(one, JobLine) and one.number not in bad:
             yield one
 
 
-def checked(lines: Iterator[Line | Bad], options: ProducerOptions, now_ms: int) -> Iterator[Line | Bad]:
+def check_lines(
+    lines: Iterator[JobLine | BadLine], options: ProducerOptions, now_ms: int
+) -> Iterator[JobLine | BadLine]:
     """The same, and what could not be packed is bad too. Many are looked at together: hardly any is bad."""
-    held: list[Line | Bad] = []
+    held: list[JobLine | BadLine] = []
     for one in lines:
         held.append(one)
-        if len(held) == CHECKED_AT_ONCE:
-            yield from _in_order(held, options, now_ms)
+        if len(held) == CHECK_BATCH:
+            yield from _check_batch(held, options, now_ms)
             held = []
-    yield from _in_order(held, options, now_ms)
+    yield from _check_batch(held, options, now_ms)
 
 
-def _in_order(lines: list[Line | Bad], options: ProducerOptions, now_ms: int) -> Iterator[Line | Bad]:
-    looked_at = iter(_fit([one for one in lines if isinstance(one, Line)], options, now_ms))
+def _check_batch(
+    lines: list[JobLine | BadLine], options: ProducerOptions, now_ms: int
+) -> Iterator[JobLine | BadLine]:
+    looked_at = iter(_check_packable([one for one in lines if isinstance(one, JobLine)], options, now_ms))
     for one in lines:
-        yield next(looked_at) if isinstance(one, Line) else one
+        yield next(looked_at) if isinstance(one, JobLine) else one
 
 
-def _fit(lines: list[Line], options: ProducerOptions, now_ms: int) -> list[Line | Bad]:
+def _check_packable(lines: list[JobLine], options: ProducerOptions, now_ms: int) -> list[JobLine | BadLine]:
     from chasqui import adding
 
     try:
-        adding.made([one.job for one in lines], now_ms, options)
+        adding.prepare_batch([one.job for one in lines], now_ms, options)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         if len(lines) == 1:
-            return [Bad(lines[0].number, str(error) or type(error).__name__)]
+            return [BadLine(lines[0].number, str(error) or type(error).__name__)]
         middle = len(lines) // 2
-        return [*_fit(lines[:middle], options, now_ms), *_fit(lines[middle:], options, now_ms)]
+        return [
+            *_check_packable(lines[:middle], options, now_ms),
+            *_check_packable(lines[middle:], options, now_ms),
+        ]
     return list(lines)

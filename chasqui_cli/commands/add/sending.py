@@ -10,24 +10,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chasqui import Keys, ProducerOptions
-    from chasqui.adding import Added, Ledger, Load, Wanted
+    from chasqui.adding import Added, JobRequest, PreparedBatch, ProducerMemory
     from chasqui.errors import ChasquiError
-    from chasqui_cli.journal import Pen
+    from chasqui_cli.journal import JournalWriter
     from chasqui_cli.session import Session
 
-BATCH = 10_000
-PATIENCE_S = 60.0
+MAX_BATCH = 10_000
+RETRY_TIMEOUT_S = 60.0
 """How long a load is sent again: a server remembers for 100 seconds what it has seen."""
 
 
-def _ledger() -> Ledger:
-    from chasqui.adding import Ledger
+def _new_ledger() -> ProducerMemory:
+    from chasqui.adding import ProducerMemory
 
-    return Ledger()
+    return ProducerMemory()
 
 
 @dataclass(slots=True)
-class Sender:
+class JobSender:
     """Sends jobs of one queue.
 
     done: how many the server has, those with ids that it had before (`repeated`) among them. error: why it stopped, if
@@ -37,77 +37,77 @@ class Sender:
     session: Session
     keys: Keys
     options: ProducerOptions
-    pen: Pen | None
+    pen: JournalWriter | None
     rps: float | None = None
-    ledger: Ledger = field(default_factory=_ledger)
+    ledger: ProducerMemory = field(default_factory=_new_ledger)
     done: int = 0
-    repeated: int = 0
-    unsure: int = 0
+    duplicates: int = 0
+    unconfirmed: int = 0
     in_order: bool = True
     error: ChasquiError | None = None
 
-    def send(self, jobs: Iterable[Wanted]) -> Iterator[Added]:
+    def send(self, jobs: Iterable[JobRequest]) -> Iterator[Added]:
         """Send all, and tell of each when its load is there. Trouble ends it and is kept in `error`."""
         from chasqui import SystemClock
         from chasqui.errors import ChasquiError
 
         coming, clock = iter(jobs), SystemClock()
-        began = clock.mono()
-        while some := list(islice(coming, self._at_once)):
+        began = clock.monotonic()
+        while some := list(islice(coming, self._batch_size)):
             try:
-                load = self._loaded(some)
-                self._delivered(load)
+                load = self._prepare_batch(some)
+                self._deliver(load)
             except ChasquiError as error:
                 self.error = error
                 return
-            yield from self._told(load)
+            yield from self._collect_added(load)
             if self.error:
                 return
-            if self.rps and (early := began + self.done / self.rps - clock.mono()) > 0:
-                clock.pause(early)
+            if self.rps and (early := began + self.done / self.rps - clock.monotonic()) > 0:
+                clock.sleep_sync(early)
 
     @property
-    def _at_once(self) -> int:
-        return BATCH if self.rps is None else max(1, min(BATCH, int(self.rps / 4)))
+    def _batch_size(self) -> int:
+        return MAX_BATCH if self.rps is None else max(1, min(MAX_BATCH, int(self.rps / 4)))
 
-    def _loaded(self, jobs: list[Wanted]) -> Load:
+    def _prepare_batch(self, jobs: list[JobRequest]) -> PreparedBatch:
         """Jobs with ids and dates, on disk before they leave."""
         from chasqui import adding, withdrawal
 
-        footing = self.session.run(withdrawal.footing, self.keys)
-        load = adding.made(jobs, footing.now_ms, self.options)
+        footing = self.session.run(withdrawal.stream_end, self.keys)
+        load = adding.prepare_batch(jobs, footing.now_ms, self.options)
         if self.pen:
-            self.pen.keep(load.items(footing))
+            self.pen.write_items(load.journal_items(footing))
         return load
 
-    def _delivered(self, load: Load) -> None:
+    def _deliver(self, load: PreparedBatch) -> None:
         """Send until it is confirmed, refused, or too late to ask again."""
         from chasqui import SystemClock, adding
         from chasqui.errors import QueueFull, ServerError
 
         clock, pause_s = SystemClock(), 0.1
-        until = clock.mono() + PATIENCE_S
+        until = clock.monotonic() + RETRY_TIMEOUT_S
         while True:
             problem: ServerError | None
             try:
-                problem = self.session.run(adding.send, self.keys, load, self.ledger).problem
+                problem = self.session.run(adding.send_batch, self.keys, load, self.ledger).error
             except ServerError as error:
                 problem = error
             if problem is None:
                 return
-            if isinstance(problem, QueueFull) or not problem.transient or clock.mono() + pause_s > until:
+            if isinstance(problem, QueueFull) or not problem.transient or clock.monotonic() + pause_s > until:
                 self.error = problem
                 return
-            clock.pause(pause_s)
+            clock.sleep_sync(pause_s)
             pause_s = min(3.0, pause_s * 2)
 
-    def _told(self, load: Load) -> Iterator[Added]:
-        added = load.added
-        self.unsure += sum(one.written is None for one in added)
+    def _collect_added(self, load: PreparedBatch) -> Iterator[Added]:
+        added = load.results
+        self.unconfirmed += sum(one.written is None for one in added)
         left = [place for place, one in enumerate(added) if not one.written]
         self.in_order = not left or left == list(range(left[0], len(added)))
         for one in added:
             if one.written:
                 self.done += 1
-                self.repeated += one.duplicate
+                self.duplicates += one.duplicate
                 yield one

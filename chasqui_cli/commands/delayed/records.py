@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from chasqui_cli.columns import Column, column
 from chasqui_cli.records import retry_record
-from chasqui_cli.shapes import Maybe, Sometimes
-from chasqui_cli.times import iso
+from chasqui_cli.shapes import Nullable, OptionalKey
+from chasqui_cli.times import format_iso
 
 if TYPE_CHECKING:
-    from chasqui.delaying import Histogram, Member
+    from chasqui.delaying import DelayedJob, Histogram
     from chasqui_cli.columns import Record
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.desk import CommandContext
 
-BACKOFF = Maybe(
+BACKOFF_SCHEMA = Nullable(
     {
         "kind": "str",
         "delay_ms": "int",
@@ -24,7 +24,7 @@ BACKOFF = Maybe(
         "jitter_ms": "int?",
     }
 )
-DELAYED = {
+DELAYED_SCHEMA = {
     "queue": "str",
     "ref": "str",
     "id": "str?",
@@ -33,13 +33,17 @@ DELAYED = {
     "attempt": "int?",
     "created_at_ms": "int?",
     "data": "any",
-    "retry": Maybe({"max_attempts": "int?", "backoff": BACKOFF}),
+    "retry": Nullable({"max_attempts": "int?", "backoff": BACKOFF_SCHEMA}),
     "member_bytes": "int",
     "undecodable": "str?",
-    "hex": Sometimes("str"),
+    "hex": OptionalKey("str"),
 }
-CHANGED = DELAYED | {"outcome": "str", "entry_id": Sometimes("str?"), "moved_to_ms": Sometimes("int")}
-BUCKET = {"queue": "str", "from_ms": "int?", "to_ms": "int?", "jobs": "int"}
+CHANGE_SCHEMA = DELAYED_SCHEMA | {
+    "outcome": "str",
+    "entry_id": OptionalKey("str?"),
+    "moved_to_ms": OptionalKey("int"),
+}
+BUCKET_SCHEMA = {"queue": "str", "from_ms": "int?", "to_ms": "int?", "jobs": "int"}
 COLUMNS: list[Column] = [
     column("id", "ref"),
     column("name"),
@@ -58,24 +62,24 @@ CHANGE_COLUMNS = [
 ]
 
 
-def job_id(member: Member) -> str | None:
+def job_id(member: DelayedJob) -> str | None:
     """The job's id; None for what is no job."""
     return getattr(member.job, "id", None)
 
 
-def reference(member: Member) -> str:
+def job_ref(member: DelayedJob) -> str:
     """How a job is named on the command line: by its id, or by a digest of what is no job."""
-    return job_id(member) or "~" + hashlib.sha256(member.data).hexdigest()[:12]
+    return job_id(member) or "~" + hashlib.sha256(member.member).hexdigest()[:12]
 
 
-def job_record(desk: Desk, queue: str, member: Member) -> Record:
+def delayed_job_record(desk: CommandContext, queue: str, member: DelayedJob) -> Record:
     """A delayed job, its secrets covered; what is no job with its bytes."""
     from chasqui import Undecodable
 
     job = member.job
     record = {
         "queue": queue,
-        "ref": reference(member),
+        "ref": job_ref(member),
         "id": None,
         "name": member.name,
         "run_at_ms": member.run_at_ms,
@@ -83,16 +87,16 @@ def job_record(desk: Desk, queue: str, member: Member) -> Record:
         "created_at_ms": None,
         "data": None,
         "retry": None,
-        "member_bytes": len(member.data),
+        "member_bytes": len(member.member),
         "undecodable": None,
     }
     if isinstance(job, Undecodable):
-        return record | {"undecodable": job.reason, "hex": member.data.hex()}
+        return record | {"undecodable": job.reason, "hex": member.member.hex()}
     data = job.payload.data_or_bytes()
     if isinstance(data, Undecodable):
         record |= {"undecodable": data.reason, "hex": job.payload.raw.hex()}
     else:
-        record["data"] = desk.shown(data)
+        record["data"] = desk.redacted(data)
     return record | {
         "id": job.id,
         "attempt": job.attempt,
@@ -111,21 +115,21 @@ def bucket_records(queue: str, found: Histogram) -> list[Record]:
     return [{"queue": queue, "from_ms": a, "to_ms": b, "jobs": jobs} for a, b, jobs in rows]
 
 
-def when(record: Record) -> str:
+def bucket_label(record: Record) -> str:
     """A bucket's times."""
     if record["from_ms"] is None:
         return "overdue"
     if record["to_ms"] is None:
-        return f"from {iso(record['from_ms'])[:16].replace('T', ' ')} on"
+        return f"from {format_iso(record['from_ms'])[:16].replace('T', ' ')} on"
     return time_range(record["from_ms"], record["to_ms"])
 
 
 def time_range(from_ms: int, to_ms: int) -> str:
     """`2026-11-18 09:00–09:05`; whole days by their dates, and seconds where they matter."""
     day = 86_400_000
-    first, last = iso(from_ms), iso(to_ms)
+    first, last = format_iso(from_ms), format_iso(to_ms)
     if from_ms % day == 0 and to_ms % day == 0:
-        return first[:10] if to_ms - from_ms == day else f"{first[:10]}–{iso(to_ms - day)[:10]}"
+        return first[:10] if to_ms - from_ms == day else f"{first[:10]}–{format_iso(to_ms - day)[:10]}"
     end = 16 if from_ms % 60_000 == 0 and to_ms % 60_000 == 0 else 19
     until = last[11:end] if from_ms // day == (to_ms - 1) // day else last[:end].replace("T", " ")
     return f"{first[:end].replace('T', ' ')}–{until}"

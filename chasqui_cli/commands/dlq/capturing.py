@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from chasqui_cli.commands.dlq.letters import ENTRY_ID, Failures, Match
+from chasqui_cli.commands.dlq.letters import ENTRY_ID, DeadLetterMatch, FoundErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from chasqui import Keys
     from chasqui.dlq import DeadLetter
-    from chasqui_cli.choosing import Judge
+    from chasqui_cli.choosing import RecordFilter
     from chasqui_cli.columns import Record
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.desk import CommandContext
     from chasqui_cli.session import Session
 
-BYTES_AT_ONCE = 4 << 20
-LETTERS_AT_ONCE = 2000
-CHUNK = 500
+MAX_PAGE_BYTES = 4 << 20
+MAX_PAGE_ENTRIES = 2000
+CHUNK_SIZE = 500
 """So many letters are written down, and then changed, at a time."""
 
 
 @dataclass(slots=True)
-class Search:
+class DeadLetterSearch:
     """A bounded look through the dead letters of a queue, from one end. Iterating finds; `looked` says how far.
 
     ids: only letters with these job ids. cut_off: it ended because it had looked at as many as it may.
@@ -34,37 +34,37 @@ class Search:
 
     session: Session
     keys: Keys
-    judge: Judge
+    judge: RecordFilter
     most: int
     newest: bool = False
     ids: frozenset[str] = frozenset()
-    looked: int = 0
+    scanned: int = 0
     cut_off: bool = False
-    _failures: Failures = field(init=False)
+    _failures: FoundErrors = field(init=False)
     _asks_for: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Events are read for an expression that asks for errors, and for no other."""
-        asks = not self.judge.asks_for.isdisjoint({"error", "@"})
-        self._failures = Failures(self.session, self.keys, None if asks else {})
+        asks = not self.judge.fields_used.isdisjoint({"error", "@"})
+        self._failures = FoundErrors(self.session, self.keys, None if asks else {})
         by_letter = self.judge.name is not None or self.judge.reason is not None
-        self._asks_for = self.judge.asks_for | ({"name", "reason"} if by_letter else set())
+        self._asks_for = self.judge.fields_used | ({"name", "reason"} if by_letter else set())
 
-    def __iter__(self) -> Iterator[Match]:
-        may_be = _cheaply(self.judge)
-        for letter in self._letters():
-            self.looked += 1
+    def __iter__(self) -> Iterator[DeadLetterMatch]:
+        may_be = _byte_filter(self.judge)
+        for letter in self._dead_letters():
+            self.scanned += 1
             if may_be(letter):
-                match = Match(letter, letter.job())
+                match = DeadLetterMatch(letter, letter.job())
                 if self._is_wanted(match):
                     yield match
 
-    def _is_wanted(self, match: Match) -> bool:
+    def _is_wanted(self, match: DeadLetterMatch) -> bool:
         if self.ids and getattr(match.job, "id", None) not in self.ids:
             return False
-        return self.judge.where is None or self.judge(match.judged(self._failures, self._asks_for))
+        return self.judge.where is None or self.judge(match.filter_record(self._failures, self._asks_for))
 
-    def _letters(self) -> Iterator[DeadLetter]:
+    def _dead_letters(self) -> Iterator[DeadLetter]:
         from chasqui import dlq
 
         since_ms, until_ms = self.judge.since_ms, self.judge.until_ms
@@ -73,29 +73,31 @@ class Search:
         count, read = 200, 0
         while read < self.most:
             asked = min(count, self.most - read)
-            page = self.session.look(dlq.page, self.keys, asked, first=first, last=last, newest=self.newest)
+            page = self.session.query(
+                dlq.dead_letter_page, self.keys, asked, first=first, last=last, newest=self.newest
+            )
             yield from page
             read += len(page)
             if len(page) < asked:
                 return
             first, last = (first, f"({page[-1].dead_id}") if self.newest else (f"({page[-1].dead_id}", last)
-            count = fitting(page)
+            count = page_size_for(page)
         self.cut_off = True
 
 
-def fitting(page: Sequence[DeadLetter]) -> int:
+def page_size_for(page: Sequence[DeadLetter]) -> int:
     """How many letters like these may be read at once: they are as large as jobs may be."""
     weight = sum(len(word) for letter in page for word in letter.fields) // len(page)
-    return max(10, min(LETTERS_AT_ONCE, BYTES_AT_ONCE // (weight + 1)))
+    return max(10, min(MAX_PAGE_ENTRIES, MAX_PAGE_BYTES // (weight + 1)))
 
 
-def _cheaply(judge: Judge) -> Callable[[DeadLetter], bool]:
+def _byte_filter(judge: RecordFilter) -> Callable[[DeadLetter], bool]:
     """What can be told from the bytes alone; most letters are passed over by it."""
     reason = None if judge.reason is None else judge.reason.encode("utf-8", "surrogateescape")
-    name, needles = judge.name, judge.needles
+    name, needles = judge.name, judge.required_texts
 
     def may_be(letter: DeadLetter) -> bool:
-        if reason is not None and letter.raw(b"reason") != reason:
+        if reason is not None and letter.field(b"reason") != reason:
             return False
         if name is not None and not name.fullmatch(letter.name):
             return False
@@ -108,7 +110,7 @@ def _cheaply(judge: Judge) -> Callable[[DeadLetter], bool]:
 
 
 @dataclass(slots=True)
-class Capture:
+class DeadLetterSelection:
     """The letters a change is about: only these are touched, whatever else arrives meanwhile.
 
     unreadable: letters that hold no job; passed over where a job is needed. missing: ids that were given and are not
@@ -118,12 +120,12 @@ class Capture:
     records: list[Record] = field(default_factory=list)
     unreadable: list[Record] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    heaviest: int = 1
+    max_bytes: int = 1
 
     @property
-    def chunk(self) -> int:
+    def chunk_size(self) -> int:
         """How many of them may be held in memory at once."""
-        return max(1, min(CHUNK, BYTES_AT_ONCE // self.heaviest))
+        return max(1, min(CHUNK_SIZE, MAX_PAGE_BYTES // self.max_bytes))
 
     @property
     def ids(self) -> list[str]:
@@ -131,8 +133,8 @@ class Capture:
         return [record["dlq_id"] for record in self.records]
 
 
-def capture(
-    desk: Desk,
+def select_dead_letters(
+    desk: CommandContext,
     session: Session,
     keys: Keys,
     ids: Sequence[str] | None,
@@ -140,36 +142,40 @@ def capture(
     now_ms: int,
     limit: int | None,
     jobs_only: bool,
-) -> Capture:
+) -> DeadLetterSelection:
     """Find what was asked for, oldest first: by ids, or by filters up to a limit. Says how far it looked."""
-    if ids and not desk.choice.is_everything:
+    if ids and not desk.filters.matches_everything:
         raise typer.BadParameter("give ids or filters, not both")
-    caught = Capture()
-    judge = desk.choice.judge(now_ms, "")
-    search = Search(session, keys, judge, desk.choice.scan)
-    matches: Iterable[Match] = _by_ids(search, list(dict.fromkeys(ids)), caught) if ids else search
+    caught = DeadLetterSelection()
+    judge = desk.filters.compile(now_ms, "")
+    search = DeadLetterSearch(session, keys, judge, desk.filters.scan)
+    matches: Iterable[DeadLetterMatch] = (
+        _find_by_ids(search, list(dict.fromkeys(ids)), caught) if ids else search
+    )
     with desk.progress("looking through the dead letters", None) as advance:
         for match in matches if limit != 0 else ():
             if jobs_only and not hasattr(match.job, "id"):
-                caught.unreadable.append(match.brief())
+                caught.unreadable.append(match.summary_record())
                 continue
-            caught.records.append(match.brief())
-            caught.heaviest = max(caught.heaviest, match.weight)
+            caught.records.append(match.summary_record())
+            caught.max_bytes = max(caught.max_bytes, match.size_bytes)
             if len(caught.records) % 1000 == 0:
-                advance(search.looked)
+                advance(search.scanned)
             if limit is not None and not ids and len(caught.records) >= limit:
                 break
-    say_how_far(desk, search)
+    print_search_extent(desk, search)
     return caught
 
 
-def _by_ids(search: Search, ids: Sequence[str], caught: Capture) -> Iterator[Match]:
+def _find_by_ids(
+    search: DeadLetterSearch, ids: Sequence[str], caught: DeadLetterSelection
+) -> Iterator[DeadLetterMatch]:
     """Letters by their own ids first; what is none of these is looked for as the id of a job."""
     from chasqui import dlq
 
     own = [one for one in ids if ENTRY_ID.fullmatch(one)]
-    letters = [one for one in search.session.look(dlq.fetch, search.keys, own) if one]
-    yield from (Match(letter, letter.job()) for letter in letters)
+    letters = [one for one in search.session.query(dlq.dead_letters_by_id, search.keys, own) if one]
+    yield from (DeadLetterMatch(letter, letter.job()) for letter in letters)
     seen = {letter.dead_id for letter in letters}
     search.ids = frozenset(ids) - seen
     found: set[Any] = set()
@@ -180,24 +186,24 @@ def _by_ids(search: Search, ids: Sequence[str], caught: Capture) -> Iterator[Mat
     caught.missing = [one for one in ids if one not in seen and one not in found]
 
 
-def say_how_far(desk: Desk, search: Search) -> None:
+def print_search_extent(desk: CommandContext, search: DeadLetterSearch) -> None:
     """Where a bound ended the search there may be more, and that must be known."""
     if search.cut_off:
-        desk.say(f"looked at {search.looked:,} dead letters and no further; --scan N looks at more")
+        desk.info(f"looked at {search.scanned:,} dead letters and no further; --scan N looks at more")
 
 
-def say_unreadable(desk: Desk, caught: Capture, queue: str) -> None:
+def print_unreadable(desk: CommandContext, caught: DeadLetterSelection, queue: str) -> None:
     """Letters that hold no job stay where they are."""
     if caught.unreadable:
         some = ", ".join(record["dlq_id"] for record in caught.unreadable[:3])
         more = ", …" if len(caught.unreadable) > 3 else ""
-        desk.say(
+        desk.info(
             f"passed over {len(caught.unreadable):,} undecodable dead letters, which stay: {some}{more};"
             f" see them with: chasqui dlq peek {queue} --where undecodable"
         )
 
 
-def or_not_found(caught: Capture, ids: Sequence[str] | None, queue: str) -> None:
+def require_found(caught: DeadLetterSelection, ids: Sequence[str] | None, queue: str) -> None:
     """Nothing of what was asked for by id is there: that is an error, not an empty answer."""
     from chasqui.errors import NotFound
 

@@ -11,32 +11,40 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import column
-from chasqui_cli.commands.dlq.capturing import Search, say_how_far
-from chasqui_cli.commands.dlq.letters import ENTRY_ID, LETTER, Failures, Match, QueueName, in_chunks, shown
-from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.commands.dlq.capturing import DeadLetterSearch, print_search_extent
+from chasqui_cli.commands.dlq.letters import (
+    DEAD_LETTER_SCHEMA,
+    ENTRY_ID,
+    DeadLetterMatch,
+    FoundErrors,
+    QueueName,
+    chunked,
+    redacted_record,
+)
+from chasqui_cli.desk import CommandContext, command
 from chasqui_cli.output import Format
-from chasqui_cli.shapes import Sometimes
+from chasqui_cli.shapes import OptionalKey
 from chasqui_cli.tagged import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from chasqui import Keys
-    from chasqui.dlq import DeadLetter, Known
+    from chasqui.dlq import DeadLetter, ImportCheck
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
-EXPORTED = LETTER | {"raw": Sometimes(["str"]), "redacted": Sometimes("bool")}
-IMPORTED = {"line": "int", "dlq_id": "str?", "outcome": "str", "new_dlq_id": "str?", "error": "str?"}
-IMPORTED_COLUMNS = [column(name) for name in ("new_dlq_id", "line", "dlq_id", "outcome", "error")]
-AT_ONCE = 200
+EXPORT_SCHEMA = DEAD_LETTER_SCHEMA | {"raw": OptionalKey(["str"]), "redacted": OptionalKey("bool")}
+IMPORT_SCHEMA = {"line": "int", "dlq_id": "str?", "outcome": "str", "new_dlq_id": "str?", "error": "str?"}
+COLUMNS = [column(name) for name in ("new_dlq_id", "line", "dlq_id", "outcome", "error")]
+PAGE_SIZE = 200
 
 
-@at_desk(Format.JSONL, shape=EXPORTED, chooses=True, by_reason=True, payloads=True)
+@command(Format.JSONL, shape=EXPORT_SCHEMA, chooses=True, by_reason=True, payloads=True)
 def export(
-    desk: Desk,
+    desk: CommandContext,
     queue: QueueName,
     file: Annotated[
         Path | None,
@@ -53,32 +61,34 @@ def export(
     if desk.output is not Format.JSONL:
         raise typer.BadParameter("an export is JSON lines; `dlq peek` knows the other formats")
     keys = Keys(queue)
-    with desk.session() as session, _opened(file) as out:
-        search = Search(session, keys, desk.choice.judge(session.now_ms(), ""), desk.choice.scan)
-        failures = Failures(session, keys)
+    with desk.session() as session, _open_output(file) as out:
+        search = DeadLetterSearch(
+            session, keys, desk.filters.compile(session.server_now_ms(), ""), desk.filters.scan
+        )
+        failures = FoundErrors(session, keys)
         count = covered = 0
         with desk.progress("exporting", None) as advance:
             for match in search:
                 if limit is not None and count >= limit:
                     break
-                line = _exported(desk, match, failures)
+                line = _export_record(desk, match, failures)
                 out.write(json_text(line) + "\n")
                 count += 1
                 covered += "redacted" in line
                 advance(count)
-    say_how_far(desk, search)
-    desk.say(f"exported {count:,} dead letters{f' to {file}' if file else ''}")
+    print_search_extent(desk, search)
+    desk.info(f"exported {count:,} dead letters{f' to {file}' if file else ''}")
     if covered:
-        desk.say(
+        desk.info(
             f"{covered:,} of them hold secrets: these are covered, and cannot be imported;"
             " --show-secrets exports them whole"
         )
 
 
 @contextmanager
-def _opened(file: Path | None) -> Iterator[IO[str]]:
+def _open_output(file: Path | None) -> Iterator[IO[str]]:
     """Stdout, or a file that is not there yet and that only its owner may read."""
-    from chasqui.errors import Refused
+    from chasqui.errors import ChangeRefused
 
     if file is None:
         yield sys.stdout
@@ -86,30 +96,32 @@ def _opened(file: Path | None) -> Iterator[IO[str]]:
     try:
         number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise Refused(f"{file} is there already", hint="name a new file, or move that one away") from None
+        raise ChangeRefused(
+            f"{file} is there already", hint="name a new file, or move that one away"
+        ) from None
     with os.fdopen(number, "w") as out:
         yield out
 
 
-def _exported(desk: Desk, match: Match, failures: Failures) -> Record:
-    from chasqui_cli.redaction import holds_secrets
+def _export_record(desk: CommandContext, match: DeadLetterMatch, failures: FoundErrors) -> Record:
+    from chasqui_cli.redaction import has_secrets
 
     record = match.record(failures)
-    if not desk.show_secrets and holds_secrets([record, _other_fields(match)]):
-        return shown(desk, record) | {"redacted": True}
+    if not desk.show_secrets and has_secrets([record, _other_fields(match)]):
+        return redacted_record(desk, record) | {"redacted": True}
     return record | {"raw": [word.hex() for word in match.letter.fields]}
 
 
-def _other_fields(match: Match) -> dict[str, str]:
+def _other_fields(match: DeadLetterMatch) -> dict[str, str]:
     """What the letter holds beside its payload, as text: somebody may have put secrets there too."""
     words = [word.decode("utf-8", "replace") for word in match.letter.fields]
     pairs = zip(words[::2], words[1::2], strict=True)
     return {name.removeprefix("orig:"): text for name, text in pairs if name != "d"}
 
 
-@at_desk(shape=IMPORTED, changes=True)
+@command(shape=IMPORT_SCHEMA, changes=True)
 def import_(
-    desk: Desk,
+    desk: CommandContext,
     queue: QueueName,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `dlq export` wrote; - for stdin.")],
     again: Annotated[
@@ -125,49 +137,49 @@ def import_(
     from chasqui import Keys, dlq
 
     keys = Keys(queue)
-    told, letters = _read(file)
+    told, letters = _read_file(file)
     with desk.session() as session:
         new: list[tuple[Record, DeadLetter]] = []
-        for some in in_chunks(letters, AT_ONCE):
-            known = session.look(dlq.known, keys, [letter for _, letter in some])
+        for some in chunked(letters, PAGE_SIZE):
+            known = session.query(dlq.check_imports, keys, [letter for _, letter in some])
             for (record, letter), one in zip(some, known, strict=True):
-                record["outcome"] = _skipped(one, again=again) or "would import"
+                record["outcome"] = _skip_reason(one, again=again) or "would import"
                 if record["outcome"] == "would import":
                     new.append((record, letter))
-        plan = Plan(
+        plan = ChangePlan(
             "import",
             queue,
             "dead letters",
             [record for record, _ in new],
             [column("dlq_id"), column("line")],
-            chosen=str(file),
-            effects=_import_effects(told),
+            chosen_by=str(file),
+            effects=_effects(told),
         )
-        if desk.agrees(plan):
-            _import(desk, session, keys, new, again=again)
-    desk.emit(told, IMPORTED_COLUMNS)
+        if desk.confirm(plan):
+            _import_dead_letters(desk, session, keys, new, again=again)
+    desk.write_records(told, COLUMNS)
     if any(one["outcome"] in ("redacted", "unreadable") for one in told):
         raise typer.Exit(3)
 
 
-def _skipped(known: Known, *, again: bool) -> str | None:
-    if known.there:
+def _skip_reason(known: ImportCheck, *, again: bool) -> str | None:
+    if known.is_present:
         return "there already"
-    return "imported before" if known.before and not again else None
+    return "imported before" if known.imported_as and not again else None
 
 
-def _import_effects(told: Sequence[Record]) -> list[str]:
+def _effects(told: Sequence[Record]) -> list[str]:
     from collections import Counter
 
     counts = Counter(one["outcome"] for one in told if one["outcome"] != "would import")
     return [f"skipped, {outcome}: {count:,}" for outcome, count in counts.items()]
 
 
-def _read(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]]]:
+def _read_file(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]]]:
     """A record for each line, and the letters of those that can be imported."""
     told: list[Record] = []
     letters: list[tuple[Record, DeadLetter]] = []
-    with _source(file) as source:
+    with open_input(file) as source:
         for number, text in enumerate(source, 1):
             if not text.strip():
                 continue
@@ -175,13 +187,13 @@ def _read(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]]]:
                 "line": number, "dlq_id": None, "outcome": "unreadable", "new_dlq_id": None, "error": None
             }  # fmt: skip
             told.append(record)
-            found = _letter(text, record)
+            found = _parse_dead_letter(text, record)
             if found:
                 letters.append((record, found))
     return told, letters
 
 
-def _source(file: Path) -> IO[str]:
+def open_input(file: Path) -> IO[str]:
     from chasqui.errors import NotFound
 
     if str(file) == "-":
@@ -194,7 +206,7 @@ def _source(file: Path) -> IO[str]:
         ) from None
 
 
-def _letter(text: str, record: Record) -> DeadLetter | None:
+def _parse_dead_letter(text: str, record: Record) -> DeadLetter | None:
     """The letter in a line; or why there is none, in the record."""
     from chasqui.dlq import DeadLetter
 
@@ -213,27 +225,34 @@ def _letter(text: str, record: Record) -> DeadLetter | None:
     return DeadLetter(dead_id, fields)
 
 
-def _import(
-    desk: Desk, session: Session, keys: Keys, new: Sequence[tuple[Record, DeadLetter]], *, again: bool
+def _import_dead_letters(
+    desk: CommandContext,
+    session: Session,
+    keys: Keys,
+    new: Sequence[tuple[Record, DeadLetter]],
+    *,
+    again: bool,
 ) -> None:
     from chasqui import dlq
 
     words = {"there": "there already", "before": "imported before"}
     with (
-        desk.written_down("dlq import", keys.queue) as pen,
+        desk.journal_operation("dlq import", keys.queue) as pen,
         desk.progress("importing", len(new)) as advance,
     ):
         done = added = 0
-        for some in in_chunks(new, AT_ONCE):
+        for some in chunked(new, PAGE_SIZE):
             letters = [letter for _, letter in some]
             kept = [{"kind": "imported", "dead_id": one.dead_id, "digest": one.digest} for one in letters]
-            first = pen.keep(kept)
-            answers = session.run(dlq.import_letters, keys, letters, again=again)
-            pen.learn({first + at: {"untouched": word} for at, word in enumerate(answers) if word in words})
+            first = pen.write_items(kept)
+            answers = session.run(dlq.import_dead_letters, keys, letters, again=again)
+            pen.add_facts(
+                {first + at: {"untouched": word} for at, word in enumerate(answers) if word in words}
+            )
             for (record, _), answer in zip(some, answers, strict=True):
                 is_new = answer not in words
                 record |= {"outcome": words.get(answer, "imported"), "new_dlq_id": answer if is_new else None}
                 added += is_new
             done += len(some)
             advance(done)
-        pen.tell(imported=added, skipped=done - added)
+        pen.set_result(imported=added, skipped=done - added)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import column
-from chasqui_cli.commands.dlq.capturing import capture, or_not_found
-from chasqui_cli.commands.dlq.letters import OUTCOME, QueueName, letter_item
-from chasqui_cli.commands.dlq.paths import assigned
-from chasqui_cli.commands.dlq.replaying import Cap, preflight
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.settings import editor
-from chasqui_cli.streams import talk
+from chasqui_cli.commands.dlq.capturing import require_found, select_dead_letters
+from chasqui_cli.commands.dlq.letters import OUTCOME_SCHEMA, QueueName, letter_item
+from chasqui_cli.commands.dlq.paths import apply_assignments
+from chasqui_cli.commands.dlq.replaying import CapOption, check_stream_cap
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.settings import editor_command
+from chasqui_cli.streams import print_stderr
 from chasqui_cli.tagged import json_text, untagged
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
-EDITED = OUTCOME | {"entry_id": "str?", "new_dlq_id": "str?"}
-COLUMNS = [column(name) for name in EDITED]
+EDIT_SCHEMA = OUTCOME_SCHEMA | {"entry_id": "str?", "new_dlq_id": "str?"}
+COLUMNS = [column(name) for name in EDIT_SCHEMA]
 
 
-@at_desk(shape=EDITED, many=False, payloads=True, changes=True)
+@command(shape=EDIT_SCHEMA, many=False, payloads=True, changes=True)
 def edit(
-    desk: Desk,
+    desk: CommandContext,
     queue: QueueName,
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="The letter's id, or its job's.")],
     assign: Annotated[
@@ -55,7 +55,7 @@ def edit(
         bool,
         typer.Option("--replay/--no-replay", help="Put it back to work; otherwise it stays dead, edited."),
     ] = True,
-    cap: Cap = None,
+    cap: CapOption = None,
 ) -> None:
     """Edit a dead letter's payload: in $VISUAL or $EDITOR as JSON, or with --set and --unset; then replay it.
 
@@ -66,94 +66,105 @@ def edit(
 
     keys = Keys(queue)
     with desk.session() as session:
-        seen = session.look(snapshot.one, keys)
-        letter, record = _the_letter(desk, session, keys, letter_id, seen.server_time_ms)
-        before = _data(letter)
-        after = assigned(before, assign or [], unset or []) if assign or unset else _in_editor(before)
-        data = dlq.edited(letter, after)
-        if data == letter.raw(b"d"):
-            desk.say("nothing to do: the payload is as it was")
+        seen = session.query(snapshot.take_snapshot, keys)
+        letter, record = _find_dead_letter(desk, session, keys, letter_id, seen.server_time_ms)
+        before = _decode_payload(letter)
+        after = (
+            apply_assignments(before, assign or [], unset or [])
+            if assign or unset
+            else _edit_in_editor(before)
+        )
+        data = dlq.envelope_with_data(letter, after)
+        if data == letter.field(b"d"):
+            desk.info("nothing to do: the payload is as it was")
             return
         if replay:
-            preflight(seen, 1, cap or seen.caps.stream)
+            check_stream_cap(seen, 1, cap or seen.caps.stream)
         verb = "edit and replay" if replay else "edit"
-        plan = Plan(verb, queue, "dead letters", [record], effects=_difference(desk, before, after))
-        if not desk.agrees(plan):
+        plan = ChangePlan(verb, queue, "dead letters", [record], effects=_payload_diff(desk, before, after))
+        if not desk.confirm(plan):
             told = record | {"outcome": f"would {verb}", "entry_id": None, "new_dlq_id": None}
         else:
-            told = record | _changed(
+            told = record | _apply_edit(
                 desk, session, keys, letter, data, cap or seen.caps.stream, replay=replay
             )
-    desk.emit_one(told, COLUMNS)
+    desk.write_record(told, COLUMNS)
     if told["outcome"] in ("gone", "full"):
         raise typer.Exit(3)
 
 
-def _the_letter(
-    desk: Desk, session: Session, keys: Keys, letter_id: str, now_ms: int
+def _find_dead_letter(
+    desk: CommandContext, session: Session, keys: Keys, letter_id: str, now_ms: int
 ) -> tuple[DeadLetter, Record]:
     from chasqui import dlq
     from chasqui.errors import ArgumentError, NotFound
 
-    caught = capture(desk, session, keys, [letter_id], now_ms=now_ms, limit=None, jobs_only=False)
-    or_not_found(caught, [letter_id], keys.queue)
+    caught = select_dead_letters(desk, session, keys, [letter_id], now_ms=now_ms, limit=None, jobs_only=False)
+    require_found(caught, [letter_id], keys.queue)
     if len(caught.records) > 1:
         raise ArgumentError(
             f"{len(caught.records)} dead letters are of job {letter_id}",
             hint=f"name one of them: {', '.join(caught.ids[:5])}",
         )
     [record] = caught.records
-    [letter] = session.look(dlq.fetch, keys, [record["dlq_id"]])
+    [letter] = session.query(dlq.dead_letters_by_id, keys, [record["dlq_id"]])
     if letter is None:
         raise NotFound(f"{letter_id} has just left the dead letters", hint="look again with dlq peek")
     return letter, record
 
 
-def _data(letter: DeadLetter) -> Any:
+def _decode_payload(letter: DeadLetter) -> Any:
     """What the job carries, unless nobody can tell."""
     from chasqui import Undecodable
-    from chasqui.errors import Refused
+    from chasqui.errors import ChangeRefused
 
     job = letter.job()
     data = job if isinstance(job, Undecodable) else job.payload.data_or_bytes(len(job.payload.raw))
     if isinstance(data, Undecodable):
-        raise Refused(
+        raise ChangeRefused(
             f"{letter.dead_id} cannot be decoded, so it cannot be edited: {data.reason}",
             hint="export it with `dlq export`, or remove it with `dlq purge`",
         )
     return data
 
 
-def _difference(desk: Desk, before: Any, after: Any) -> list[str]:
+def _payload_diff(desk: CommandContext, before: Any, after: Any) -> list[str]:
     """A unified diff, secrets covered; if nothing else changed than those, that is said."""
-    old, new = (json_text(desk.shown(one), indent=2).splitlines() for one in (before, after))
+    old, new = (json_text(desk.redacted(one), indent=2).splitlines() for one in (before, after))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm=""))
     return lines or ["only covered values differ; --show-secrets shows them"]
 
 
-def _changed(
-    desk: Desk, session: Session, keys: Keys, letter: DeadLetter, data: bytes, cap: int, *, replay: bool
+def _apply_edit(
+    desk: CommandContext,
+    session: Session,
+    keys: Keys,
+    letter: DeadLetter,
+    data: bytes,
+    cap: int,
+    *,
+    replay: bool,
 ) -> Record:
     from chasqui import dlq
 
-    fresh = dlq.fresh(data) if replay else data
-    with desk.written_down("dlq edit", keys.queue) as pen:
-        pen.keep([letter_item(letter, "replayed" if replay else "dead", d=fresh.hex())])
+    fresh = dlq.reset_attempts(data) if replay else data
+    with desk.journal_operation("dlq edit", keys.queue) as pen:
+        pen.write_items([letter_item(letter, "replayed" if replay else "dead", d=fresh.hex())])
         if replay:
-            [answer] = session.run(dlq.replay_exactly, keys, [(letter, fresh)], cap=cap)
+            [answer] = session.run(dlq.replay_dead_letters, keys, [(letter, fresh)], cap=cap)
             done = "-" in answer
             told = {"outcome": "replayed" if done else answer, "entry_id": answer if done else None}
         else:
-            new_id = session.run(dlq.rewrite, keys, letter, data)
+            new_id = session.run(dlq.replace_envelope, keys, letter, data)
             told = {"outcome": "edited" if new_id else "gone", "new_dlq_id": new_id}
         learned = told.get("entry_id") or told.get("new_dlq_id")
         fact = {"entry_id" if replay else "instead": learned} if learned else {"untouched": told["outcome"]}
-        pen.learn({0: fact})
-        pen.tell(outcome=told["outcome"])
+        pen.add_facts({0: fact})
+        pen.set_result(outcome=told["outcome"])
     return {"outcome": "", "entry_id": None, "new_dlq_id": None} | told
 
 
-def _in_editor(before: Any) -> Any:
+def _edit_in_editor(before: Any) -> Any:
     """The payload after somebody was at it. A file that is no JSON is kept, so that no work is lost."""
     from chasqui.errors import ArgumentError
 
@@ -176,24 +187,28 @@ def _in_editor(before: Any) -> Any:
                 raise ArgumentError(
                     f"that is no JSON: {error}", hint=f"nothing was changed; your text is in {file}"
                 ) from None
-            talk(f"that is no JSON: {error}; press Enter to edit it again, Ctrl-C to leave it in {file}")
+            print_stderr(
+                f"that is no JSON: {error}; press Enter to edit it again, Ctrl-C to leave it in {file}"
+            )
             sys.stdin.readline()
     shutil.rmtree(place)
     return after
 
 
 def _run_editor(file: Path) -> None:
-    from chasqui.errors import Refused
+    from chasqui.errors import ChangeRefused
 
-    program = editor() or ("vi" if sys.stdin.isatty() else None)
+    program = editor_command() or ("vi" if sys.stdin.isatty() else None)
     if program is None:
-        raise Refused(
+        raise ChangeRefused(
             "there is no editor and nobody to use it",
             hint="set EDITOR, or change values with --set PATH=VALUE",
         )
     try:
         code = subprocess.run([*shlex.split(program), str(file)], check=False).returncode
     except OSError as error:
-        raise Refused(f"{program}: {error.strerror}", hint="set EDITOR to a program that is there") from None
+        raise ChangeRefused(
+            f"{program}: {error.strerror}", hint="set EDITOR to a program that is there"
+        ) from None
     if code:
-        raise Refused(f"{program} ended with code {code}", hint="nothing was changed")
+        raise ChangeRefused(f"{program} ended with code {code}", hint="nothing was changed")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import queue_names
+from chasqui_cli.completing import complete_queues
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from chasqui import Envelope, Keys, Undecodable
     from chasqui.dlq import DeadLetter
     from chasqui_cli.columns import Record
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.desk import CommandContext
     from chasqui_cli.session import Session
 
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=queue_names)]
-Ids = Annotated[
+QueueName = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=complete_queues)
+]
+DeadLetterIdsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[ID]...", help="Which letters: their own ids or job ids. None: those the filters choose."
     ),
 ]
 
-LETTER = {
+DEAD_LETTER_SCHEMA = {
     "dlq_id": "str",
     "source_id": "str",
     "reason": "str",
@@ -46,9 +48,9 @@ LETTER = {
     "payload_bytes": "int",
     "undecodable": "str?",
 }
-_AROUND_THE_JOB = {*LETTER, "@"} - {"data", "id", "attempt", "created_at_ms"}
-OUTCOME = {"dlq_id": "str", "id": "str?", "name": "str", "reason": "str", "outcome": "str"}
-OUTCOME_COLUMNS = [column(name) for name in OUTCOME]
+_FIELDS_OUTSIDE_JOB = {*DEAD_LETTER_SCHEMA, "@"} - {"data", "id", "attempt", "created_at_ms"}
+OUTCOME_SCHEMA = {"dlq_id": "str", "id": "str?", "name": "str", "reason": "str", "outcome": "str"}
+OUTCOME_COLUMNS = [column(name) for name in OUTCOME_SCHEMA]
 ENTRY_ID = re.compile(r"\d{1,20}-\d{1,20}", re.ASCII)
 
 
@@ -57,36 +59,36 @@ def died_ms(record: Record) -> int:
     return int(record["dlq_id"].partition("-")[0])
 
 
-DIED = Column("died", died_ms, kind="moment")
-SAMPLE_COLUMNS = [column("dlq_id"), DIED, column("name"), column("id"), column("reason")]
+DIED_COLUMN = Column("died", died_ms, kind="moment")
+PREVIEW_COLUMNS = [column("dlq_id"), DIED_COLUMN, column("name"), column("id"), column("reason")]
 
 
 @dataclass(slots=True)
-class Match:
+class DeadLetterMatch:
     """A letter that is wanted, and the job in it."""
 
     letter: DeadLetter
     job: Envelope | Undecodable
 
-    def brief(self) -> Record:
+    def summary_record(self) -> Record:
         """What identifies it."""
         return {
             "dlq_id": self.letter.dead_id,
             "id": getattr(self.job, "id", None),
             "name": self.letter.name,
-            "reason": self.letter.raw(b"reason").decode("utf-8", "replace"),
+            "reason": self.letter.field(b"reason").decode("utf-8", "replace"),
         }
 
     @property
-    def weight(self) -> int:
+    def size_bytes(self) -> int:
         """How many bytes it is."""
         return sum(map(len, self.letter.fields))
 
-    def judged(self, failures: Failures, asks_for: frozenset[str]) -> Record:
+    def filter_record(self, failures: FoundErrors, asks_for: frozenset[str]) -> Record:
         """As much of the record as an expression asks for: what a letter says around its job is most of the work."""
         from chasqui import Undecodable
 
-        if not asks_for.isdisjoint(_AROUND_THE_JOB) or isinstance(self.job, Undecodable):
+        if not asks_for.isdisjoint(_FIELDS_OUTSIDE_JOB) or isinstance(self.job, Undecodable):
             return self.record(failures)
         payload = self.job.payload
         data = payload.data_or_bytes(len(payload.raw)) if "data" in asks_for else None
@@ -97,12 +99,12 @@ class Match:
             "data": payload.raw if isinstance(data, Undecodable) else data,
         }
 
-    def record(self, failures: Failures) -> Record:
+    def record(self, failures: FoundErrors) -> Record:
         """All of it, as `dlq peek` shows it, secrets included. Bytes that cannot be read are there, with the reason."""
         from chasqui import Undecodable
         from chasqui_cli.records import retry_record
 
-        told, job = self.letter.opened(), self.job
+        told, job = self.letter.decoded(), self.job
         record: Record = {
             "dlq_id": self.letter.dead_id,
             "source_id": told.source_id,
@@ -123,7 +125,7 @@ class Match:
         data = job.payload.data_or_bytes(len(job.payload.raw))
         broken = data.reason if isinstance(data, Undecodable) else None
         return record | {
-            "error": told.detail or failures.get(job.id),
+            "error": told.detail or failures.reason_of(job.id),
             "id": job.id,
             "attempt": job.attempt,
             "created_at_ms": job.created_at_ms,
@@ -135,41 +137,41 @@ class Match:
 
 
 @dataclass(slots=True)
-class Failures:
+class FoundErrors:
     """The errors that the events tell of, by job id; read when first asked for, unless they are given."""
 
     session: Session
     keys: Keys
     texts: Mapping[str, str] | None = None
 
-    def get(self, job_id: str) -> str | None:
+    def reason_of(self, job_id: str) -> str | None:
         """Why this job failed last, if that is still told."""
         from chasqui import failures
 
         if self.texts is None:
-            self.texts = self.session.look(failures.every, self.keys).texts
+            self.texts = self.session.query(failures.find_recent_errors, self.keys).texts
         return self.texts.get(job_id)
 
 
-def failures_of(session: Session, keys: Keys, matches: Iterable[Match]) -> Failures:
+def load_failure_reasons(session: Session, keys: Keys, matches: Iterable[DeadLetterMatch]) -> FoundErrors:
     """The errors of these jobs, where their letters say nothing; two round trips for a page of them."""
     from chasqui import Undecodable, failures
 
     died = {
-        one.job.id: one.letter.died_ms
+        one.job.id: one.letter.died_at_ms
         for one in matches
-        if not isinstance(one.job, Undecodable) and not one.letter.raw(b"detail")
+        if not isinstance(one.job, Undecodable) and not one.letter.field(b"detail")
     }
-    return Failures(session, keys, session.look(failures.of, keys, died).texts)
+    return FoundErrors(session, keys, session.query(failures.find_errors, keys, died).texts)
 
 
-def shown(desk: Desk, record: Record) -> Record:
+def redacted_record(desk: CommandContext, record: Record) -> Record:
     """A record with its secrets covered, unless they were asked for."""
-    covered: Record = {name: desk.shown(record[name]) for name in ("data", "error", "detail")}
+    covered: Record = {name: desk.redacted(record[name]) for name in ("data", "error", "detail")}
     return record | covered
 
 
-def in_chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def chunked(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     """So many at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.columns import column
-from chasqui_cli.commands.dlq.capturing import Search, fitting, say_how_far
-from chasqui_cli.commands.dlq.letters import DIED, LETTER, Failures, Match, QueueName, failures_of, shown
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.finding import warn_where_there_is_no
+from chasqui_cli.commands.dlq.capturing import DeadLetterSearch, page_size_for, print_search_extent
+from chasqui_cli.commands.dlq.letters import (
+    DEAD_LETTER_SCHEMA,
+    DIED_COLUMN,
+    DeadLetterMatch,
+    FoundErrors,
+    QueueName,
+    load_failure_reasons,
+    redacted_record,
+)
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.finding import warn_if_missing
 from chasqui_cli.output import Format
 
 if TYPE_CHECKING:
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 
 COLUMNS = [
     column("dlq_id"),
-    DIED,
+    DIED_COLUMN,
     column("name"),
     column("id"),
     column("reason"),
@@ -39,7 +47,7 @@ COLUMNS = [
     column("retry", wide=True),
     column("undecodable", wide=True),
 ]
-GROUP = {
+GROUP_SCHEMA = {
     "count": "int",
     "name": "str",
     "reason": "str",
@@ -59,12 +67,12 @@ GROUP_COLUMNS = [
     column("last seen", "last_seen_ms", kind="moment"),
     column("sample_id", wide=True),
 ]
-HISTOGRAM_OF = 1000
+MAX_REASONS_READ = 1000
 
 
-@at_desk(shape=LETTER, chooses=True, by_reason=True, payloads=True)
+@command(shape=DEAD_LETTER_SCHEMA, chooses=True, by_reason=True, payloads=True)
 def peek(
-    desk: Desk,
+    desk: CommandContext,
     queue: QueueName,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show so many at most.")] = 20,
     oldest: Annotated[
@@ -80,54 +88,56 @@ def peek(
 
     keys = Keys(queue)
     with desk.session() as session:
-        seen = session.look(snapshot.one, keys)
-        judge = desk.choice.judge(seen.server_time_ms, "")
-        search = Search(session, keys, judge, desk.choice.scan, newest=not oldest)
+        seen = session.query(snapshot.take_snapshot, keys)
+        judge = desk.filters.compile(seen.server_time_ms, "")
+        search = DeadLetterSearch(session, keys, judge, desk.filters.scan, newest=not oldest)
         matches = list(islice(search, limit))
-        failures = failures_of(session, keys, matches)
-        records = [shown(desk, match.record(failures)) for match in matches]
-        desk.emit(records, COLUMNS, now_ms=seen.server_time_ms)
+        failures = load_failure_reasons(session, keys, matches)
+        records = [redacted_record(desk, match.record(failures)) for match in matches]
+        desk.write_records(records, COLUMNS, now_ms=seen.server_time_ms)
         if len(records) < limit:
-            say_how_far(desk, search)
+            print_search_extent(desk, search)
         if desk.output in (Format.TABLE, Format.WIDE):
-            _tell_reasons(desk, session, keys, seen, newest=not oldest)
+            _print_reasons(desk, session, keys, seen, newest=not oldest)
 
 
-def _tell_reasons(desk: Desk, session: Session, keys: Keys, seen: Snapshot, *, newest: bool) -> None:
+def _print_reasons(
+    desk: CommandContext, session: Session, keys: Keys, seen: Snapshot, *, newest: bool
+) -> None:
     """How many died of what, among the letters at this end: of all of them where they are few."""
     from chasqui import dlq
 
     if not seen.exists:
-        warn_where_there_is_no(desk, session, seen.queue)
+        warn_if_missing(desk, session, seen.queue)
     if not seen.dlq_depth or desk.quiet:
         return
-    letters = session.look(dlq.page, keys, 20, newest=newest)
-    more = min(HISTOGRAM_OF, fitting(letters) if letters else 0)
+    letters = session.query(dlq.dead_letter_page, keys, 20, newest=newest)
+    more = min(MAX_REASONS_READ, page_size_for(letters) if letters else 0)
     if len(letters) == 20 and more > 20:
-        letters = session.look(dlq.page, keys, more, newest=newest)
-    counts = Counter(letter.raw(b"reason").decode("utf-8", "replace") or "–" for letter in letters)
+        letters = session.query(dlq.dead_letter_page, keys, more, newest=newest)
+    counts = Counter(letter.field(b"reason").decode("utf-8", "replace") or "–" for letter in letters)
     told = " · ".join(f"{reason} {count:,}" for reason, count in counts.most_common())
     among = (
         f"the {'newest' if newest else 'oldest'} {len(letters):,} of "
         if len(letters) < seen.dlq_depth
         else ""
     )
-    desk.say(f"reasons of {among}{seen.dlq_depth:,} dead letters: {told}")
+    desk.info(f"reasons of {among}{seen.dlq_depth:,} dead letters: {told}")
 
 
 @dataclass(slots=True)
 class _Group:
     """Letters of one name, reason and kind of error."""
 
-    sample: Match
+    sample: DeadLetterMatch
     first_ms: int
     last_ms: int
     count: int = 0
 
 
-@at_desk(shape=GROUP, chooses=True, by_reason=True)
+@command(shape=GROUP_SCHEMA, chooses=True, by_reason=True)
 def groups(
-    desk: Desk,
+    desk: CommandContext,
     queue: QueueName,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show so many groups at most.")] = 50,
 ) -> None:
@@ -140,31 +150,33 @@ def groups(
 
     keys = Keys(queue)
     with desk.session() as session:
-        now_ms = session.look(snapshot.now)
-        search = Search(session, keys, desk.choice.judge(now_ms, ""), desk.choice.scan, newest=True)
+        now_ms = session.query(snapshot.server_time_ms)
+        search = DeadLetterSearch(
+            session, keys, desk.filters.compile(now_ms, ""), desk.filters.scan, newest=True
+        )
         with desk.progress("looking through the dead letters", None) as advance:
             found = _grouped(session, keys, search)
-            advance(search.looked)
-        if not search.looked:
-            warn_where_there_is_no(desk, session, queue)
+            advance(search.scanned)
+        if not search.scanned:
+            warn_if_missing(desk, session, queue)
     records = sorted((_group_record(desk, key, group) for key, group in found.items()), key=_largest_first)
-    desk.emit(records[:limit], GROUP_COLUMNS, now_ms=now_ms)
-    say_how_far(desk, search)
-    desk.say(f"{sum(record['count'] for record in records):,} dead letters in {len(records):,} groups")
+    desk.write_records(records[:limit], GROUP_COLUMNS, now_ms=now_ms)
+    print_search_extent(desk, search)
+    desk.info(f"{sum(record['count'] for record in records):,} dead letters in {len(records):,} groups")
 
 
-def _grouped(session: Session, keys: Keys, search: Search) -> dict[tuple[str, str, str], _Group]:
+def _grouped(session: Session, keys: Keys, search: DeadLetterSearch) -> dict[tuple[str, str, str], _Group]:
     from chasqui.fingerprint import fingerprint
 
     found: dict[tuple[str, str, str], _Group] = {}
-    failures = Failures(session, keys)
+    failures = FoundErrors(session, keys)
     for match in search:
         letter = match.letter
-        error = letter.raw(b"detail").decode("utf-8", "replace")
+        error = letter.field(b"detail").decode("utf-8", "replace")
         if not error and (job_id := getattr(match.job, "id", None)):
-            error = failures.get(job_id) or ""
-        reason = letter.raw(b"reason").decode("utf-8", "replace")
-        died = letter.died_ms
+            error = failures.reason_of(job_id) or ""
+        reason = letter.field(b"reason").decode("utf-8", "replace")
+        died = letter.died_at_ms
         key = (letter.name, reason, fingerprint(error))
         group = found.setdefault(key, _Group(match, died, died))
         group.count += 1
@@ -172,13 +184,13 @@ def _grouped(session: Session, keys: Keys, search: Search) -> dict[tuple[str, st
     return found
 
 
-def _group_record(desk: Desk, key: Sequence[str], group: _Group) -> Record:
+def _group_record(desk: CommandContext, key: Sequence[str], group: _Group) -> Record:
     name, reason, error = key
     return {
         "count": group.count,
         "name": name,
         "reason": reason,
-        "error": desk.shown(error),
+        "error": desk.redacted(error),
         "first_seen_ms": group.first_ms,
         "last_seen_ms": group.last_ms,
         "sample_dlq_id": group.sample.letter.dead_id,

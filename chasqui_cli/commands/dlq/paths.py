@@ -11,7 +11,7 @@ from chasqui_cli.tagged import tagged, untagged
 _STEP = re.compile(r'\.?(?:"((?:[^"\\]|\\.)*)"|([^.\[\]"=]+))|\[(-?\d+)\]')
 
 
-def assigned(before: Any, assignments: list[str], removals: list[str]) -> Any:
+def apply_assignments(before: Any, assignments: list[str], removals: list[str]) -> Any:
     """The data with values set and removed along their paths. Works on its JSON form, which is what people read."""
     from chasqui.errors import ArgumentError
 
@@ -22,10 +22,10 @@ def assigned(before: Any, assignments: list[str], removals: list[str]) -> Any:
             raise ArgumentError(
                 f"--set {text}: there is no =", hint="write it as --set to=x or --set count=3"
             )
-        *way, last = _steps(path)
-        _put(_walk(root, way, path, make=True), last, _value(value), path)
+        *way, last = _parse_path(path)
+        _assign(_walk(root, way, path, make=True), last, _parse_value(value), path)
     for path in removals:
-        *way, last = _steps(path)
+        *way, last = _parse_path(path)
         parent = _walk(root, way, path, make=False)
         if not _has(parent, last):
             raise ArgumentError(
@@ -35,14 +35,14 @@ def assigned(before: Any, assignments: list[str], removals: list[str]) -> Any:
     return untagged(root[""])
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def _steps(path: str) -> list[str | int]:
+def _parse_path(path: str) -> list[str | int]:
     """The steps from the root, which is the payload itself. A key with odd characters is quoted."""
     from chasqui.errors import ArgumentError
 
@@ -81,7 +81,7 @@ def _has(place: Any, step: str | int) -> bool:
     return isinstance(place, list) and isinstance(step, int) and -len(place) <= step < len(place)
 
 
-def _put(place: Any, step: str | int, value: Any, path: str) -> None:
+def _assign(place: Any, step: str | int, value: Any, path: str) -> None:
     from chasqui.errors import ArgumentError
 
     if isinstance(place, list) and step == len(place):

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.changes import Plan
-from chasqui_cli.commands.dlq.capturing import Capture, capture, or_not_found
+from chasqui_cli.changes import ChangePlan
+from chasqui_cli.commands.dlq.capturing import DeadLetterSelection, require_found, select_dead_letters
 from chasqui_cli.commands.dlq.letters import (
-    OUTCOME,
     OUTCOME_COLUMNS,
-    SAMPLE_COLUMNS,
-    Ids,
+    OUTCOME_SCHEMA,
+    PREVIEW_COLUMNS,
+    DeadLetterIdsArgument,
     QueueName,
-    in_chunks,
+    chunked,
     letter_item,
 )
-from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.desk import CommandContext, command
 
 if TYPE_CHECKING:
     from chasqui import Keys
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from chasqui_cli.session import Session
 
 
-@at_desk(shape=OUTCOME, chooses=True, by_reason=True, changes=True)
+@command(shape=OUTCOME_SCHEMA, chooses=True, by_reason=True, changes=True)
 def purge(
-    desk: Desk,
+    desk: CommandContext,
     queue: QueueName,
-    ids: Ids = None,
+    ids: DeadLetterIdsArgument = None,
     limit: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Purge so many at most, oldest first.")
     ] = None,
@@ -42,49 +42,49 @@ def purge(
 
     keys = Keys(queue)
     with desk.session() as session:
-        now_ms = session.now_ms()
-        caught = capture(desk, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=False)
-        or_not_found(caught, ids, queue)
-        chosen = "ids" if ids else str(desk.choice) or "nothing: all of them"
-        plan = Plan(
+        now_ms = session.server_now_ms()
+        caught = select_dead_letters(desk, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=False)
+        require_found(caught, ids, queue)
+        chosen = "ids" if ids else str(desk.filters) or "nothing: all of them"
+        plan = ChangePlan(
             "purge",
             queue,
             "dead letters",
             caught.records,
-            SAMPLE_COLUMNS,
-            chosen=chosen,
+            PREVIEW_COLUMNS,
+            chosen_by=chosen,
             effects=["their jobs never ran to an end, and will not; `chasqui undo` brings the letters back"],
         )
-        if desk.agrees(plan, now_ms=now_ms):
-            told = _purged(desk, session, keys, caught)
+        if desk.confirm(plan, now_ms=now_ms):
+            told = _purge(desk, session, keys, caught)
         else:
             told = [record | {"outcome": "would purge"} for record in caught.records]
     blank = {"id": None, "name": "", "reason": "", "outcome": "not found"}
     told += [{"dlq_id": one} | blank for one in caught.missing]
-    desk.emit(told, OUTCOME_COLUMNS)
+    desk.write_records(told, OUTCOME_COLUMNS)
     if any(one["outcome"] in ("gone", "not found") for one in told):
         raise typer.Exit(3)
 
 
-def _purged(desk: Desk, session: Session, keys: Keys, caught: Capture) -> list[Record]:
+def _purge(desk: CommandContext, session: Session, keys: Keys, caught: DeadLetterSelection) -> list[Record]:
     from chasqui import dlq
 
     told: list[Record] = []
     with (
-        desk.written_down("dlq purge", keys.queue) as pen,
+        desk.journal_operation("dlq purge", keys.queue) as pen,
         desk.progress("purging", len(caught.records)) as advance,
     ):
-        for some in in_chunks(caught.records, caught.chunk):
-            letters = session.run(dlq.fetch, keys, [record["dlq_id"] for record in some])
+        for some in chunked(caught.records, caught.chunk_size):
+            letters = session.run(dlq.dead_letters_by_id, keys, [record["dlq_id"] for record in some])
             there = [letter for letter in letters if letter]
-            first = pen.keep([letter_item(letter, "dead") for letter in there])
-            went = session.run(dlq.delete, keys, [letter.dead_id for letter in there])
-            pen.learn(
+            first = pen.write_items([letter_item(letter, "dead") for letter in there])
+            went = session.run(dlq.delete_dead_letters, keys, [letter.dead_id for letter in there])
+            pen.add_facts(
                 {first + at: {"untouched": "gone"} for at, was_there in enumerate(went) if not was_there}
             )
             gone = {one.dead_id for one, was_there in zip(there, went, strict=True) if was_there}
             told += [one | {"outcome": "purged" if one["dlq_id"] in gone else "gone"} for one in some]
             advance(len(told))
         purged = sum(one["outcome"] == "purged" for one in told)
-        pen.tell(purged=purged, gone=len(told) - purged)
+        pen.set_result(purged=purged, gone=len(told) - purged)
     return told

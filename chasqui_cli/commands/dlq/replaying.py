@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import column
-from chasqui_cli.commands.dlq.capturing import Capture, capture, or_not_found, say_unreadable
-from chasqui_cli.commands.dlq.letters import OUTCOME, SAMPLE_COLUMNS, Ids, QueueName
-from chasqui_cli.commands.dlq.moving import Mover, Terms, canary_run, outcome
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.times import duration_ms, span
+from chasqui_cli.commands.dlq.capturing import (
+    DeadLetterSelection,
+    print_unreadable,
+    require_found,
+    select_dead_letters,
+)
+from chasqui_cli.commands.dlq.letters import OUTCOME_SCHEMA, PREVIEW_COLUMNS, DeadLetterIdsArgument, QueueName
+from chasqui_cli.commands.dlq.moving import Replayer, ReplayOptions, outcome_record, run_canary
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.times import format_duration, parse_duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +27,11 @@ if TYPE_CHECKING:
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
-REPLAYED = OUTCOME | {"entry_id": "str?", "error": "str?"}
+REPLAY_SCHEMA = OUTCOME_SCHEMA | {"entry_id": "str?", "error": "str?"}
 COLUMNS = [column("dlq_id"), column("id"), column("name"), column("reason"), column("outcome")]
 COLUMNS += [column("entry_id"), column("error")]
-FAILURES = ("gone", "full", "failed", "no word", "held back", "not found", "undecodable")
-Cap = Annotated[
+FAILED_OUTCOMES = ("gone", "full", "failed", "no word", "held back", "not found", "undecodable")
+CapOption = Annotated[
     int | None,
     typer.Option(
         min=1,
@@ -36,11 +41,11 @@ Cap = Annotated[
 ]
 
 
-@at_desk(shape=REPLAYED, chooses=True, by_reason=True, changes=True)
+@command(shape=REPLAY_SCHEMA, chooses=True, by_reason=True, changes=True)
 def replay(
-    desk: Desk,
+    desk: CommandContext,
     queue: QueueName,
-    ids: Ids = None,
+    ids: DeadLetterIdsArgument = None,
     limit: Annotated[
         int, typer.Option(min=0, metavar="N", help="Replay so many at most, oldest first.")
     ] = 100,
@@ -54,7 +59,7 @@ def replay(
     canary_timeout: Annotated[
         str, typer.Option(metavar="TIME", help="How long to wait for the canary's jobs: 30s, 5m.")
     ] = "60s",
-    cap: Cap = None,
+    cap: CapOption = None,
 ) -> None:
     """Put dead letters back to work: attempt 0, everything else as it was, and nothing else than what was shown.
 
@@ -66,46 +71,46 @@ def replay(
     """
     from chasqui import Keys, snapshot
 
-    patience_ms = duration_ms(canary_timeout)
+    patience_ms = parse_duration_ms(canary_timeout)
     keys = Keys(queue)
     with desk.session() as session:
-        seen = session.look(snapshot.one, keys)
+        seen = session.query(snapshot.take_snapshot, keys)
         now_ms = seen.server_time_ms
-        caught = capture(desk, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=True)
-        or_not_found(caught, ids, queue)
-        say_unreadable(desk, caught, queue)
+        caught = select_dead_letters(desk, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=True)
+        require_found(caught, ids, queue)
+        print_unreadable(desk, caught, queue)
         most = cap or seen.caps.stream
-        preflight(seen, len(caught.records), most)
-        plan = Plan(
+        check_stream_cap(seen, len(caught.records), most)
+        plan = ChangePlan(
             "replay",
             queue,
             "dead letters",
             caught.records,
-            SAMPLE_COLUMNS,
-            chosen=str(desk.choice) if not ids else "ids",
+            PREVIEW_COLUMNS,
+            chosen_by=str(desk.filters) if not ids else "ids",
             effects=_effects(seen, caught, most, limit=None if ids else limit, rps=rps, canary=canary),
         )
-        if not desk.agrees(plan, now_ms=now_ms):
-            told = [outcome(one, "would replay") for one in caught.records]
+        if not desk.confirm(plan, now_ms=now_ms):
+            told = [outcome_record(one, "would replay") for one in caught.records]
         else:
-            told = _replayed(desk, session, keys, caught, Terms(most, rps, canary, patience_ms))
+            told = _replay(desk, session, keys, caught, ReplayOptions(most, rps, canary, patience_ms))
     if ids:
-        told += [outcome(one, "undecodable") for one in caught.unreadable]
+        told += [outcome_record(one, "undecodable") for one in caught.unreadable]
         told += [
-            outcome({"dlq_id": one, "id": None, "name": "", "reason": ""}, "not found")
+            outcome_record({"dlq_id": one, "id": None, "name": "", "reason": ""}, "not found")
             for one in caught.missing
         ]
-    desk.emit(told, COLUMNS)
-    if any(one["outcome"] in FAILURES for one in told):
+    desk.write_records(told, COLUMNS)
+    if any(one["outcome"] in FAILED_OUTCOMES for one in told):
         raise typer.Exit(3)
 
 
-def preflight(seen: Snapshot, batch: int, cap: int) -> None:
+def check_stream_cap(seen: Snapshot, batch: int, cap: int) -> None:
     """Beyond the cap the next producer of the released engine would trim the oldest jobs, also unread ones."""
-    from chasqui.errors import Refused
+    from chasqui.errors import ChangeRefused
 
     if batch and seen.stream_depth + batch > cap:
-        raise Refused(
+        raise ChangeRefused(
             f"the stream holds {seen.stream_depth:,} jobs; {batch:,} more would exceed its cap of {cap:,},"
             " and producers of the released engine then trim jobs that nobody has read",
             hint="wait for the workers, replay fewer with --limit, or give the cap your producers use with --cap N",
@@ -113,7 +118,13 @@ def preflight(seen: Snapshot, batch: int, cap: int) -> None:
 
 
 def _effects(
-    seen: Snapshot, caught: Capture, cap: int, *, limit: int | None, rps: float | None, canary: int
+    seen: Snapshot,
+    caught: DeadLetterSelection,
+    cap: int,
+    *,
+    limit: int | None,
+    rps: float | None,
+    canary: int,
 ) -> list[str]:
     count = len(caught.records)
     effects = [
@@ -129,33 +140,35 @@ def _effects(
             f"the first {min(canary, count):,} go ahead, the rest only when all of those have completed"
         )
     if rps:
-        effects.append(f"at {rps:g} a second that takes {span(round(count / rps * 1000))}")
+        effects.append(f"at {rps:g} a second that takes {format_duration(round(count / rps * 1000))}")
     return effects
 
 
-def _replayed(desk: Desk, session: Session, keys: Keys, caught: Capture, terms: Terms) -> list[Record]:
+def _replay(
+    desk: CommandContext, session: Session, keys: Keys, caught: DeadLetterSelection, terms: ReplayOptions
+) -> list[Record]:
     from chasqui import SystemClock
 
     first, rest = caught.records[: terms.canary], caught.records[terms.canary :]
     with (
-        desk.written_down("dlq replay", keys.queue) as pen,
+        desk.journal_operation("dlq replay", keys.queue) as pen,
         desk.progress("replaying", len(caught.records)) as advance,
     ):
-        mover = Mover(session, keys, pen, terms, caught.chunk, SystemClock(), advance)
+        mover = Replayer(session, keys, pen, terms, caught.chunk_size, SystemClock(), advance)
         told: list[Record] = []
         if first:
-            told, well = canary_run(desk, mover, first)
+            told, well = run_canary(desk, mover, first)
             if not well:
-                told += [outcome(one, "held back") for one in rest]
+                told += [outcome_record(one, "held back") for one in rest]
                 rest = []
-        told += mover.move(rest)
-        count = _counted(told)
-        pen.tell(**count)
-    desk.say("  ".join(f"{name} {number:,}" for name, number in count.items()))
+        told += mover.replay(rest)
+        count = _count_outcomes(told)
+        pen.set_result(**count)
+    desk.info("  ".join(f"{name} {number:,}" for name, number in count.items()))
     return told
 
 
-def _counted(told: Sequence[Record]) -> dict[str, int]:
+def _count_outcomes(told: Sequence[Record]) -> dict[str, int]:
     from collections import Counter
 
     return dict(Counter(one["outcome"] for one in told))

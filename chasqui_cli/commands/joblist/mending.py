@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import column
-from chasqui_cli.commands.joblist.naming import keys_of
-from chasqui_cli.completing import list_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.doctors import Doctor, Only, Repair, treat
+from chasqui_cli.commands.joblist.naming import joblist_keys
+from chasqui_cli.completing import complete_joblist_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.doctors import DoctorCommand, OnlyOption, RepairOption, examine_and_repair
 
 if TYPE_CHECKING:
     from chasqui.foreign import JobListKeys
-    from chasqui.foreign.joblist import Finding
+    from chasqui.foreign.joblist import DoctorFinding
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
-FOUND: dict[str, Any] = {
+DOCTOR_SCHEMA: dict[str, Any] = {
     "queue": "str",
     "ailment": "str",
     "subject": "str",
@@ -27,18 +27,20 @@ FOUND: dict[str, Any] = {
     "advice": "str",
     "outcome": "str",
 }
-COLUMNS = [column(name) for name in FOUND]
+COLUMNS = [column(name) for name in DOCTOR_SCHEMA]
 
 
-@at_desk(shape=FOUND, changes=True)
+@command(shape=DOCTOR_SCHEMA, changes=True)
 def doctor(
-    desk: Desk,
+    desk: CommandContext,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=list_names),
+        typer.Argument(
+            metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues
+        ),
     ] = None,
-    repair: Repair = False,
-    only: Only = None,
+    repair: RepairOption = False,
+    only: OnlyOption = None,
 ) -> None:
     """Examine queues: ids without jobs, jobs without a list, ids twice, wrong states, expiring jobs, odd times.
 
@@ -47,33 +49,33 @@ def doctor(
     from chasqui.foreign import discover
 
     with desk.session() as session:
-        ours = _doctor(session)
-        ours.check_names(only)
-        places = [keys_of(name) for name in queues] if queues else discover(session.link).joblists
-        treat(desk, ours, places, only, repair=repair)
+        ours = _doctor_command(session)
+        ours.check_problem_names(only)
+        places = [joblist_keys(name) for name in queues] if queues else discover(session.link).joblists
+        examine_and_repair(desk, ours, places, only, repair=repair)
 
 
-def _doctor(session: Session) -> Doctor:
+def _doctor_command(session: Session) -> DoctorCommand:
     from chasqui.foreign import joblist
 
-    return Doctor(
+    return DoctorCommand(
         "joblist",
-        frozenset(joblist.Ailment),
+        frozenset(joblist.JobListProblem),
         joblist.REPAIRABLE,
         COLUMNS,
-        _row,
+        _finding_record,
         lambda keys: session.link.run(joblist.examine(keys)),
         lambda keys, found: session.link.run(joblist.repair_each(keys, found)),
         "ids without a job are removed, jobs without a list wait again; a repair cannot be undone",
     )
 
 
-def _row(keys: JobListKeys, one: Finding) -> Record:
+def _finding_record(keys: JobListKeys, one: DoctorFinding) -> Record:
     return {
         "queue": keys.queue,
-        "ailment": str(one.ailment),
+        "ailment": str(one.problem),
         "subject": one.subject,
-        "where": one.where,
+        "where": one.list_name,
         "seen": one.seen,
         "advice": one.advice,
     }

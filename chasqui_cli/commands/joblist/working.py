@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.commands.joblist.naming import HistoryLength, KeptFor, Visibility, keys_of, options_of
-from chasqui_cli.completing import list_names
-from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.commands.joblist.naming import (
+    HistoryOption,
+    TtlOption,
+    VisibilityOption,
+    joblist_keys,
+    joblist_options,
+)
+from chasqui_cli.completing import complete_joblist_queues
+from chasqui_cli.desk import CommandContext, command
 
 if TYPE_CHECKING:
-    from chasqui.foreign.joblist import JobListWorker, Options
-    from chasqui_cli.commands.worker.handlers import Found
+    from chasqui.foreign.joblist import JobListOptions, JobListWorker
+    from chasqui_cli.commands.worker.handlers import LoadedHandler
 
-COUNTED = ("completed", "retry", "failed", "lost", "reclaimed")
+COUNT_NAMES = ("completed", "retry", "failed", "lost", "reclaimed")
 
 
-@at_desk()
+@command()
 def work(
-    desk: Desk,
+    desk: CommandContext,
     target: Annotated[
         str,
         typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`."),
@@ -30,12 +36,14 @@ def work(
     queue: Annotated[
         str | None,
         typer.Option(
-            "--queue", help="Whose jobs; by itself the handler's `queue`, or jobs.", autocompletion=list_names
+            "--queue",
+            help="Whose jobs; by itself the handler's `queue`, or jobs.",
+            autocompletion=complete_joblist_queues,
         ),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="So many jobs at a time.")] = 1,
     max_attempts: Annotated[int, typer.Option(min=1, metavar="N", help="How often a job is tried.")] = 3,
-    visibility: Visibility = "5s",
+    visibility: VisibilityOption = "5s",
     give_up_at: Annotated[
         int | None,
         typer.Option(
@@ -46,8 +54,8 @@ def work(
         ),
     ] = None,
     no_reclaim: Annotated[bool, typer.Option("--no-reclaim", help="Leave reclaiming to others.")] = False,
-    ttl: KeptFor = "5m",
-    history: HistoryLength = 50,
+    ttl: TtlOption = "5m",
+    history: HistoryOption = 50,
     app_dir: Annotated[
         Path | None, typer.Option("--app-dir", metavar="DIR", help="Where your modules are; here by itself.")
     ] = None,
@@ -59,22 +67,22 @@ def work(
     """
     import asyncio
 
-    from chasqui_cli.commands.worker.handlers import find
-    from chasqui_cli.leading import check_may_write
+    from chasqui_cli.commands.worker.handlers import load_handler
+    from chasqui_cli.leading import require_writable
 
-    check_may_write(desk, "work")
-    found = find(target, app_dir or Path.cwd())
-    options = options_of(visibility, ttl, history, max_attempts)
+    require_writable(desk, "work")
+    found = load_handler(target, app_dir or Path.cwd())
+    options = joblist_options(visibility, ttl, history, max_attempts)
     name = queue or found.queue or "jobs"
-    desk.say(f"handler {target} from {found.file}; queue {name}, {concurrency:,} at a time")
-    asyncio.run(_work(desk, name, found, options, concurrency, give_up_at, reclaims=not no_reclaim))
+    desk.info(f"handler {target} from {found.file}; queue {name}, {concurrency:,} at a time")
+    asyncio.run(_run_worker(desk, name, found, options, concurrency, give_up_at, reclaims=not no_reclaim))
 
 
-async def _work(
-    desk: Desk,
+async def _run_worker(
+    desk: CommandContext,
     queue: str,
-    found: Found,
-    options: Options,
+    found: LoadedHandler,
+    options: JobListOptions,
     concurrency: int,
     give_up_at: int | None,
     *,
@@ -83,44 +91,44 @@ async def _work(
     import asyncio
 
     from chasqui import SystemClock
-    from chasqui.foreign import check_together
+    from chasqui.foreign import check_same_slot
     from chasqui.foreign.joblist import JobListWorker
-    from chasqui_cli.status import Status, logged
+    from chasqui_cli.status import StatusLine, logging_to
 
     clock, stop = SystemClock(), asyncio.Event()
-    status, link = Status(clock.mono, quiet=desk.quiet), desk.async_link()
+    status, link = StatusLine(clock.monotonic, quiet=desk.quiet), desk.async_link()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
-        check_together(link, keys_of(queue))
+        check_same_slot(link, joblist_keys(queue))
         await link.features()
         worker = JobListWorker(
             link,
-            keys_of(queue),
+            joblist_keys(queue),
             found.handler,
             options=options,
             concurrency=concurrency,
             reclaim_every_s=None if reclaims else 0,
             give_up_at=give_up_at,
         )
-        with logged(status, level=logging.WARNING):
+        with logging_to(status, level=logging.WARNING):
             running = asyncio.ensure_future(worker.run(stop))
             while not running.done():
-                status.show(f"{queue}: {_how(worker)}", _counts(worker))
-                await asyncio.wait([running], timeout=status.pause_s)
+                status.update(f"{queue}: {_state_text(worker)}", _counts_text(worker))
+                await asyncio.wait([running], timeout=status.refresh_interval_s)
             await running
-        status.end(f"{queue}: {_counts(worker)}")
+        status.close(f"{queue}: {_counts_text(worker)}")
     finally:
-        status.end()
+        status.close()
         await link.close()
 
 
-def _how(worker: JobListWorker) -> str:
+def _state_text(worker: JobListWorker) -> str:
     """The worst of it: a loop that fails is the news."""
-    failing = next((one for one in worker.states if one.role == "failing"), None)
+    failing = next((one for one in worker.loop_states if one.role == "failing"), None)
     return f"failing: {failing.name}: {failing.last_error}" if failing else "working"
 
 
-def _counts(worker: JobListWorker) -> str:
-    return ", ".join(f"{worker.total(what):,} {what}" for what in COUNTED)
+def _counts_text(worker: JobListWorker) -> str:
+    return ", ".join(f"{worker.total(what):,} {what}" for what in COUNT_NAMES)

@@ -12,33 +12,33 @@ import typer
 
 from chasqui_cli.columns import Column, column
 from chasqui_cli.commands.pipeline.place import (
-    ArchivePath,
-    Heap,
-    Master,
-    Remote,
-    archive_at,
-    check_writable,
-    length_ms,
-    reach,
-    where,
+    ArchiveOption,
+    HeapOption,
+    MasterOption,
+    RemoteOption,
+    data_source_options,
+    open_archive,
+    parse_length_ms,
+    require_writable_archive,
+    select_spark,
 )
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk, offline
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command, offline
 
 if TYPE_CHECKING:
-    from chasqui.spark.archive import Account
+    from chasqui.spark.archive import BatchTotals
 
 PARTLY = 3
 DAY_MS = 86_400_000
-Queues = Annotated[
+QueuesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=queue_names),
+    typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_queues),
 ]
-ARCHIVED = {"archive": "str", "batches": "int", "events": "int", "dlq": "int", "lost": "int"}
-COMPACTED = {
+ARCHIVE_SCHEMA = {"archive": "str", "batches": "int", "events": "int", "dlq": "int", "lost": "int"}
+COMPACT_SCHEMA = {
     "table": "str", "day": "str", "rows": "int", "repeated": "int", "files_before": "int", "files_after": "int",
 }  # fmt: skip
-COMPACT_COLUMNS: list[Column] = [
+COLUMNS: list[Column] = [
     column("day"),
     column("table"),
     column("rows", kind="count"),
@@ -48,11 +48,11 @@ COMPACT_COLUMNS: list[Column] = [
 ]
 
 
-@at_desk(shape=ARCHIVED, many=False)
+@command(shape=ARCHIVE_SCHEMA, many=False)
 def archive(
-    desk: Desk,
-    queues: Queues = None,
-    path: ArchivePath = None,
+    desk: CommandContext,
+    queues: QueuesArgument = None,
+    path: ArchiveOption = None,
     once: Annotated[bool, typer.Option("--once", help="Archive what is there now, and end.")] = False,
     every: Annotated[str, typer.Option("--every", metavar="SPAN", help="How often to look.")] = "1s",
     gather: Annotated[
@@ -75,9 +75,9 @@ def archive(
     accept_recreated: Annotated[
         bool, typer.Option("--accept-recreated", help="Go on with a stream that was deleted and made anew.")
     ] = False,
-    master: Master = None,
-    remote: Remote = None,
-    heap: Heap = "1g",
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
 ) -> None:
     """Keep the events and dead letters of queues in Parquet, until interrupted.
 
@@ -88,40 +88,40 @@ def archive(
     from chasqui.spark import session
 
     session.check_installed()
-    spark_at = where(master, remote, heap)
-    plan = archiver.Plan(
-        archive_at(path, remote),
-        reach(desk, spark_at) | {"retryFor": "60"},
+    spark_at = select_spark(master, remote, heap)
+    plan = archiver.ArchivePlan(
+        open_archive(path, remote),
+        data_source_options(desk, spark_at) | {"retryFor": "60"},
         tuple(queues or ()),
-        trigger_s=length_ms("--every", every, least=0, most=DAY_MS) / 1000,
+        trigger_s=parse_length_ms("--every", every, least=0, most=DAY_MS) / 1000,
         once=once,
-        most=batch,
-        gather_s=length_ms("--gather", gather, least=0, most=DAY_MS) / 1000,
-        warm_up_s=length_ms("--warm-up", warm_up, least=0, most=DAY_MS) / 1000,
-        recreated=accept_recreated,
+        max_rows=batch,
+        gather_s=parse_length_ms("--gather", gather, least=0, most=DAY_MS) / 1000,
+        warm_up_s=parse_length_ms("--warm-up", warm_up, least=0, most=DAY_MS) / 1000,
+        accept_recreated=accept_recreated,
         starting="latest" if from_now else "earliest",
     )
-    _check_queues(desk, queues or [])
-    check_writable(plan.archive)
+    _require_queues(desk, queues or [])
+    require_writable_archive(plan.archive)
     with (
-        session.opened(spark_at) as spark,
+        session.open_session(spark_at) as spark,
         desk.progress("archiving", None) as advance,
-        _asked_to_end() as ended,
+        _stop_on_signal() as ended,
     ):
         done = 0
 
-        def told(account: Account) -> None:
+        def told(account: BatchTotals) -> None:
             nonlocal done
             done += account.rows
             advance(done)
             if account.lost:
-                desk.say(
+                desk.info(
                     f"warning: {account.lost:,} events were trimmed before batch {account.batch} could read them"
                 )
 
-        totals = archiver.run(spark, plan, tell=told, say=desk.say, ended=ended)
+        totals = archiver.archive_queues(spark, plan, on_batch=told, log=desk.info, should_stop=ended)
     lost = sum(totals.lost.values())
-    desk.emit_one(
+    desk.write_record(
         {
             "archive": plan.archive.root,
             "batches": totals.batches,
@@ -134,17 +134,17 @@ def archive(
         raise typer.Exit(PARTLY)
 
 
-@offline(shape=COMPACTED)
+@offline(shape=COMPACT_SCHEMA)
 def compact(
-    desk: Desk,
-    path: ArchivePath = None,
+    desk: CommandContext,
+    path: ArchiveOption = None,
     before: Annotated[
         str | None,
         typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
     ] = None,
-    master: Master = None,
-    remote: Remote = None,
-    heap: Heap = "1g",
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
 ) -> None:
     """Rewrite days that are over into few large files, without rows that were written twice.
 
@@ -155,54 +155,54 @@ def compact(
     from chasqui.spark import layout, session, upkeep
 
     session.check_installed()
-    archive = archive_at(path)
-    if archive.local and not archive.local.exists():
+    archive = open_archive(path)
+    if archive.local_root and not archive.local_root.exists():
         raise NotFound(f"there is no archive at {archive.root}", hint="--archive names another one")
     # Which days are over is the archive's own question, not a server's: its directories are UTC days.
-    day = _day(before) if before else layout.day_of(SystemClock().now_ms())
-    days = [one for table in layout.TABLES for one in archive.days(table)]
+    day = parse_day(before) if before else layout.utc_day(SystemClock().now_ms())
+    days = [one for table in layout.TABLES for one in archive.day_dirs(table)]
     with (
-        session.opened(where(master, remote, heap, may_be_warm=True)) as spark,
+        session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark,
         desk.progress("compacting", len(days)) as advance,
     ):
-        done: list[upkeep.Compacted] = []
+        done: list[upkeep.CompactionResult] = []
 
-        def told(one: upkeep.Compacted) -> None:
+        def told(one: upkeep.CompactionResult) -> None:
             done.append(one)
             advance(len(done))
 
-        upkeep.compact(spark, archive, layout.TABLES, before=day, tell=told)
-    desk.emit([asdict(one) for one in done], COMPACT_COLUMNS)
+        upkeep.compact_days(spark, archive, layout.TABLES, before=day, on_day=told)
+    desk.write_records([asdict(one) for one in done], COLUMNS)
 
 
 @offline(shape={"archive": "str", "minutes": "int"}, many=False)
 def rollup(
-    desk: Desk,
-    queues: Queues = None,
-    path: ArchivePath = None,
+    desk: CommandContext,
+    queues: QueuesArgument = None,
+    path: ArchiveOption = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="DAY", help="Only days from this one on, as in 2026-11-18."),
     ] = None,
-    master: Master = None,
-    remote: Remote = None,
-    heap: Heap = "1g",
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
 ) -> None:
     """Add minutes up: counts and sketches per queue and job name, so that reports over months take seconds."""
     from chasqui.spark import session, upkeep
-    from chasqui_cli.commands.pipeline.reporting import check_archive
-    from chasqui_cli.times import moment_ms
+    from chasqui_cli.commands.pipeline.reporting import require_archive
+    from chasqui_cli.times import parse_time_ms
 
     session.check_installed()
-    archive = archive_at(path, remote)
-    check_archive(archive, queues or ())
-    since_ms = moment_ms(_day(since), 0, "past") if since else None
-    with session.opened(where(master, remote, heap, may_be_warm=True)) as spark:
-        minutes = upkeep.rollup(spark, archive, queues=queues or (), since_ms=since_ms)
-    desk.emit_one({"archive": archive.root, "minutes": minutes})
+    archive = open_archive(path, remote)
+    require_archive(archive, queues or ())
+    since_ms = parse_time_ms(parse_day(since), 0, "past") if since else None
+    with session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark:
+        minutes = upkeep.roll_up(spark, archive, queues=queues or (), since_ms=since_ms)
+    desk.write_record({"archive": archive.root, "minutes": minutes})
 
 
-def _day(text: str) -> str:
+def parse_day(text: str) -> str:
     """A day, as directories are named."""
     from datetime import date
 
@@ -214,16 +214,16 @@ def _day(text: str) -> str:
         raise ArgumentError(f"{text!r} is no day", hint="write it as 2026-11-18") from None
 
 
-def _check_queues(desk: Desk, queues: list[str]) -> None:
+def _require_queues(desk: CommandContext, queues: list[str]) -> None:
     """A name nobody knows is told before Java is started."""
     from chasqui import Keys, snapshot
     from chasqui.errors import NotFound
 
     with desk.session() as session:
         if not queues:
-            session.now_ms()
+            session.server_now_ms()
             return
-        for one in session.look(snapshot.many, [Keys(name) for name in queues]):
+        for one in session.query(snapshot.take_snapshots, [Keys(name) for name in queues]):
             if not one.or_raise().exists:
                 raise NotFound(
                     f"there is nothing of a queue named {one.queue!r} on this server",
@@ -232,7 +232,7 @@ def _check_queues(desk: Desk, queues: list[str]) -> None:
 
 
 @contextmanager
-def _asked_to_end() -> Iterator[Callable[[], bool]]:
+def _stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Ctrl-C ends the work after the batch at hand; a second one ends it at once."""
     asked: list[int] = []
 

@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from chasqui_cli.safe import safe
-from chasqui_cli.times import iso, span
+from chasqui_cli.times import format_duration, format_iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 720, 200
 LEFT, BOTTOM = 48, 24
-POINTS = 180
-DOTS = 24
+MAX_POINTS = 180
+MAX_DOTS = 24
 """Up to so many moments each is a dot as well: one alone makes no line."""
-BARS = 12
-ROW = 44
+MAX_BARS = 12
+BAR_HEIGHT = 44
 """Room for a bar and its label, in the larger letters that a phone shows."""
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def throughput(records: Sequence[Record]) -> str:
+def throughput_chart(records: Sequence[Record]) -> str:
     """Completed and failed over time, all queues together; neighbouring steps are joined until they fit."""
     first, last = min(one["at_ms"] for one in records), max(one["at_ms"] for one in records)
-    own = _step(records)
-    step = own * -(-(last - first + own) // (POINTS * own))
+    own = _step_ms(records)
+    step = own * -(-(last - first + own) // (MAX_POINTS * own))
     sums: dict[int, list[int]] = {}
     for one in records:
         bucket = sums.setdefault((one["at_ms"] - first) // step, [0, 0])
@@ -52,7 +52,7 @@ def throughput(records: Sequence[Record]) -> str:
         return (
             f'<polygon points="{ground}" fill="var({colour})" fill-opacity=".15"/>'
             f'<polyline points="{" ".join(points)}" fill="none" stroke="var({colour})" stroke-width="1.8"/>'
-            + "".join(_dot(point, colour) for point in points if count <= DOTS)
+            + "".join(_dot(point, colour) for point in points if count <= MAX_DOTS)
         )
 
     moments = (
@@ -62,21 +62,23 @@ def throughput(records: Sequence[Record]) -> str:
     )
     digits = 16 if step >= 60_000 else 19 if step >= 1000 else 23
     dates = "".join(
-        f'<text x="{x:.0f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{iso(ms)[:digits].replace("T", " ")}</text>'
+        f'<text x="{x:.0f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{format_iso(ms)[:digits].replace("T", " ")}</text>'
         for x, ms, anchor in (moments if last > first else moments[:1])
     )
-    lines = _scale(top) + path(series[0], "--good") + path(series[1], "--bad") + dates
+    lines = _axis(top) + path(series[0], "--good") + path(series[1], "--bad") + dates
     key = _legend(
         ("--good", "completed"),
         ("--bad", "failed"),
-        told=f"jobs in each {span(step)}, UTC",
+        told=f"jobs in each {format_duration(step)}, UTC",
     )
     return key + _svg(lines, HEIGHT, "completed and failed over time")
 
 
-def latency(records: Sequence[Record]) -> str:
+def latency_chart(records: Sequence[Record]) -> str:
     """Run time of each job name: a bar from the median to the 99th percentile, on a logarithmic scale."""
-    shown = sorted((one for one in records if one["run_us_p50"]), key=lambda one: -one["completed"])[:BARS]
+    shown = sorted((one for one in records if one["run_us_p50"]), key=lambda one: -one["completed"])[
+        :MAX_BARS
+    ]
     if not shown:
         return ""
     low = min(log10(max(1, one["run_us_p50"])) for one in shown) - 0.2
@@ -88,20 +90,20 @@ def latency(records: Sequence[Record]) -> str:
     ground = 10 + 24 * len(shown)
     parts = [
         f'<line x1="{at(10**n):.1f}" x2="{at(10**n):.1f}" y1="4" y2="{ground}" stroke="var(--line)"/>'
-        f'<text x="{at(10**n):.1f}" y="{ground + 16}" text-anchor="middle">{_took(10**n)}</text>'
+        f'<text x="{at(10**n):.1f}" y="{ground + 16}" text-anchor="middle">{_duration_text(10**n)}</text>'
         for n in range(ceil(low), floor(high) + 1)
     ]
     for n, one in enumerate(shown):
-        y, label = 8 + n * 24, _short(f"{_named(one)} ({one['queue']})", 20)
+        y, label = 8 + n * 24, _label(f"{_job_name(one)} ({one['queue']})", 20)
         middle, late, last = (one[f"run_us_p{p}"] for p in (50, 95, 99))
         parts.append(
-            f"<g><title>{label}: p50 {_took(middle)}, p95 {_took(late)}, p99 {_took(last)}</title>"
+            f"<g><title>{label}: p50 {_duration_text(middle)}, p95 {_duration_text(late)}, p99 {_duration_text(last)}</title>"
             f'<text x="206" y="{y + 12}" text-anchor="end">{label}</text>'
             f'<rect x="{at(middle):.1f}" y="{y + 5}" width="{max(1, at(last) - at(middle)):.1f}" height="6" rx="3" fill="var(--cool)" fill-opacity=".35"/>'
             f'<circle cx="{at(middle):.1f}" cy="{y + 8}" r="5" fill="var(--good)"/>'
             f'<circle cx="{at(late):.1f}" cy="{y + 8}" r="5" fill="var(--warm)"/>'
             f'<circle cx="{at(last):.1f}" cy="{y + 8}" r="5" fill="var(--bad)"/>'
-            f'<text x="{at(last) + 10:.1f}" y="{y + 12}">{_took(last)}</text></g>'
+            f'<text x="{at(last) + 10:.1f}" y="{y + 12}">{_duration_text(last)}</text></g>'
         )
     key = _legend(
         ("--good", "half are faster"), ("--warm", "95 %"), ("--bad", "99 %"), told="length of a run"
@@ -109,17 +111,17 @@ def latency(records: Sequence[Record]) -> str:
     return key + _svg("".join(parts), ground + 22, "run time by job name")
 
 
-def retries(records: Sequence[Record]) -> str:
+def retries_chart(records: Sequence[Record]) -> str:
     """How many jobs came to their n-th run, and how many of those runs failed."""
     sums: dict[int, list[int]] = {}
     for one in records:
         found = sums.setdefault(one["attempt"], [0, 0])
         found[0] += one["started"]
         found[1] += one["failed"]
-    tries = sorted(sums)[:BARS]
+    tries = sorted(sums)[:MAX_BARS]
     top = max(sums[n][0] for n in tries) or 1
     wide = (WIDTH - LEFT) / len(tries)
-    parts = [_scale(top)]
+    parts = [_axis(top)]
     for place, n in enumerate(tries):
         x, full = LEFT + place * wide + wide * 0.15, HEIGHT - BOTTOM - 10
         for which, colour in ((0, "--cool"), (1, "--bad")):
@@ -132,23 +134,23 @@ def retries(records: Sequence[Record]) -> str:
     return _legend(("--cool", "started"), ("--bad", "failed")) + _svg("".join(parts), HEIGHT, "retry funnel")
 
 
-def failures(records: Sequence[Record]) -> str:
+def failures_chart(records: Sequence[Record]) -> str:
     """The errors that happen most."""
-    bars = [(f"{_named(one)}: {one['error']}", one["failures"], f"{one['failures']:,}") for one in records]
-    return _bars(bars, "--bad", "runs that failed")
+    bars = [(f"{_job_name(one)}: {one['error']}", one["failures"], f"{one['failures']:,}") for one in records]
+    return _bar_chart(bars, "--bad", "runs that failed")
 
 
-def late(records: Sequence[Record]) -> str:
+def sla_chart(records: Sequence[Record]) -> str:
     """Who is late, and how often."""
     found = [one for one in records if one["breaches"]]
     bars = [
-        (f"{_named(one)} ({one['queue']})", one["share"], f"{one['share']:.1%} of {one['completed']:,}")
+        (f"{_job_name(one)} ({one['queue']})", one["share"], f"{one['share']:.1%} of {one['completed']:,}")
         for one in found
     ]
-    return _bars(bars, "--warm", "share of completed jobs that took too long")
+    return _bar_chart(bars, "--warm", "share of completed jobs that took too long")
 
 
-def heatmap(records: Sequence[Record]) -> str:
+def heatmap_chart(records: Sequence[Record]) -> str:
     """Runs by hour and weekday: the darker, the more."""
     sums: dict[tuple[int, int], int] = {}
     for one in records:
@@ -169,31 +171,31 @@ def heatmap(records: Sequence[Record]) -> str:
     return key + _svg("".join(parts), 20 + 7 * cell, "runs by hour and weekday")
 
 
-def _bars(bars: Sequence[tuple[str, float, str]], colour: str, unit: str) -> str:
-    shown = bars[:BARS]
+def _bar_chart(bars: Sequence[tuple[str, float, str]], colour: str, unit: str) -> str:
+    shown = bars[:MAX_BARS]
     if not shown:
         return ""
     top = max(value for _, value, _ in shown) or 1
     parts = []
     for n, (label, value, told) in enumerate(shown):
-        y = 4 + n * ROW
+        y = 4 + n * BAR_HEIGHT
         wide = max(2.0, value / top * (WIDTH - 130))
         parts.append(
-            f'<g><title>{_short(label, 200)}: {_short(told)}</title><text x="0" y="{y + 11}">{_short(label, 100)}</text>'
+            f'<g><title>{_label(label, 200)}: {_label(told)}</title><text x="0" y="{y + 11}">{_label(label, 100)}</text>'
             f'<rect x="0" y="{y + 19}" width="{wide:.1f}" height="10" rx="3" fill="var({colour})"/>'
-            f'<text x="{wide + 8:.1f}" y="{y + 29}">{_short(told)}</text></g>'
+            f'<text x="{wide + 8:.1f}" y="{y + 29}">{_label(told)}</text></g>'
         )
-    return _legend((colour, unit)) + _svg("".join(parts), 8 + ROW * len(shown), "the largest first")
+    return _legend((colour, unit)) + _svg("".join(parts), 8 + BAR_HEIGHT * len(shown), "the largest first")
 
 
-def _scale(top: float) -> str:
+def _axis(top: float) -> str:
     """The ground, half and full height, with their numbers."""
     lines = []
     for share in (0.0, 0.5, 1.0):
         y = HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - 10)
         lines.append(
             f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>'
-            f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_brief(top * share)}</text>'
+            f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_short_number(top * share)}</text>'
         )
     return "".join(lines)
 
@@ -213,27 +215,27 @@ def _legend(*items: tuple[str, str], told: str = "") -> str:
     return f'<p class="legend">{marks}{f"<span>{told}</span>" if told else ""}</p>'
 
 
-def _step(records: Sequence[Record]) -> int:
+def _step_ms(records: Sequence[Record]) -> int:
     """How far apart the steps of a throughput are at least; a minute, if there is only one."""
     moments = sorted({one["at_ms"] for one in records})
     return min((later - sooner for sooner, later in pairwise(moments)), default=60_000)
 
 
-def _named(record: Record) -> str:
+def _job_name(record: Record) -> str:
     return record["name"] or "(no name)"
 
 
-def _short(label: str, most: int = 28) -> str:
+def _label(label: str, most: int = 28) -> str:
     shown = safe(label)
     return escape(shown if len(shown) <= most else shown[: most - 1] + "…", quote=True)
 
 
-def _brief(value: float) -> str:
+def _short_number(value: float) -> str:
     for size, unit in ((1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.3g}{unit}"
     return f"{value:.3g}"
 
 
-def _took(us: float) -> str:
+def _duration_text(us: float) -> str:
     return f"{us / 1e6:.3g} s" if us >= 1e6 else f"{us / 1e3:.3g} ms" if us >= 1e3 else f"{us:.0f} µs"

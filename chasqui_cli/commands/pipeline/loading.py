@@ -11,55 +11,64 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import SAMPLES, Plan, counted
+from chasqui_cli.changes import PREVIEW_ROWS, ChangePlan, plural
 from chasqui_cli.columns import Column, column
 from chasqui_cli.commands.pipeline.place import (
-    ArchivePath,
-    Heap,
-    Master,
-    Remote,
-    archive_at,
-    moment_of,
-    reach,
-    where,
+    ArchiveOption,
+    HeapOption,
+    MasterOption,
+    RemoteOption,
+    data_source_options,
+    open_archive,
+    parse_past_time_ms,
+    select_spark,
 )
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
 
 if TYPE_CHECKING:
     from chasqui_cli.session import Session
 
 WEEK_S = 7 * 86_400
 YEAR_S = 365 * 86_400
-LOADED = {"queue": "str", "run_id": "str", "rows": "int", "added": "int", "repeated": "int", "outcome": "str"}
-LETTERS: list[Column] = [
+LOAD_SCHEMA = {
+    "queue": "str",
+    "run_id": "str",
+    "rows": "int",
+    "added": "int",
+    "repeated": "int",
+    "outcome": "str",
+}
+DEAD_LETTER_COLUMNS: list[Column] = [
     column("ms", kind="moment"),
     column("name"),
     column("job_id"),
     column("reason"),
     column("detail"),
 ]
-JOBS: list[Column] = [column("id"), column("name"), column("data")]
-Queue = Annotated[str, typer.Argument(help="Where the jobs go.", autocompletion=queue_names)]
-RunId = Annotated[
+COLUMNS: list[Column] = [column("id"), column("name"), column("data")]
+TargetQueueArgument = Annotated[
+    str, typer.Argument(help="Where the jobs go.", autocompletion=complete_queues)
+]
+RunIdOption = Annotated[
     str | None,
     typer.Option("--run-id", metavar="NAME", help="Name the load; under one name nothing is added twice."),
 ]
-MaxBacklog = Annotated[
+MaxBacklogOption = Annotated[
     int,
     typer.Option(
         "--max-backlog", min=0, metavar="N", help="Wait while so many jobs are in the queue; 0: never."
     ),
 ]
-MaxRate = Annotated[
+MaxRateOption = Annotated[
     int, typer.Option("--max-rate", min=0, metavar="N", help="Jobs a second at most; 0: no limit.")
 ]
 
 
-@at_desk(shape=LOADED, many=False, changes=True)
+@command(shape=LOAD_SCHEMA, many=False, changes=True)
 def produce(
-    desk: Desk,
-    queue: Queue,
+    desk: CommandContext,
+    queue: TargetQueueArgument,
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON lines, CSV or Parquet.")],
     kind: Annotated[
         str | None, typer.Option("--format", metavar="jsonl|csv|parquet", help="What the files are.")
@@ -81,12 +90,12 @@ def produce(
         str | None,
         typer.Option("--run-at-field", metavar="F", help="The field with the time to run at, in ms."),
     ] = None,
-    run_id: RunId = None,
-    max_backlog: MaxBacklog = 800_000,
-    max_rate: MaxRate = 0,
-    master: Master = None,
-    remote: Remote = None,
-    heap: Heap = "1g",
+    run_id: RunIdOption = None,
+    max_backlog: MaxBacklogOption = 800_000,
+    max_rate: MaxRateOption = 0,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
 ) -> None:
     """Make a job of every row of files. Run again with the same files it adds only what is missing.
 
@@ -95,23 +104,23 @@ def produce(
     from chasqui.errors import ArgumentError
     from chasqui.loading import check_name
     from chasqui.spark import bulk, session
-    from chasqui.spark.files import check
+    from chasqui.spark.files import check_files
 
     _check_allowed(desk, "produce")
     session.check_installed()
-    paths = _existing(files)
-    kind = bulk.check_format(kind, paths)
-    check(paths, kind)
+    paths = _resolve_files(files)
+    kind = bulk.resolve_format(kind, paths)
+    check_files(paths, kind)
     check_name(name)
-    shape = bulk.Shape(name, id_field, name_field, data_field, run_at_field)
-    run = run_id or bulk.run_id_of(queue, paths, shape)
-    spark_at = where(master, remote, heap)
-    options = reach(desk, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
+    shape = bulk.RowMapping(name, id_field, name_field, data_field, run_at_field)
+    run = run_id or bulk.load_run_id(queue, paths, shape)
+    spark_at = select_spark(master, remote, heap)
+    options = data_source_options(desk, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
     with desk.session() as asks:
-        now_ms = asks.now_ms()  # and whether anybody answers, before Java is started
-        with session.opened(spark_at) as spark:
-            lines = bulk.lines_of(spark, paths, kind)
-            found = bulk.check(lines, shape, now_ms)
+        now_ms = asks.server_now_ms()  # and whether anybody answers, before Java is started
+        with session.open_session(spark_at) as spark:
+            lines = bulk.read_json_lines(spark, paths, kind)
+            found = bulk.check_rows(lines, shape, now_ms)
             if found.bad:
                 raise ArgumentError(
                     f"{found.bad:,} of {found.rows:,} rows are no jobs, one of them: {found.sample}",
@@ -119,25 +128,25 @@ def produce(
                 )
 
             def make() -> Any:
-                return bulk.jobs_of(lines, shape, run, asks.run(_begin, queue, run).since_ms)
+                return bulk.jobs_from_lines(lines, shape, run, asks.run(_begin_load, queue, run).since_ms)
 
             samples = [
-                {"id": job_id, "name": job_name, "data": desk.shown(data)}
-                for job_id, job_name, data in bulk.samples(lines, shape, SAMPLES)
+                {"id": job_id, "name": job_name, "data": desk.redacted(data)}
+                for job_id, job_name, data in bulk.sample_jobs(lines, shape, PREVIEW_ROWS)
             ]
-            plan = Plan("produce", queue, "jobs", _Sampled(samples, found.rows), JOBS)
-            _load(desk, asks, plan, run, make, options)
+            plan = ChangePlan("produce", queue, "jobs", SampledRecords(samples, found.rows), COLUMNS)
+            load_jobs(desk, asks, plan, run, make, options)
 
 
-@at_desk(shape=LOADED, many=False, by_reason=True, changes=True)
+@command(shape=LOAD_SCHEMA, many=False, by_reason=True, changes=True)
 def replay(
-    desk: Desk,
-    queue: Annotated[str, typer.Argument(help="Whose dead letters.", autocompletion=queue_names)],
-    path: ArchivePath = None,
+    desk: CommandContext,
+    queue: Annotated[str, typer.Argument(help="Whose dead letters.", autocompletion=complete_queues)],
+    path: ArchiveOption = None,
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="QUEUE", help="Another queue to put them into.", autocompletion=queue_names
+            "--to", metavar="QUEUE", help="Another queue to put them into.", autocompletion=complete_queues
         ),
     ] = None,
     name: Annotated[
@@ -156,12 +165,12 @@ def replay(
         str | None,
         typer.Option("--sql", metavar="CONDITION", help="Any SQL condition: \"detail LIKE '%timeout%'\"."),
     ] = None,
-    run_id: RunId = None,
-    max_backlog: MaxBacklog = 800_000,
-    max_rate: MaxRate = 0,
-    master: Master = None,
-    remote: Remote = None,
-    heap: Heap = "1g",
+    run_id: RunIdOption = None,
+    max_backlog: MaxBacklogOption = 800_000,
+    max_rate: MaxRateOption = 0,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
 ) -> None:
     """Put archived dead letters back to work, each once however often this is run, with all attempts before them.
 
@@ -171,42 +180,43 @@ def replay(
 
     _check_allowed(desk, "replay")
     session.check_installed()
-    spark_at = where(master, remote, heap)
-    options = reach(desk, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
+    spark_at = select_spark(master, remote, heap)
+    options = data_source_options(desk, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
     options["ledgerTtl"] = str(YEAR_S)  # archives keep letters for long, and letters are few
     target = to or queue
     run = run_id or f"replay-of-{queue}"
     with desk.session() as asks:
-        now_ms = asks.now_ms()
-        bounds = [moment_of(one, now_ms) for one in (since, until)]
-        with session.opened(spark_at) as spark:
-            found = bulk.letters_of(
-                spark, archive_at(path, remote), queue, name=name, reason=reason, since_ms=bounds[0],
+        now_ms = asks.server_now_ms()
+        bounds = [parse_past_time_ms(one, now_ms) for one in (since, until)]
+        with session.open_session(spark_at) as spark:
+            found = bulk.archived_dead_letters(
+                spark, open_archive(path, remote), queue, name=name, reason=reason, since_ms=bounds[0],
                 until_ms=bounds[1], where=sql,
             )  # fmt: skip
-            letters, dead = bulk.held(found, sql)
-            readable = bulk.revived(letters)
+            letters, dead = bulk.cache_and_count(found, sql)
+            readable = bulk.jobs_from_dead_letters(letters)
             count = readable.count()
             if dead > count:
-                desk.say(f"left out: {counted(dead - count, 'letters')} without a job that could run")
+                desk.info(f"left out: {plural(dead - count, 'letters')} without a job that could run")
             chosen = {"name": name, "reason": reason, "since": since, "until": until, "sql": sql}
-            plan = Plan(
+            plan = ChangePlan(
                 "replay",
                 target,
                 "jobs",
-                _Sampled(
-                    [row.asDict() for row in letters.orderBy("ms", "seq").limit(SAMPLES).collect()], count
+                SampledRecords(
+                    [row.asDict() for row in letters.orderBy("ms", "seq").limit(PREVIEW_ROWS).collect()],
+                    count,
                 ),
-                LETTERS,
+                DEAD_LETTER_COLUMNS,
                 " and ".join(f"{word} {given}" for word, given in chosen.items() if given),
             )
-            _load(desk, asks, plan, run, lambda: readable, options)
+            load_jobs(desk, asks, plan, run, lambda: readable, options)
 
 
-def _load(
-    desk: Desk,
+def load_jobs(
+    desk: CommandContext,
     asks: Session,
-    plan: Plan,
+    plan: ChangePlan,
     run_id: str,
     make: Callable[[], Any],
     options: dict[str, str],
@@ -215,26 +225,29 @@ def _load(
     from chasqui.spark import bulk
 
     verb, queue, rows = plan.verb, plan.queue, len(plan.records)
-    before = asks.run(_known, queue, run_id)
+    before = asks.run(_loaded_count, queue, run_id)
     known = f"{before:,} are there already from an earlier try, and stay as they are"
     plan = replace(plan, effects=[f"as load {run_id}", *([known] if before else [])])
     told = {"queue": queue, "run_id": run_id, "rows": rows}
-    if not desk.agrees(plan):
-        word = f"would {verb}" if desk.change.dry_run and rows else "nothing to do"
-        desk.emit_one(told | {"added": 0, "repeated": 0, "outcome": word})
+    if not desk.confirm(plan):
+        word = f"would {verb}" if desk.change_options.dry_run and rows else "nothing to do"
+        desk.write_record(told | {"added": 0, "repeated": 0, "outcome": word})
         return
-    with desk.written_down(f"pipeline {verb}", queue) as pen:
+    with desk.journal_operation(f"pipeline {verb}", queue) as pen:
         jobs = make()
-        with desk.progress(f"writing to {queue}", rows) as advance, _watching(asks, queue, run_id, advance):
-            bulk.write(jobs, queue, run_id, options)
-        added = asks.run(_known, queue, run_id) - before
-        pen.tell(added=added, run_id=run_id)
-    desk.emit_one(
+        with (
+            desk.progress(f"writing to {queue}", rows) as advance,
+            _track_progress(asks, queue, run_id, advance),
+        ):
+            bulk.write_jobs(jobs, queue, run_id, options)
+        added = asks.run(_loaded_count, queue, run_id) - before
+        pen.set_result(added=added, run_id=run_id)
+    desk.write_record(
         told | {"added": added, "repeated": max(0, rows - added), "outcome": f"{verb}d".replace("yd", "yed")}
     )
 
 
-class _Sampled(Sequence[Any]):
+class SampledRecords(Sequence[Any]):
     """So many records, of which only the first are known: the others are rows that stay in Spark."""
 
     def __init__(self, first: list[dict[str, Any]], count: int) -> None:
@@ -248,7 +261,7 @@ class _Sampled(Sequence[Any]):
 
 
 @contextmanager
-def _watching(asks: Session, queue: str, run_id: str, advance: Callable[[int], None]) -> Iterator[None]:
+def _track_progress(asks: Session, queue: str, run_id: str, advance: Callable[[int], None]) -> Iterator[None]:
     """The load's ledger says how far it is. Spark writes from this thread, so another one looks."""
     over = threading.Event()
 
@@ -257,7 +270,7 @@ def _watching(asks: Session, queue: str, run_id: str, advance: Callable[[int], N
 
         while not over.wait(0.5):
             try:
-                advance(asks.run(_known, queue, run_id))
+                advance(asks.run(_loaded_count, queue, run_id))
             except ChasquiError:
                 continue  # a bar that stands still for a moment
 
@@ -270,30 +283,30 @@ def _watching(asks: Session, queue: str, run_id: str, advance: Callable[[int], N
         watcher.join()
 
 
-def _check_allowed(desk: Desk, verb: str) -> None:
+def _check_allowed(desk: CommandContext, verb: str) -> None:
     """That nothing may be written is told before Java is started."""
-    from chasqui.errors import Refused
+    from chasqui.errors import ChangeRefused
 
-    if desk.settings().read_only and not desk.change.dry_run:
-        raise Refused(
+    if desk.settings().read_only and not desk.change_options.dry_run:
+        raise ChangeRefused(
             f"this connection is read-only: it does not {verb}",
             hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
         )
 
 
-def _begin(commands: Any, queue: str, run_id: str) -> Any:
+def _begin_load(commands: Any, queue: str, run_id: str) -> Any:
     from chasqui import Keys, loading
 
-    return loading.begin(commands, Keys(queue), run_id, "rows", ttl_s=WEEK_S)
+    return loading.start_load(commands, Keys(queue), run_id, "rows", ttl_s=WEEK_S)
 
 
-def _known(commands: Any, queue: str, run_id: str) -> Any:
+def _loaded_count(commands: Any, queue: str, run_id: str) -> Any:
     from chasqui import Keys, loading
 
-    return loading.known(commands, Keys(queue), run_id)
+    return loading.count_written(commands, Keys(queue), run_id)
 
 
-def _existing(files: list[str]) -> list[str]:
+def _resolve_files(files: list[str]) -> list[str]:
     from pathlib import Path
 
     from chasqui.errors import ConfigError, NotFound

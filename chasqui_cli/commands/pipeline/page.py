@@ -10,21 +10,23 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.commands.pipeline import charts
-from chasqui_cli.commands.pipeline.reporting import about, columns_of
-from chasqui_cli.output import Format, Look, drawn
+from chasqui_cli.commands.pipeline.reporting import report_caption, report_columns
+from chasqui_cli.output import Format, OutputStyle, cell_text
 from chasqui_cli.safe import safe
-from chasqui_cli.times import TimeStyle, iso
+from chasqui_cli.times import TimeStyle, format_iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chasqui.spark.reports import Question
+    from chasqui.spark.reports import ReportQuery
     from chasqui_cli.columns import Record
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+)
 """Escaping is what keeps a job's text harmless; should it ever fail, the browser fetches and runs nothing all the same."""
 
-ROWS = 50
+MAX_TABLE_ROWS = 50
 """More rows of a table than this are not read by anybody; the JSON has them all."""
 
 _STYLE = """
@@ -49,39 +51,40 @@ td.text{white-space:normal;min-width:10rem;overflow-wrap:anywhere}th{color:var(-
 border-radius:2px;margin:0 .3rem 0 .8rem}.legend i:first-child{margin-left:0}.legend span{margin-left:.8rem}details summary{cursor:pointer;color:var(--soft);font-size:.85rem;margin-top:.5rem}
 """
 
-_DRAWN: dict[str, Callable[[Sequence[Record]], str]] = {
-    "throughput": charts.throughput,
-    "latency": charts.latency,
-    "retries": charts.retries,
-    "failures": charts.failures,
-    "sla": charts.late,
-    "heatmap": charts.heatmap,
+_CHART_BY_REPORT: dict[str, Callable[[Sequence[Record]], str]] = {
+    "throughput": charts.throughput_chart,
+    "latency": charts.latency_chart,
+    "retries": charts.retries_chart,
+    "failures": charts.failures_chart,
+    "sla": charts.sla_chart,
+    "heatmap": charts.heatmap_chart,
 }
 
 
-def page(found: dict[str, list[Record]], asked: Question, where: str) -> str:
+def render_page(found: dict[str, list[Record]], asked: ReportQuery, where: str) -> str:
     """The whole page."""
     from chasqui.spark.reports import REPORTS
 
     sections = "".join(
-        _section(name, REPORTS[name].title, about(name, asked), records) for name, records in found.items()
+        _section(name, REPORTS[name].title, report_caption(name, asked), records)
+        for name, records in found.items()
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_SECURITY_POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<link rel="icon" href="data:,"><title>chasqui report</title><style>{_STYLE}</style></head><body><main>'
-        f"<h1>What the queues did</h1><p>{text(_scope(found, asked))}<br>from {text(where)}</p>"
-        f"{_figures(found)}{sections}</main></body></html>\n"
+        f"<h1>What the queues did</h1><p>{html_text(_scope_text(found, asked))}<br>from {html_text(where)}</p>"
+        f"{_summary_cards(found)}{sections}</main></body></html>\n"
     )
 
 
-def text(value: Any) -> str:
+def html_text(value: Any) -> str:
     """Text that is harmless in a page."""
     return escape(safe(str(value)), quote=True)
 
 
-def _scope(found: dict[str, list[Record]], asked: Question) -> str:
+def _scope_text(found: dict[str, list[Record]], asked: ReportQuery) -> str:
     """Which queues and which time: as asked for, or else as found."""
     queues = asked.queues or sorted(
         {one["queue"] for records in found.values() for one in records if one.get("queue")}
@@ -91,14 +94,14 @@ def _scope(found: dict[str, list[Record]], asked: Question) -> str:
     ends = (step + asked.bucket_ms for step in steps)
     last = asked.until_ms if asked.until_ms is not None else max(ends, default=None)
     bounds = (
-        f"from {iso(first)}" if first is not None else "",
-        f"to {iso(last)}" if last is not None else "",
+        f"from {format_iso(first)}" if first is not None else "",
+        f"to {format_iso(last)}" if last is not None else "",
     )
     when = " ".join(filter(None, bounds)) or "all that is archived"
     return f"{', '.join(queues) or 'no queue'}, {when}"
 
 
-def _figures(found: dict[str, list[Record]]) -> str:
+def _summary_cards(found: dict[str, list[Record]]) -> str:
     """The numbers one looks for first."""
     told: list[tuple[str, str]] = []
     steps = found.get("throughput")
@@ -111,33 +114,35 @@ def _figures(found: dict[str, list[Record]]) -> str:
         told.append((f"{sum(one['breaches'] for one in found['sla']):,}", "too late"))
     if "gaps" in found:
         told.append((f"{sum(one['lost'] or 0 for one in found['gaps']):,}", "events missing"))
-    cards = "".join(f"<div><b>{text(number)}</b><span>{text(label)}</span></div>" for number, label in told)
+    cards = "".join(
+        f"<div><b>{html_text(number)}</b><span>{html_text(label)}</span></div>" for number, label in told
+    )
     return f'<div class="figures">{cards}</div>' if cards else ""
 
 
 def _section(name: str, title: str, about: str, records: list[Record]) -> str:
-    head = f"<h2>{text(title)}</h2>{f'<p>{text(about)}</p>' if about else ''}"
+    head = f"<h2>{html_text(title)}</h2>{f'<p>{html_text(about)}</p>' if about else ''}"
     if not records:
         return f'<section id="{name}">{head}<p>Nothing.</p></section>'
-    chart = _DRAWN[name](records) if name in _DRAWN else ""
+    chart = _CHART_BY_REPORT[name](records) if name in _CHART_BY_REPORT else ""
     table = _table(name, records)
     body = f"{chart}<details><summary>numbers</summary>{table}</details>" if chart else table
     return f'<section id="{name}">{head}{body}</section>'
 
 
 def _table(name: str, records: list[Record]) -> str:
-    look = Look(Format.WIDE, time=TimeStyle.ISO)
-    columns = columns_of(name)
-    head = "".join(f'<th class="{one.align}">{text(one.title)}</th>' for one in columns)
+    look = OutputStyle(Format.WIDE, time=TimeStyle.ISO)
+    columns = report_columns(name)
+    head = "".join(f'<th class="{one.align}">{html_text(one.title)}</th>' for one in columns)
     long = ("error", "sample", "reason")
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td class="{one.align}{" text" if one.title in long else ""}">{escape(drawn(one, record, look))}</td>'
+            f'<td class="{one.align}{" text" if one.title in long else ""}">{escape(cell_text(one, record, look))}</td>'
             for one in columns
         )
         + "</tr>"
-        for record in records[:ROWS]
+        for record in records[:MAX_TABLE_ROWS]
     )
-    more = f"<p>and {len(records) - ROWS:,} more</p>" if len(records) > ROWS else ""
+    more = f"<p>and {len(records) - MAX_TABLE_ROWS:,} more</p>" if len(records) > MAX_TABLE_ROWS else ""
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{more}'

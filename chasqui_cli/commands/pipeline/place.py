@@ -13,64 +13,68 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.desk import MOST_COUNTED
+from chasqui_cli.desk import MAX_SAFE_INTEGER
 from chasqui_cli.safe import safe
 from chasqui_cli.settings import cache_directory, data_directory, state_directory
-from chasqui_cli.streams import talk
+from chasqui_cli.streams import print_stderr
 
 if TYPE_CHECKING:
     from chasqui.spark.layout import Archive
-    from chasqui.spark.session import Where
-    from chasqui_cli.desk import Desk
+    from chasqui.spark.session import SparkTarget
+    from chasqui_cli.desk import CommandContext
 
-LEAST_HEAP_MB = 512
+MIN_HEAP_MB = 512
 """Below some 470 MB Spark refuses to start."""
 
-ArchivePath = Annotated[
+ArchiveOption = Annotated[
     str | None,
     typer.Option(
         "--archive", metavar="PATH", help="Where the archive is: a directory, or a URL Spark can write to."
     ),
 ]
-Master = Annotated[
+MasterOption = Annotated[
     str | None,
     typer.Option("--master", metavar="URL", help="Run on this Spark: local[2], spark://host:7077, yarn."),
 ]
-Remote = Annotated[
+RemoteOption = Annotated[
     str | None,
     typer.Option("--remote", metavar="URL", help="Run through a Spark Connect server: sc://host:15002."),
 ]
-Heap = Annotated[str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")]
+HeapOption = Annotated[
+    str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")
+]
 
 
-def where(
+def select_spark(
     master: str | None,
     remote: str | None,
     heap: str = "1g",
     *,
     may_be_warm: bool = False,
-    say: Callable[[str], None] = talk,
-) -> Where:
+    say: Callable[[str], None] = print_stderr,
+) -> SparkTarget:
     """Which Spark. may_be_warm: the server of `chasqui pipeline up` will do, if it answers and no other was named."""
     from chasqui.errors import ConfigError
     from chasqui.spark import connect
-    from chasqui.spark.session import LOCAL, SUBMITTED, Where, under_submit
+    from chasqui.spark.session import LOCAL_MASTER, SUBMITTED, SparkTarget, is_under_spark_submit
 
     if master and remote:
         raise ConfigError("--master and --remote name two different Sparks", hint="give one of them")
     _check_heap(heap)
     cache, state = cache_directory() or state_directory(), state_directory()
-    found = connect.running(state) if may_be_warm and not (master or remote) else None
-    if found and not found.answers():
+    found = connect.find_running(state) if may_be_warm and not (master or remote) else None
+    if found and not found.is_reachable():
         say(
             f"warning: the Spark that is kept warm (process {found.pid}) does not answer, so one is started for this alone; "
             "`chasqui pipeline down` ends the other"
         )
         found = None
-    return Where(
+    return SparkTarget(
         cache / "spark",
         state / "spark.log",
-        master=SUBMITTED if under_submit() else master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL),
+        master=SUBMITTED
+        if is_under_spark_submit()
+        else master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL_MASTER),
         remote=remote or (found.url if found else None),
         heap=heap,
     )
@@ -80,13 +84,13 @@ def _check_heap(heap: str) -> None:
     from chasqui.errors import ArgumentError
 
     found = re.fullmatch(r"(\d{1,6})([mg])", heap.lower())
-    if not found or int(found[1]) * (1024 if found[2] == "g" else 1) < LEAST_HEAP_MB:
+    if not found or int(found[1]) * (1024 if found[2] == "g" else 1) < MIN_HEAP_MB:
         raise ArgumentError(
-            f"--heap: {heap} is no memory to work with", hint=f"at least {LEAST_HEAP_MB}m, as in 700m or 2g"
+            f"--heap: {heap} is no memory to work with", hint=f"at least {MIN_HEAP_MB}m, as in 700m or 2g"
         )
 
 
-def archive_at(path: str | None, remote: str | None = None) -> Archive:
+def open_archive(path: str | None, remote: str | None = None) -> Archive:
     """The archive. Behind a Spark that is elsewhere a plain path is one of that machine."""
     from chasqui.errors import ConfigError
     from chasqui.spark.layout import Archive
@@ -102,50 +106,50 @@ def archive_at(path: str | None, remote: str | None = None) -> Archive:
     return Archive(f"file://{full}" if remote else full)
 
 
-def queues_of(archive: Archive) -> list[str]:
+def archived_queues(archive: Archive) -> list[str]:
     """Which queues are archived, by their directories; of an archive elsewhere only Spark could tell."""
     from urllib.parse import unquote  # Spark escapes as URLs do
 
     from chasqui.spark.layout import TABLES
 
-    root = archive.local
+    root = archive.local_root
     found = [one.name for table in TABLES for one in (root / table).glob("queue=*")] if root else []
     return sorted({unquote(name.removeprefix("queue=")) for name in found})
 
 
-def archived_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+def complete_archived_queues(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """For the shell: queues of the archive that the command line, so far as it is typed, means."""
     with suppress(Exception):
-        found = queues_of(archive_at(ctx.params.get("path")))
+        found = archived_queues(open_archive(ctx.params.get("path")))
         yield from (name for name in found if name.startswith(incomplete) and safe(name) == name)
 
 
-def length_ms(option: str, text: str, *, least: int = 1, most: int = MOST_COUNTED) -> int:
+def parse_length_ms(option: str, text: str, *, least: int = 1, most: int = MAX_SAFE_INTEGER) -> int:
     """How long an option says, if that can be counted with."""
     from chasqui.errors import ArgumentError
-    from chasqui_cli.times import duration_ms, span
+    from chasqui_cli.times import format_duration, parse_duration_ms
 
-    found = duration_ms(text)
+    found = parse_duration_ms(text)
     if not least <= found <= most:
-        above = "" if most == MOST_COUNTED else f", at most {span(most)}"
+        above = "" if most == MAX_SAFE_INTEGER else f", at most {format_duration(most)}"
         raise ArgumentError(
             f"{option}: {text} is no length to count with", hint=f"write it as 30s, 5m or 1h{above}"
         )
     return found
 
 
-def moment_of(text: str | None, now_ms: int) -> int | None:
+def parse_past_time_ms(text: str | None, now_ms: int) -> int | None:
     """When that was, within what a calendar has days for."""
-    from chasqui_cli.times import _LATEST_MS, moment_ms
+    from chasqui_cli.times import MAX_ISO_MS, parse_time_ms
 
-    return min(max(0, moment_ms(text, now_ms, "past")), _LATEST_MS) if text else None
+    return min(max(0, parse_time_ms(text, now_ms, "past")), MAX_ISO_MS) if text else None
 
 
-def check_writable(archive: Archive) -> None:
+def require_writable_archive(archive: Archive) -> None:
     """That a place cannot be written to is told before Java is started."""
     from chasqui.errors import ConfigError
 
-    root = archive.local
+    root = archive.local_root
     if root is None:
         return
     there = next(one for one in (root, *root.parents) if one.exists())
@@ -156,7 +160,7 @@ def check_writable(archive: Archive) -> None:
         )
 
 
-def reach(desk: Desk, spark: Where) -> dict[str, str]:
+def data_source_options(desk: CommandContext, spark: SparkTarget) -> dict[str, str]:
     """Options of the data source for the server that was chosen.
 
     A password travels in the environment of processes on this machine, or as the name of a file; never as an option.

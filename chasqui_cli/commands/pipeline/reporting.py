@@ -15,29 +15,29 @@ import typer
 
 from chasqui_cli.columns import Column, column
 from chasqui_cli.commands.pipeline.place import (
-    ArchivePath,
-    Heap,
-    Master,
-    Remote,
-    archive_at,
-    archived_names,
-    length_ms,
-    moment_of,
-    queues_of,
-    where,
+    ArchiveOption,
+    HeapOption,
+    MasterOption,
+    RemoteOption,
+    archived_queues,
+    complete_archived_queues,
+    open_archive,
+    parse_length_ms,
+    parse_past_time_ms,
+    select_spark,
 )
-from chasqui_cli.desk import Desk, offline
+from chasqui_cli.desk import CommandContext, offline
 from chasqui_cli.output import Format, print_line
 from chasqui_cli.shapes import json_schema
 from chasqui_cli.tagged import json_text
 
 if TYPE_CHECKING:
     from chasqui.spark.layout import Archive
-    from chasqui.spark.reports import Question
+    from chasqui.spark.reports import ReportQuery
     from chasqui_cli.columns import Record
 
 
-class Name(StrEnum):
+class ReportName(StrEnum):
     """The reports there are."""
 
     ALL = "all"
@@ -54,12 +54,12 @@ class Name(StrEnum):
     GAPS = "gaps"
 
 
-ROLLED_UP = (Name.THROUGHPUT, Name.LATENCY)
+ROLLUP_REPORTS = (ReportName.THROUGHPUT, ReportName.LATENCY)
 MINUTE_MS = 60_000
-SHOWN = 10
+MAX_NAMES_IN_HINT = 10
 MOST_ROWS = 2**31 - 1
-TEXTS = ("queue", "name", "error", "sample", "reason", "event", "job_id", "sample_job_id", "stream_id")
-UNSURE = (
+TEXT_FIELDS = ("queue", "name", "error", "sample", "reason", "event", "job_id", "sample_job_id", "stream_id")
+NULLABLE_FIELDS = (
     "attempt", "backoff_ms", "duration_us", "job_id", "lost", "name", "reason", "sample", "sample_job_id", "since_ms",
 )  # fmt: skip
 """Columns that an event need not have, beside all that is measured."""
@@ -67,16 +67,16 @@ UNSURE = (
 
 @offline()
 def report(
-    desk: Desk,
-    name: Annotated[Name, typer.Argument(help="Which report.")] = Name.ALL,
-    path: ArchivePath = None,
+    desk: CommandContext,
+    name: Annotated[ReportName, typer.Argument(help="Which report.")] = ReportName.ALL,
+    path: ArchiveOption = None,
     queue: Annotated[
         list[str] | None,
         typer.Option(
             "--queue",
             metavar="QUEUE",
             help="Only this queue; may be repeated.",
-            autocompletion=archived_names,
+            autocompletion=complete_archived_queues,
         ),
     ] = None,
     since: Annotated[
@@ -109,9 +109,9 @@ def report(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with charts, too; it needs no network."),
     ] = None,
-    master: Master = None,
-    remote: Remote = None,
-    heap: Heap = "1g",
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the shape of the JSON output, as JSON Schema, and end.")
     ] = False,
@@ -123,112 +123,122 @@ def report(
     from chasqui.spark import reports, session
 
     if schema:
-        print_line(json_text(json_schema(shape_of(name), many=False), indent=2))
+        print_line(json_text(json_schema(report_schema(name), many=False), indent=2))
         return
     session.check_installed()
-    archive = archive_at(path, remote)
-    names = [one.value for one in Name if one is not Name.ALL] if name is Name.ALL else [name.value]
-    asked = reports.Question(
+    archive = open_archive(path, remote)
+    names = (
+        [one.value for one in ReportName if one is not ReportName.ALL]
+        if name is ReportName.ALL
+        else [name.value]
+    )
+    asked = reports.ReportQuery(
         queues=tuple(queue or ()),
-        span_ms=length_ms("--span", span) if span else None,
+        span_ms=parse_length_ms("--span", span) if span else None,
         job_id=job,
-        sla_ms=length_ms("--sla", sla, least=0),
-        bucket_ms=length_ms("--step", step),
+        sla_ms=parse_length_ms("--sla", sla, least=0),
+        bucket_ms=parse_length_ms("--step", step),
         top=top,
         from_rollup=from_rollup,
     )
     _check_times(since, until, at)
-    _check_page(html)
-    check_archive(archive, asked.queues)
+    _check_page_path(html)
+    require_archive(archive, asked.queues)
     if from_rollup:
-        _check_rollup(archive, name, asked)
-    spark_at = where(master, remote, heap, may_be_warm=True, say=desk.say)
-    with session.opened(spark_at) as spark:
-        newest = _newest(spark, archive, since, until, at)
+        _require_rollup(archive, name, asked)
+    spark_at = select_spark(master, remote, heap, may_be_warm=True, say=desk.info)
+    with session.open_session(spark_at) as spark:
+        newest = _newest_event_ms(spark, archive, since, until, at)
         asked = replace(
             asked,
-            since_ms=moment_of(since, newest),
-            until_ms=moment_of(until, newest),
-            at_ms=moment_of(at, newest),
+            since_ms=parse_past_time_ms(since, newest),
+            until_ms=parse_past_time_ms(until, newest),
+            at_ms=parse_past_time_ms(at, newest),
         )
         if "diff" in names:
-            asked = with_windows(spark, archive, asked)
+            asked = resolve_diff_window(spark, archive, asked)
         found: dict[str, list[Record]] = {}
         with desk.progress("reporting", len(names)) as advance:
             for number, one in enumerate(names, 1):
-                found[one] = reports.report(spark, archive, one, asked)
+                found[one] = reports.run_report(spark, archive, one, asked)
                 advance(number)
     try:
-        _emit(desk, found, asked, alone=name is not Name.ALL)
+        _write_reports(desk, found, asked, alone=name is not ReportName.ALL)
     finally:  # whoever reads the answer may have enough of it, and still want the page
         if html:
             _write_page(desk, html, found, asked, archive)
 
 
-def with_windows(spark: Any, archive: Archive, asked: Question) -> Question:
+def resolve_diff_window(spark: Any, archive: Archive, asked: ReportQuery) -> ReportQuery:
     """The question with the moment and the length that `diff` would choose, so that they can be told."""
-    from chasqui.spark.reports import Tables, windows
+    from chasqui.spark.reports import ReportTables, diff_windows
 
-    at_ms, span_ms = windows(Tables(spark, archive, asked), asked)
+    at_ms, span_ms = diff_windows(ReportTables(spark, archive, asked), asked)
     return replace(asked, at_ms=at_ms, span_ms=span_ms)
 
 
-def about(name: str, asked: Question) -> str:
+def report_caption(name: str, asked: ReportQuery) -> str:
     """What a report's numbers are about, where its columns do not tell."""
-    from chasqui_cli.times import iso, span
+    from chasqui_cli.times import format_duration, format_iso
 
-    if name == Name.SLA:
-        return f"longer than {span(asked.sla_ms)} from a job's making to its end"
-    if name == Name.DIFF and asked.at_ms is not None and asked.span_ms is not None:
-        return f"before and after {iso(asked.at_ms)}, {span(asked.span_ms)} to each side"
+    if name == ReportName.SLA:
+        return f"longer than {format_duration(asked.sla_ms)} from a job's making to its end"
+    if name == ReportName.DIFF and asked.at_ms is not None and asked.span_ms is not None:
+        return f"before and after {format_iso(asked.at_ms)}, {format_duration(asked.span_ms)} to each side"
     return ""
 
 
-def _emit(desk: Desk, found: dict[str, list[Record]], asked: Question, *, alone: bool) -> None:
+def _write_reports(
+    desk: CommandContext, found: dict[str, list[Record]], asked: ReportQuery, *, alone: bool
+) -> None:
     from chasqui.spark.reports import REPORTS
 
     if not alone and desk.output in (Format.TABLE, Format.WIDE, Format.NAME):
         for name, records in found.items():
-            words = (f"{REPORTS[name].title} ({name})", about(name, asked), "" if records else "nothing")
-            desk.say("")
-            desk.say(": ".join(filter(None, words)))
+            words = (
+                f"{REPORTS[name].title} ({name})",
+                report_caption(name, asked),
+                "" if records else "nothing",
+            )
+            desk.info("")
+            desk.info(": ".join(filter(None, words)))
             if records:
-                desk.emit(records, columns_of(name))
+                desk.write_records(records, report_columns(name))
         return
     for name in found:
-        if told := about(name, asked):
-            desk.say(f"{name}: {told}")
+        if told := report_caption(name, asked):
+            desk.info(f"{name}: {told}")
     if alone:
         [(name, records)] = found.items()
-        desk.emit(records, columns_of(name, exact=desk.output is Format.CSV))
+        desk.write_records(records, report_columns(name, exact=desk.output is Format.CSV))
     elif desk.output in (Format.JSON, Format.YAML):
-        desk.emit_one(dict(found))
+        desk.write_record(dict(found))
     else:
         named = [{"report": name} | one for name, records in found.items() for one in records]
-        desk.emit(named, _all_columns(found))
+        desk.write_records(named, _all_columns(found))
 
 
 def _all_columns(names: Iterable[str]) -> list[Column]:
     """One table for all reports, as programs want it: a row has the columns of its report, and the others empty."""
-    columns = {one.title: one for name in names for one in columns_of(name, exact=True)}
+    columns = {one.title: one for name in names for one in report_columns(name, exact=True)}
     return [column("report"), *columns.values()]
 
 
-def shape_of(name: Name) -> Any:
+def report_schema(name: ReportName) -> Any:
     """What the JSON is: an array of records; of all reports, an object with an array of each."""
     from chasqui.spark.reports import REPORTS
 
-    of_each = {one.name: [{title: _type(title) for title in one.columns}] for one in REPORTS.values()}
-    return of_each if name is Name.ALL else of_each[name]
+    of_each = {one.name: [{title: _field_type(title) for title in one.columns}] for one in REPORTS.values()}
+    return of_each if name is ReportName.ALL else of_each[name]
 
 
-def _type(name: str) -> str:
+def _field_type(name: str) -> str:
     if _is_measured(name):
         return "float?"
-    return f"{'str' if name in TEXTS else 'int'}{'?' if name in UNSURE else ''}"
+    return f"{'str' if name in TEXT_FIELDS else 'int'}{'?' if name in NULLABLE_FIELDS else ''}"
 
 
-def columns_of(name: str, *, exact: bool = False) -> list[Column]:
+def report_columns(name: str, *, exact: bool = False) -> list[Column]:
     """A report's columns. exact: for programs, which round by themselves if they want to."""
     from chasqui.spark.reports import REPORTS
 
@@ -240,7 +250,7 @@ def _column(name: str, *, exact: bool) -> Column:
         return column(name.removesuffix("_ms") if name != "ms" else "when", name, kind="moment")
     if name in ("since_ms", "worst_ms", "backoff_ms"):
         return column(name.removesuffix("_ms"), name, kind="span")
-    if name in TEXTS:
+    if name in TEXT_FIELDS:
         return column(name, wide=name in ("sample", "sample_job_id"))
     if _is_measured(name) and not exact:
         return Column(
@@ -260,57 +270,57 @@ def _rounded(value: Any) -> Any:
 def _check_times(*texts: str | None) -> None:
     """That a time is none is told before Java is started, though what it is counted from is known only then."""
     for text in texts:
-        moment_of(text, 0)
+        parse_past_time_ms(text, 0)
 
 
-def _newest(spark: Any, archive: Archive, *texts: str | None) -> int:
+def _newest_event_ms(spark: Any, archive: Archive, *texts: str | None) -> int:
     """The archive's own now, looked up only if somebody counts from it."""
-    from chasqui.spark.layout import read
-    from chasqui_cli.times import moment_ms
+    from chasqui.spark.layout import read_table
+    from chasqui_cli.times import parse_time_ms
 
-    if all(moment_ms(text, 0, "past") == moment_ms(text, 1, "past") for text in texts if text):
+    if all(parse_time_ms(text, 0, "past") == parse_time_ms(text, 1, "past") for text in texts if text):
         return 0
-    found = read(spark, archive, "events").agg({"ms": "max"}).collect()[0][0]
+    found = read_table(spark, archive, "events").agg({"ms": "max"}).collect()[0][0]
     return int(found or 0)
 
 
-def check_archive(archive: Archive, queues: Iterable[str]) -> None:
+def require_archive(archive: Archive, queues: Iterable[str]) -> None:
     """That there is nothing is told before Java is started."""
     from chasqui.errors import NotFound
     from chasqui.spark import upkeep
-    from chasqui.spark.layout import kept_as
+    from chasqui.spark.layout import directory_name
 
-    upkeep.recover(archive)
-    if not archive.has("events"):
+    upkeep.recover_swaps(archive)
+    if not archive.has_rows("events"):
         raise NotFound(
             f"there is nothing archived at {archive.root}",
             hint="`chasqui pipeline archive` fills it; --archive names another one",
         )
-    known = queues_of(archive)
+    known = archived_queues(archive)
     for queue in queues:
-        if known and kept_as(queue) not in known:
-            more = ", …" if len(known) > SHOWN else ""
+        if known and directory_name(queue) not in known:
+            more = ", …" if len(known) > MAX_NAMES_IN_HINT else ""
             raise NotFound(
                 f"there is nothing archived of a queue named {queue!r}",
-                hint=f"archived there: {', '.join(known[:SHOWN])}{more}",
+                hint=f"archived there: {', '.join(known[:MAX_NAMES_IN_HINT])}{more}",
             )
 
 
-def _check_rollup(archive: Archive, name: Name, asked: Question) -> None:
+def _require_rollup(archive: Archive, name: ReportName, asked: ReportQuery) -> None:
     from chasqui.errors import ArgumentError, NotFound
 
-    if name not in (Name.ALL, *ROLLED_UP):
+    if name not in (ReportName.ALL, *ROLLUP_REPORTS):
         raise ArgumentError(
             f"roll-ups cannot answer {name.value!r}",
-            hint=f"--from-rollup is for {' and '.join(ROLLED_UP)}, and for those two of `all`",
+            hint=f"--from-rollup is for {' and '.join(ROLLUP_REPORTS)}, and for those two of `all`",
         )
-    if name is not Name.LATENCY and asked.bucket_ms % MINUTE_MS:
+    if name is not ReportName.LATENCY and asked.bucket_ms % MINUTE_MS:
         raise ArgumentError("roll-ups know whole minutes only", hint="ask for steps of 1m, 5m, 1h")
-    if not archive.has("rollup_minute"):
+    if not archive.has_rows("rollup_minute"):
         raise NotFound("this archive has no roll-ups", hint="`chasqui pipeline rollup` makes them")
 
 
-def _check_page(html: Path | None) -> None:
+def _check_page_path(html: Path | None) -> None:
     """That a page cannot be written is told before Java is started: by writing something that is gone at once."""
     from chasqui.errors import ConfigError
 
@@ -331,19 +341,19 @@ def _check_page(html: Path | None) -> None:
 
 
 def _write_page(
-    desk: Desk, html: Path, found: dict[str, list[Record]], asked: Question, archive: Archive
+    desk: CommandContext, html: Path, found: dict[str, list[Record]], asked: ReportQuery, archive: Archive
 ) -> None:
     from chasqui.errors import ChasquiError
-    from chasqui_cli.commands.pipeline.page import page
+    from chasqui_cli.commands.pipeline.page import render_page
 
     target = html.resolve()  # a link goes on leading to it
     fresh = target.with_name(f".{target.name}.new")
     try:
-        fresh.write_text(page(found, asked, archive.root), "utf-8")
+        fresh.write_text(render_page(found, asked, archive.root), "utf-8")
         fresh.rename(target)
     except OSError as error:
         raise ChasquiError(
             f"cannot write the page at {html}: {error.strerror}",
             hint="the answer is whole; only the page is not",
         ) from None
-    desk.say(f"wrote {html}")
+    desk.info(f"wrote {html}")

@@ -8,58 +8,60 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.commands.demo import _throw_away_server
-from chasqui_cli.commands.pipeline.place import Heap, Master, where
-from chasqui_cli.desk import Desk, offline
+from chasqui_cli.commands.demo import temporary_server
+from chasqui_cli.commands.pipeline.place import HeapOption, MasterOption, select_spark
+from chasqui_cli.desk import CommandContext, offline
 
 if TYPE_CHECKING:
     from chasqui import Job
 
 QUEUE = "emails"
 JOBS = 600
-PATIENCE_S = 60
+TIMEOUT_S = 60
 STEP_MS = 100
 """The tour's jobs are done within a second or two."""
-TOUR = {"events": "int", "archive": "str", "page": "str"}
+DEMO_SCHEMA = {"events": "int", "archive": "str", "page": "str"}
 
 
-@offline(shape=TOUR, many=False)
+@offline(shape=DEMO_SCHEMA, many=False)
 def demo(
-    desk: Desk,
+    desk: CommandContext,
     place: Annotated[
         Path, typer.Argument(metavar="[DIRECTORY]", help="Where the archive and the page go.")
     ] = Path("chasqui-tour"),
-    master: Master = None,
-    heap: Heap = "1g",
+    master: MasterOption = None,
+    heap: HeapOption = "1g",
 ) -> None:
     """Run some hundred jobs on a private server, archive what happened, and write a page about it."""
     from chasqui.spark import archive as archiver
     from chasqui.spark import reports, session
     from chasqui.spark.layout import Archive
-    from chasqui_cli.commands.pipeline.page import page
-    from chasqui_cli.commands.pipeline.reporting import with_windows
+    from chasqui_cli.commands.pipeline.page import render_page
+    from chasqui_cli.commands.pipeline.reporting import resolve_diff_window
 
     session.check_installed()
     archive, target = Archive(str((place / "archive").absolute())), place / "report.html"
-    _check_unused(place, "archive", "report.html")
+    _require_unused(place, "archive", "report.html")
     place.mkdir(parents=True, exist_ok=True)
-    with _throw_away_server() as socket:
+    with temporary_server() as socket:
         url = f"unix://{socket}"
-        desk.say(f"running {JOBS} jobs on a private server: most succeed, some fail, a few die")
-        asyncio.run(_work(url))
-        desk.say("starting Spark, and archiving what happened")
-        with session.opened(where(master, None, heap)) as spark:
-            plan = archiver.Plan(archive, {"redis.url": url}, (QUEUE,), once=True, recreated=True)
-            totals = archiver.run(spark, plan)
-            asked = with_windows(spark, archive, reports.Question(bucket_ms=STEP_MS))
-            found = {name: reports.report(spark, archive, name, asked) for name in reports.REPORTS}
-    target.write_text(page(found, asked, archive.root), "utf-8")
-    desk.emit_one(
+        desk.info(f"running {JOBS} jobs on a private server: most succeed, some fail, a few die")
+        asyncio.run(_run_jobs(url))
+        desk.info("starting Spark, and archiving what happened")
+        with session.open_session(select_spark(master, None, heap)) as spark:
+            plan = archiver.ArchivePlan(
+                archive, {"redis.url": url}, (QUEUE,), once=True, accept_recreated=True
+            )
+            totals = archiver.archive_queues(spark, plan)
+            asked = resolve_diff_window(spark, archive, reports.ReportQuery(bucket_ms=STEP_MS))
+            found = {name: reports.run_report(spark, archive, name, asked) for name in reports.REPORTS}
+    target.write_text(render_page(found, asked, archive.root), "utf-8")
+    desk.write_record(
         {"events": totals.rows.get("events", 0), "archive": archive.root, "page": str(target.absolute())}
     )
 
 
-def _check_unused(place: Path, *names: str) -> None:
+def _require_unused(place: Path, *names: str) -> None:
     """Two tours in one archive would add up; and whose files these are, nobody knows: they are left alone."""
     from chasqui.errors import ConfigError
 
@@ -71,7 +73,7 @@ def _check_unused(place: Path, *names: str) -> None:
             )
 
 
-async def _work(url: str) -> None:
+async def _run_jobs(url: str) -> None:
     """Add jobs and run them, until every one has come to an end."""
     from chasqui import BackoffSpec, Queue, QueueEvents, Worker
 
@@ -83,10 +85,10 @@ async def _work(url: str) -> None:
         names = ("welcome", "newsletter", "invoice")
         for n in range(JOBS):
             await queue.add(names[n % 3], {"n": n}, attempts=3, backoff=again)
-        worker = Worker(QUEUE, _send, redis_url=url, concurrency=2)
+        worker = Worker(QUEUE, _handle_mail, redis_url=url, concurrency=2)
         running = asyncio.create_task(worker.run())
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 ended = 0
                 async for event in events:
                     ended += event.name in ("completed", "dlq")
@@ -97,7 +99,7 @@ async def _work(url: str) -> None:
             await running
 
 
-async def _send(job: Job) -> None:
+async def _handle_mail(job: Job) -> None:
     from chasqui import SystemClock
 
     await SystemClock().sleep(0.001 * (1 + job.data["n"] % 7))

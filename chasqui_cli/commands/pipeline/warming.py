@@ -11,44 +11,44 @@ import typer
 
 from chasqui_cli.columns import Column, column
 from chasqui_cli.commands.pipeline.place import (
-    ArchivePath,
-    Heap,
-    Master,
-    Remote,
-    archive_at,
-    check_writable,
-    length_ms,
-    where,
+    ArchiveOption,
+    HeapOption,
+    MasterOption,
+    RemoteOption,
+    open_archive,
+    parse_length_ms,
+    require_writable_archive,
+    select_spark,
 )
-from chasqui_cli.desk import Desk, at_desk, offline
+from chasqui_cli.desk import CommandContext, command, offline
 from chasqui_cli.settings import state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chasqui.spark.connect import Server
+    from chasqui.spark.connect import ConnectServer
     from chasqui_cli.columns import Record
 
-SERVER = {"running": "bool", "url": "str?", "pid": "int?", "log": "str?"}
-STATUS = SERVER | {
+SERVER_SCHEMA = {"running": "bool", "url": "str?", "pid": "int?", "log": "str?"}
+STATUS_SCHEMA = SERVER_SCHEMA | {
     "archive": "str",
     "tables": [{"table": "str", "batch": "int?", "rows": "int?", "lost": "int?"}],
 }
-CHECK = {"check": "str", "ok": "bool", "detail": "str"}
-CHECKS: list[Column] = [column("check"), column("ok"), column("detail")]
+CHECK_SCHEMA = {"check": "str", "ok": "bool", "detail": "str"}
+COLUMNS: list[Column] = [column("check"), column("ok"), column("detail")]
 
 
-@offline(shape=SERVER, many=False)
+@offline(shape=SERVER_SCHEMA, many=False)
 def up(
-    desk: Desk,
+    desk: CommandContext,
     warm_up: Annotated[
         str,
         typer.Option(
             "--warm-up", metavar="SPAN", help="How long reports may be rehearsed; 0s for not at all."
         ),
     ] = "60s",
-    master: Master = None,
-    heap: Heap = "1g",
+    master: MasterOption = None,
+    heap: HeapOption = "1g",
 ) -> None:
     """Keep a Spark running on this machine, so that reports take seconds. It listens on loopback, with a token.
 
@@ -59,64 +59,66 @@ def up(
     from chasqui.spark import connect, rehearsal, session
 
     session.check_installed()
-    warm_up_s = length_ms("--warm-up", warm_up, least=0) / 1000
-    at, state = where(master, None, heap), state_directory()
-    before = connect.running(state)
-    with desk.progress("starting Spark", None), _attentive() as attend:
-        server = connect.up(at, state)
+    warm_up_s = parse_length_ms("--warm-up", warm_up, least=0) / 1000
+    at, state = select_spark(master, None, heap), state_directory()
+    before = connect.find_running(state)
+    with desk.progress("starting Spark", None), _reliable_interrupt() as attend:
+        server = connect.start_or_find(at, state)
         try:
             attend()
-            with session.opened(replace(at, remote=server.url)) as spark:
+            with session.open_session(replace(at, remote=server.url)) as spark:
                 if at.is_local:
-                    rehearsal.rehearse(spark, warm_up_s, tell=lambda _: attend())
+                    rehearsal.warm_up_reports(spark, warm_up_s, on_round=lambda _: attend())
             attend()
         except BaseException:
             if before is None:
-                connect.down(state)  # whoever interrupts `up` wants none
+                connect.stop(state)  # whoever interrupts `up` wants none
             raise
-    desk.say("reports use it from now on; `chasqui pipeline down` ends it")
-    desk.emit_one(_record(server))
+    desk.info("reports use it from now on; `chasqui pipeline down` ends it")
+    desk.write_record(server_record(server))
 
 
-@offline(shape=SERVER, many=False)
-def down(desk: Desk) -> None:
+@offline(shape=SERVER_SCHEMA, many=False)
+def down(desk: CommandContext) -> None:
     """End the Spark that `up` started."""
     from chasqui.spark import connect
 
-    found = connect.down(state_directory())
-    desk.say(f"ended {found.address}" if found else "none was running")
-    desk.emit_one(_record(None))
+    found = connect.stop(state_directory())
+    desk.info(f"ended {found.address}" if found else "none was running")
+    desk.write_record(server_record(None))
 
 
-@offline(shape=STATUS, many=False)
-def status(desk: Desk, path: ArchivePath = None) -> None:
+@offline(shape=STATUS_SCHEMA, many=False)
+def status(desk: CommandContext, path: ArchiveOption = None) -> None:
     """Say whether a Spark is kept warm, and how far the archive is."""
     from chasqui.spark import archive as archiver
     from chasqui.spark import connect
     from chasqui.spark.layout import TABLES
 
-    archive = archive_at(path)
+    archive = open_archive(path)
     tables = []
     for table in TABLES:
-        newest = archiver.latest(archive, table)
+        newest = archiver.newest_totals(archive, table)
         told: Record = {"table": table, "batch": None, "rows": None, "lost": None}
         if newest:
-            told |= archiver.sums(archive, table, newest.batch)
+            told |= archiver.totals_up_to(archive, table, newest.batch)
         tables.append(told)
-    desk.emit_one(_record(connect.running(state_directory())) | {"archive": archive.root, "tables": tables})
+    desk.write_record(
+        server_record(connect.find_running(state_directory())) | {"archive": archive.root, "tables": tables}
+    )
 
 
-@at_desk(shape=CHECK)
+@command(shape=CHECK_SCHEMA)
 def doctor(
-    desk: Desk,
-    path: ArchivePath = None,
-    master: Master = None,
-    remote: Remote = None,
-    heap: Heap = "1g",
+    desk: CommandContext,
+    path: ArchiveOption = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
 ) -> None:
     """Try the pipeline's parts one by one: packages, Java, server, Spark, data source, archive."""
-    at = where(master, remote, heap)
-    archive = archive_at(path)
+    at = select_spark(master, remote, heap)
+    archive = open_archive(path)
 
     def packages() -> str:
         from importlib import import_module
@@ -131,27 +133,27 @@ def doctor(
         return ", ".join(f"{name} {version(name)}" for name in needed.values())
 
     def java() -> str:
-        from chasqui.spark.java import find
+        from chasqui.spark.java import find_java
 
-        found = find(at.cache)
+        found = find_java(at.cache)
         return f"Java {found.version} from {found.origin} ({found.home})"
 
     def server() -> str:
         with desk.session() as asks:
-            asks.now_ms()
+            asks.server_now_ms()
             return str(asks.link.address)
 
     def spark() -> str:
         from chasqui.spark import session
 
-        with session.opened(at) as running:
+        with session.open_session(at) as running:
             total = running.range(10).groupBy().sum("id").collect()[0][0]
             rows = running.read.format("chasqui").option("subscribe", "any").load()
             rows.columns  # noqa: B018 - through Connect it is looked for only now
             return f"Spark {running.version} on {at.address} counts to {total} and finds the data source"
 
     def writable() -> str:
-        check_writable(archive)
+        require_writable_archive(archive)
         return archive.root
 
     parts = {"packages": packages, "java": java, "server": server, "spark": spark, "archive": writable}
@@ -164,14 +166,14 @@ def doctor(
             "detail": f"{sys.version.split()[0]} ({sys.executable})",
         }
     ]
-    found += [_tried(name, part) for name, part in parts.items()]
-    desk.emit(found, CHECKS)
+    found += [_run_check(name, part) for name, part in parts.items()]
+    desk.write_records(found, COLUMNS)
     if not all(one["ok"] for one in found):
         raise typer.Exit(1)
 
 
 @contextmanager
-def _attentive() -> Iterator[Callable[[], None]]:
+def _reliable_interrupt() -> Iterator[Callable[[], None]]:
     """Ctrl-C, also one that Python lost: in a callback of its own, as while it imports, it only prints that it ignores it.
     What this yields raises it again.
     """
@@ -192,7 +194,7 @@ def _attentive() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _tried(name: str, part: Callable[[], str]) -> Record:
+def _run_check(name: str, part: Callable[[], str]) -> Record:
     from chasqui.errors import ChasquiError
 
     try:
@@ -203,7 +205,7 @@ def _tried(name: str, part: Callable[[], str]) -> Record:
         return {"check": name, "ok": False, "detail": f"{error}; pip install 'chasqui-cli[spark]' mends it"}
 
 
-def _record(server: Server | None) -> Record:
+def server_record(server: ConnectServer | None) -> Record:
     if server is None:
         return {"running": False, "url": None, "pid": None, "log": None}
     return {"running": True, "url": server.address, "pid": server.pid, "log": server.log}

@@ -7,50 +7,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import column
-from chasqui_cli.commands.add import ADDED, added_record
+from chasqui_cli.commands.add import ADD_SCHEMA, added_record
 from chasqui_cli.commands.repeatable.records import (
-    ADD_COLUMNS,
     CHANGE_COLUMNS,
-    CHANGED,
+    CHANGE_SCHEMA,
     COLUMNS,
-    FIRE,
+    DRY_RUN_COLUMNS,
     FIRE_COLUMNS,
-    INTENDED_COLUMNS,
-    SPEC,
+    FIRE_SCHEMA,
+    RUN_COLUMNS,
+    SCHEDULE_SCHEMA,
     fire_records,
-    instead,
-    listed_record,
-    new_record,
-    next_words,
-    pattern_words,
-    words_of,
+    next_fires_text,
+    pattern_text,
+    planned_record,
+    record_pattern_text,
+    replaced_text,
+    schedule_record,
 )
-from chasqui_cli.completing import queue_names, schedule_keys
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.finding import warn_where_there_is_no
-from chasqui_cli.taking import json_value, missed_fires
-from chasqui_cli.times import duration_ms, moment_ms
+from chasqui_cli.completing import complete_queues, complete_schedule_keys
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.finding import warn_if_missing
+from chasqui_cli.taking import parse_json_argument, parse_missed_fires
+from chasqui_cli.times import parse_duration_ms, parse_time_ms
 
 if TYPE_CHECKING:
     from chasqui import RepeatSpec
-    from chasqui.repeatable import Held, Listed
+    from chasqui.repeatable import ListedSpec, RawSpec
     from chasqui_cli.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 PARTLY = 3
 
-Queue = Annotated[str, typer.Argument(help="Which queue.", autocompletion=queue_names)]
-Key = Annotated[
-    str, typer.Argument(help="The schedule's key, as `list` shows it.", autocompletion=schedule_keys)
+Queue = Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)]
+ScheduleKeyArgument = Annotated[
+    str, typer.Argument(help="The schedule's key, as `list` shows it.", autocompletion=complete_schedule_keys)
 ]
-CronText = Annotated[
+CronOption = Annotated[
     str | None, typer.Option("--cron", metavar="EXPR", help="By the calendar, as in '0 9 * * MON-FRI'.")
 ]
-Zone = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="Its zone, as in Europe/Madrid; UTC.")]
-Every = Annotated[
+TimezoneOption = Annotated[
+    str | None, typer.Option("--tz", metavar="ZONE", help="Its zone, as in Europe/Madrid; UTC.")
+]
+EveryOption = Annotated[
     str | None, typer.Option("--every", metavar="TIME", help="Each time so long has passed: 60s.")
 ]
 
@@ -63,9 +65,9 @@ def repeatable(ctx: typer.Context) -> None:
 
 
 @app.command("list")
-@at_desk(shape=SPEC)
-def list_specs(
-    desk: Desk,
+@command(shape=SCHEDULE_SCHEMA)
+def list_schedules(
+    desk: CommandContext,
     queue: Queue,
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="So many at most.")] = 1000,
 ) -> None:
@@ -73,31 +75,33 @@ def list_specs(
     from chasqui import Keys, repeatable
 
     with desk.session() as session:
-        now_ms = session.now_ms()
-        found = session.look(repeatable.listing, Keys(queue), limit)
+        now_ms = session.server_now_ms()
+        found = session.query(repeatable.list_specs, Keys(queue), limit)
         if not found:
-            warn_where_there_is_no(desk, session, queue)
-    desk.emit([listed_record(one, now_ms) for one in found], COLUMNS, now_ms=now_ms)
+            warn_if_missing(desk, session, queue)
+    desk.write_records([schedule_record(one, now_ms) for one in found], COLUMNS, now_ms=now_ms)
     if len(found) == limit:
-        desk.say(f"the first {limit:,} only; --limit shows more")
+        desk.info(f"the first {limit:,} only; --limit shows more")
 
 
 @app.command()
-@at_desk(shape=CHANGED, many=False, changes=True)
+@command(shape=CHANGE_SCHEMA, many=False, changes=True)
 def upsert(
-    desk: Desk,
+    desk: CommandContext,
     queue: Queue,
     name: Annotated[str, typer.Argument(help="The name of the jobs it makes.")],
-    cron: CronText = None,
-    tz: Zone = None,
-    every: Every = None,
+    cron: CronOption = None,
+    tz: TimezoneOption = None,
+    every: EveryOption = None,
     data: Annotated[
         str, typer.Option("--data", metavar="JSON", help="What each job carries; `-`: stdin.")
     ] = "null",
     key: Annotated[
         str,
         typer.Option(
-            "--key", help="Its key; by itself made of name and pattern.", autocompletion=schedule_keys
+            "--key",
+            help="Its key; by itself made of name and pattern.",
+            autocompletion=complete_schedule_keys,
         ),
     ] = "",
     limit: Annotated[
@@ -119,105 +123,112 @@ def upsert(
 
     from chasqui import Keys, arguments, fires, repeatable
 
-    pattern, rule, carried = _pattern(cron, tz, every), missed_fires(missed), json_value(data, "--data")
+    pattern, rule, carried = (
+        parse_pattern(cron, tz, every),
+        parse_missed_fires(missed),
+        parse_json_argument(data, "--data"),
+    )
     with desk.session() as session:
-        now_ms = session.now_ms()
+        now_ms = session.server_now_ms()
         bounds = {
-            "start_after_ms": moment_ms(start_after, now_ms, "future") if start_after else None,
-            "end_before_ms": moment_ms(end_before, now_ms, "future") if end_before else None,
+            "start_after_ms": parse_time_ms(start_after, now_ms, "future") if start_after else None,
+            "end_before_ms": parse_time_ms(end_before, now_ms, "future") if end_before else None,
         }
-        spec = replace(arguments.spec_of(name, carried, pattern, rule, limit=limit, **bounds), key=key)
-        spec, raw = repeatable.prepared(spec)
+        spec = replace(
+            arguments.parse_repeat_spec(name, carried, pattern, rule, limit=limit, **bounds), key=key
+        )
+        spec, raw = repeatable.prepare_spec(spec)
         next_ms = fires.first_fire(spec.pattern, now_ms, spec.start_after_ms, spec.end_before_ms)
-        [before] = session.look(repeatable.held, Keys(queue), [spec.key])
-        record = new_record(spec, next_ms, before)
-        verb, word = ("replace", "replaced") if before.is_there else ("create", "created")
+        [before] = session.query(repeatable.read_raw_specs, Keys(queue), [spec.key])
+        record = planned_record(spec, next_ms, before)
+        verb, word = ("replace", "replaced") if before.exists else ("create", "created")
         effects = [
-            f"fires {words_of(record)}",
-            *next_words(spec, next_ms),
-            *instead(spec.key, before, now_ms),
+            f"fires {record_pattern_text(record)}",
+            *next_fires_text(spec, next_ms),
+            *replaced_text(spec.key, before, now_ms),
         ]
-        plan = Plan(verb, queue, "schedule", [record], [column("key")], "", effects)
-        if desk.agrees(plan, now_ms=now_ms):
-            with desk.written_down("repeatable upsert", queue) as pen:
-                pen.keep([before.item(spec.key.encode("utf-8", "surrogateescape"), raw)])
-                stored = session.run(repeatable.upsert, Keys(queue), spec)
-                pen.tell(**{word: 1})
+        plan = ChangePlan(verb, queue, "schedule", [record], [column("key")], "", effects)
+        if desk.confirm(plan, now_ms=now_ms):
+            with desk.journal_operation("repeatable upsert", queue) as pen:
+                pen.write_items([before.item(spec.key.encode("utf-8", "surrogateescape"), raw)])
+                stored = session.run(repeatable.upsert_spec, Keys(queue), spec)
+                pen.set_result(**{word: 1})
             record |= {"next_fire_ms": stored.next_ms, "outcome": "created" if stored.created else "replaced"}
         else:
             record["outcome"] = f"would {verb}"
-    desk.emit_one(record, CHANGE_COLUMNS, now_ms=now_ms)
+    desk.write_record(record, CHANGE_COLUMNS, now_ms=now_ms)
 
 
 @app.command()
-@at_desk(shape=CHANGED, changes=True)
+@command(shape=CHANGE_SCHEMA, changes=True)
 def remove(
-    desk: Desk,
+    desk: CommandContext,
     queue: Queue,
     keys: Annotated[
-        list[str], typer.Argument(metavar="KEY...", help="Which schedules.", autocompletion=schedule_keys)
+        list[str],
+        typer.Argument(metavar="KEY...", help="Which schedules.", autocompletion=complete_schedule_keys),
     ],
 ) -> None:
     """Remove schedules with their counters; jobs they made already stay. `undo` puts them back."""
     from chasqui import Keys, repeatable
 
     with desk.session() as session:
-        now_ms = session.now_ms()
-        found = _chosen(session, queue, keys)
-        records = [listed_record(one, now_ms) for one, _ in found]
-        plan = Plan("remove", queue, "schedules", records, COLUMNS[:4], "", ["they make no more jobs"])
+        now_ms = session.server_now_ms()
+        found = find_schedules(session, queue, keys)
+        records = [schedule_record(one, now_ms) for one, _ in found]
+        plan = ChangePlan("remove", queue, "schedules", records, COLUMNS[:4], "", ["they make no more jobs"])
         outcomes = ["would remove"] * len(found)
-        if desk.agrees(plan, now_ms=now_ms):
-            with desk.written_down("repeatable remove", queue) as pen:
-                pen.keep([held.item(one.raw_key, b"") for one, held in found])
-                removed = [session.run(repeatable.remove, Keys(queue), one.raw_key) for one, _ in found]
-                pen.tell(removed=sum(removed), gone=len(removed) - sum(removed))
+        if desk.confirm(plan, now_ms=now_ms):
+            with desk.journal_operation("repeatable remove", queue) as pen:
+                pen.write_items([held.item(one.raw_key, b"") for one, held in found])
+                removed = [session.run(repeatable.remove_spec, Keys(queue), one.raw_key) for one, _ in found]
+                pen.set_result(removed=sum(removed), gone=len(removed) - sum(removed))
             outcomes = ["removed" if one else "gone" for one in removed]
     told = [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)]
-    desk.emit(told, CHANGE_COLUMNS, now_ms=now_ms)
+    desk.write_records(told, CHANGE_COLUMNS, now_ms=now_ms)
     if "gone" in outcomes:
         raise typer.Exit(PARTLY)
 
 
 @app.command()
-@at_desk(shape=ADDED, many=False, changes=True)
-def run(desk: Desk, queue: Queue, key: Key) -> None:
+@command(shape=ADD_SCHEMA, many=False, changes=True)
+def run(desk: CommandContext, queue: Queue, key: ScheduleKeyArgument) -> None:
     """Make one job of a schedule now; the schedule itself is not touched. `undo` takes the job back while it waits."""
     from chasqui import Keys, repeatable, withdrawal
 
     with desk.session() as session:
-        now_ms = session.now_ms()
-        [(listed, _)] = _chosen(session, queue, [key])
-        spec = _readable(listed)
-        record = listed_record(listed, now_ms)
+        now_ms = session.server_now_ms()
+        [(listed, _)] = find_schedules(session, queue, [key])
+        spec = require_readable(listed)
+        record = schedule_record(listed, now_ms)
         effects = ["one job now; when it fires next, and how often it fired, stays as it is"]
-        plan = Plan("run", queue, "schedule", [record], COLUMNS[:3], "", effects)
+        plan = ChangePlan("run", queue, "schedule", [record], COLUMNS[:3], "", effects)
         told = added_record(queue, None, None) | {"outcome": "would run"}
-        if desk.agrees(plan, now_ms=now_ms):
-            with desk.written_down("repeatable run", queue) as pen:
-                footing = session.run(withdrawal.footing, Keys(queue))
-                job = repeatable.new_job(footing.now_ms)
+        if desk.confirm(plan, now_ms=now_ms):
+            with desk.journal_operation("repeatable run", queue) as pen:
+                footing = session.run(withdrawal.stream_end, Keys(queue))
+                job = repeatable.new_job_stamp(footing.now_ms)
                 item = {"kind": "added", "id": job.job_id, "created_at_ms": job.created_at_ms}
-                pen.keep([item | {"after": footing.last_id}])
-                entry_id = session.run(repeatable.run_once, Keys(queue), spec, job)
-                pen.tell(added=1)
+                pen.write_items([item | {"after": footing.last_id}])
+                entry_id = session.run(repeatable.run_spec_once, Keys(queue), spec, job)
+                pen.set_result(added=1)
             told = added_record(queue, job.job_id, entry_id)
-    desk.emit_one(told, ADD_COLUMNS if "outcome" not in told else INTENDED_COLUMNS, now_ms=now_ms)
+    desk.write_record(told, RUN_COLUMNS if "outcome" not in told else DRY_RUN_COLUMNS, now_ms=now_ms)
 
 
 @app.command()
-@at_desk(shape=FIRE)
+@command(shape=FIRE_SCHEMA)
 def preview(
-    desk: Desk,
+    desk: CommandContext,
     queue: Annotated[
-        str | None, typer.Argument(help="Which queue, for a stored schedule.", autocompletion=queue_names)
+        str | None, typer.Argument(help="Which queue, for a stored schedule.", autocompletion=complete_queues)
     ] = None,
     key: Annotated[
-        str | None, typer.Argument(help="The stored schedule's key.", autocompletion=schedule_keys)
+        str | None, typer.Argument(help="The stored schedule's key.", autocompletion=complete_schedule_keys)
     ] = None,
-    cron: CronText = None,
-    tz: Zone = None,
-    every: Every = None,
+    cron: CronOption = None,
+    tz: TimezoneOption = None,
+    every: EveryOption = None,
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, max=10_000, metavar="N", help="So many fires.")
     ] = 10,
@@ -236,35 +247,35 @@ def preview(
         )
     if key is not None:
         with desk.session() as session:
-            now_ms = session.now_ms()
-            [(listed, _)] = _chosen(session, queue or "", [key])
-        spec = _readable(listed)
+            now_ms = session.server_now_ms()
+            [(listed, _)] = find_schedules(session, queue or "", [key])
+        spec = require_readable(listed)
         pattern, next_ms, left = spec.pattern, listed.next_ms, count
         if spec.limit:
             left = min(count, max(0, spec.limit - listed.fired))
-        times = fires.upcoming(
+        times = fires.upcoming_fires(
             pattern, next_ms, left, start_after_ms=spec.start_after_ms, end_before_ms=spec.end_before_ms
         )
     else:
-        now_ms = _now(desk, queue)
-        pattern = arguments.pattern_of(_pattern(cron, tz, every))
-        begin = moment_ms(start, now_ms, "future") if start else now_ms
-        times = fires.upcoming(pattern, fires.first_fire(pattern, begin), count)
-    desk.say(pattern_words(pattern))
-    desk.emit(fire_records(pattern, times), FIRE_COLUMNS, now_ms=now_ms)
+        now_ms = _now_ms(desk, queue)
+        pattern = arguments.parse_pattern(parse_pattern(cron, tz, every))
+        begin = parse_time_ms(start, now_ms, "future") if start else now_ms
+        times = fires.upcoming_fires(pattern, fires.first_fire(pattern, begin), count)
+    desk.info(pattern_text(pattern))
+    desk.write_records(fire_records(pattern, times), FIRE_COLUMNS, now_ms=now_ms)
 
 
-def _now(desk: Desk, queue: str | None) -> int:
+def _now_ms(desk: CommandContext, queue: str | None) -> int:
     """The server's time if one was named; a calendar can be read without any server."""
     from chasqui import SystemClock
 
-    if queue is None and not desk.given.names_a_server:
+    if queue is None and not desk.connection.names_a_server:
         return SystemClock().now_ms()
     with desk.session() as session:
-        return session.now_ms()
+        return session.server_now_ms()
 
 
-def _pattern(cron: str | None, tz: str | None, every: str | None) -> dict[str, Any]:
+def parse_pattern(cron: str | None, tz: str | None, every: str | None) -> dict[str, Any]:
     from chasqui.errors import ArgumentError
 
     if (cron is None) == (every is None):
@@ -272,33 +283,35 @@ def _pattern(cron: str | None, tz: str | None, every: str | None) -> dict[str, A
     if every is not None:
         if tz is not None:
             raise ArgumentError("an interval has no time zone", hint="--tz goes with --cron")
-        return {"kind": "every", "interval_ms": duration_ms(every)}
+        return {"kind": "every", "interval_ms": parse_duration_ms(every)}
     return {"kind": "cron", "expression": cron, "tz": tz}
 
 
-def _chosen(session: Session, queue: str, names: Sequence[str]) -> list[tuple[Listed, Held]]:
+def find_schedules(session: Session, queue: str, names: Sequence[str]) -> list[tuple[ListedSpec, RawSpec]]:
     """The schedules with these keys. One that is no text is found by how `list` shows it."""
     from chasqui import Keys, repeatable
     from chasqui.errors import NotFound
 
-    found = session.look(repeatable.held, Keys(queue), names)
+    found = session.query(repeatable.read_raw_specs, Keys(queue), names)
     chosen = [
-        (repeatable.listed(name, held), held)
+        (repeatable.decode_raw_spec(name, held), held)
         for name, held in zip(names, found, strict=True)
-        if held.is_there
+        if held.exists
     ]
-    if missing := [name for name, held in zip(names, found, strict=True) if not held.is_there]:
-        odd = {one.key: one.raw_key for one in session.look(repeatable.listing, Keys(queue), 10_000)}
+    if missing := [name for name, held in zip(names, found, strict=True) if not held.exists]:
+        odd = {one.key: one.raw_key for one in session.query(repeatable.list_specs, Keys(queue), 10_000)}
         raw = [odd[name] for name in missing if name in odd]
         if len(raw) < len(missing):
             shown = ", ".join(name for name in missing if name not in odd)
             raise NotFound(f"{queue} has no schedule {shown}", hint=f"chasqui repeatable list {queue}")
-        more = session.look(repeatable.held, Keys(queue), raw)
-        chosen += [(repeatable.listed(name, held), held) for name, held in zip(raw, more, strict=True)]
+        more = session.query(repeatable.read_raw_specs, Keys(queue), raw)
+        chosen += [
+            (repeatable.decode_raw_spec(name, held), held) for name, held in zip(raw, more, strict=True)
+        ]
     return chosen
 
 
-def _readable(listed: Listed) -> RepeatSpec:
+def require_readable(listed: ListedSpec) -> RepeatSpec:
     from chasqui import Undecodable
     from chasqui.errors import WireError
 

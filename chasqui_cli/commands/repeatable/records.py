@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.columns import Column, column
 from chasqui_cli.records import spec_record
-from chasqui_cli.shapes import Sometimes
-from chasqui_cli.times import iso, span
+from chasqui_cli.shapes import OptionalKey
+from chasqui_cli.times import format_duration, format_iso
 
 if TYPE_CHECKING:
     from chasqui import RepeatSpec
-    from chasqui.repeatable import Held, Listed
+    from chasqui.repeatable import ListedSpec, RawSpec
     from chasqui_cli.columns import Record
 
-SPEC = {
+SCHEDULE_SCHEMA = {
     "key": "str",
     "name": "str?",
     "pattern": {"kind": "str?", "expression": "str?", "tz": "str?", "interval_ms": "int?"},
@@ -25,22 +25,24 @@ SPEC = {
     "fired": "int",
     "start_after_ms": "int?",
     "end_before_ms": "int?",
-    "missed_fires": {"kind": "str?", "max_catchup": Sometimes("int")},
-    "overdue_ms": Sometimes("int"),
-    "undecodable": Sometimes("str"),
+    "missed_fires": {"kind": "str?", "max_catchup": OptionalKey("int")},
+    "overdue_ms": OptionalKey("int"),
+    "undecodable": OptionalKey("str"),
 }
-CHANGED = SPEC | {"outcome": "str"}
-FIRE = {"n": "int", "fire_ms": "int", "local": "str", "tz": "str", "note": "str?"}
-GRACE_MS = 5000
+CHANGE_SCHEMA = SCHEDULE_SCHEMA | {"outcome": "str"}
+FIRE_SCHEMA = {"n": "int", "fire_ms": "int", "local": "str", "tz": "str", "note": "str?"}
+OVERDUE_AFTER_MS = 5000
 """A scheduler ticks every second, and may be busy: what is later than this is overdue."""
 
 
-def listed_record(found: Listed, now_ms: int) -> Record:
+def schedule_record(found: ListedSpec, now_ms: int) -> Record:
     """A stored schedule. What cannot be read says why, and what is late by how much."""
     from chasqui import Undecodable
 
     if isinstance(found.spec, Undecodable):
-        nothing: Record = dict.fromkeys(name for name in SPEC if name not in ("overdue_ms", "undecodable"))
+        nothing: Record = dict.fromkeys(
+            name for name in SCHEDULE_SCHEMA if name not in ("overdue_ms", "undecodable")
+        )
         record = nothing | {
             "key": found.key,
             "pattern": {"kind": None, "expression": None, "tz": None, "interval_ms": None},
@@ -55,33 +57,33 @@ def listed_record(found: Listed, now_ms: int) -> Record:
             "next_fire_ms": found.next_ms,
             "fired": found.fired,
         }
-        record = {name: told[name] for name in SPEC if name in told}
+        record = {name: told[name] for name in SCHEDULE_SCHEMA if name in told}
     late_ms = now_ms - found.next_ms
-    return record | ({"overdue_ms": late_ms} if late_ms > GRACE_MS else {})
+    return record | ({"overdue_ms": late_ms} if late_ms > OVERDUE_AFTER_MS else {})
 
 
-def new_record(spec: RepeatSpec, next_ms: int, before: Held) -> Record:
+def planned_record(spec: RepeatSpec, next_ms: int, before: RawSpec) -> Record:
     """A schedule that is about to be stored."""
     fired = int(before.fired) if before.fired and before.fired.isdigit() else 0
     told = spec_record(spec) | {"next_fire_ms": next_ms, "fired": fired}
-    return {name: told[name] for name in SPEC if name in told}
+    return {name: told[name] for name in SCHEDULE_SCHEMA if name in told}
 
 
-def state(record: Record) -> str:
+def state_text(record: Record) -> str:
     """A word for how it is."""
     if "undecodable" in record:
         return f"unreadable: {record['undecodable']}"
-    return f"OVERDUE {span(record['overdue_ms'])}" if "overdue_ms" in record else "ok"
+    return f"OVERDUE {format_duration(record['overdue_ms'])}" if "overdue_ms" in record else "ok"
 
 
-def words_of(record: Record) -> str:
+def record_pattern_text(record: Record) -> str:
     """When a schedule fires, in words; an expression that cannot be read stands for itself."""
     from chasqui.cron import words
     from chasqui.errors import ConfigError
 
     pattern = record["pattern"]
     if pattern["interval_ms"] is not None:
-        return f"every {span(pattern['interval_ms'])}"
+        return f"every {format_duration(pattern['interval_ms'])}"
     if pattern["expression"] is None:
         return "?"
     try:
@@ -91,11 +93,11 @@ def words_of(record: Record) -> str:
     return f"{told} ({pattern['tz'] or 'UTC'})"
 
 
-def pattern_words(pattern: Any) -> str:
+def pattern_text(pattern: Any) -> str:
     """The same of a pattern."""
     interval_ms, expression = getattr(pattern, "interval_ms", None), getattr(pattern, "expression", None)
     told = {"interval_ms": interval_ms, "expression": expression, "tz": getattr(pattern, "tz", None)}
-    return words_of({"pattern": told})
+    return record_pattern_text({"pattern": told})
 
 
 def fire_records(pattern: Any, times: Iterator[int]) -> Iterator[Record]:
@@ -106,24 +108,24 @@ def fire_records(pattern: Any, times: Iterator[int]) -> Iterator[Record]:
     from chasqui.cron import notes
 
     expression = getattr(pattern, "expression", None)
-    schedule = None if expression is None else cron.parse(expression, pattern.tz)
+    schedule = None if expression is None else cron.parse_cron(expression, pattern.tz)
     before: int | None = None
     for number, at_ms in enumerate(times, 1):
         yield {
             "n": number,
             "fire_ms": at_ms,
-            "local": notes.local(at_ms, schedule.zone if schedule else UTC),
+            "local": notes.local_time_text(at_ms, schedule.zone if schedule else UTC),
             "tz": (schedule and schedule.tz) or "UTC",
-            "note": notes.remark(schedule, at_ms, before) if schedule else None,
+            "note": notes.dst_remark(schedule, at_ms, before) if schedule else None,
         }
         before = at_ms
 
 
-def next_words(spec: RepeatSpec, next_ms: int) -> list[str]:
+def next_fires_text(spec: RepeatSpec, next_ms: int) -> list[str]:
     """The next three fires, in a sentence."""
     from chasqui import fires
 
-    times = fires.upcoming(spec.pattern, next_ms, 3, end_before_ms=spec.end_before_ms)
+    times = fires.upcoming_fires(spec.pattern, next_ms, 3, end_before_ms=spec.end_before_ms)
     told = [
         one["local"] + (f" ({one['note']})" if one["note"] else "")
         for one in fire_records(spec.pattern, times)
@@ -131,26 +133,26 @@ def next_words(spec: RepeatSpec, next_ms: int) -> list[str]:
     return ["next: " + "; ".join(islice(told, spec.limit or 3))]
 
 
-def instead(key: str, before: Held, now_ms: int) -> list[str]:
+def replaced_text(key: str, before: RawSpec, now_ms: int) -> list[str]:
     """What is replaced, in words."""
     from chasqui import repeatable
 
-    if not before.is_there:
+    if not before.exists:
         return []
-    record = listed_record(repeatable.listed(key, before), now_ms)
+    record = schedule_record(repeatable.decode_raw_spec(key, before), now_ms)
     return [
-        f"instead of: {words_of(record)}, next {iso(record['next_fire_ms'])}, fired {record['fired']:,} times"
+        f"instead of: {record_pattern_text(record)}, next {format_iso(record['next_fire_ms'])}, fired {record['fired']:,} times"
     ]
 
 
 COLUMNS: list[Column] = [
     column("key"),
     column("name"),
-    Column("when", words_of),
+    Column("when", record_pattern_text),
     column("next", "next_fire_ms", kind="moment"),
     column("fired", kind="count"),
     column("limit", kind="count"),
-    Column("state", state),
+    Column("state", state_text),
     Column("missed", lambda record: record["missed_fires"]["kind"], wide=True),
     column("starts", "start_after_ms", kind="moment", wide=True),
     column("ends", "end_before_ms", kind="moment", wide=True),
@@ -162,5 +164,5 @@ FIRE_COLUMNS = [
     column("local"),
     column("note"),
 ]
-ADD_COLUMNS = [column("id"), column("entry", "entry_id")]
-INTENDED_COLUMNS = [column("queue"), column("outcome")]
+RUN_COLUMNS = [column("id"), column("entry", "entry_id")]
+DRY_RUN_COLUMNS = [column("queue"), column("outcome")]

@@ -10,13 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import Plan
+from chasqui_cli.changes import ChangePlan
 from chasqui_cli.columns import column
-from chasqui_cli.commands.rsmq.finding import Found, Wanted, check_queue, found_messages, wanting
-from chasqui_cli.commands.rsmq.naming import COLUMNS, MESSAGE, RSMQ, Namespace, QueueName, keys_of
-from chasqui_cli.deeds import Deed, carry_out
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.times import iso, moment_ms
+from chasqui_cli.commands.rsmq.finding import (
+    FoundMessages,
+    MessageFilterOptions,
+    find_messages,
+    message_filters,
+    require_queue,
+)
+from chasqui_cli.commands.rsmq.naming import (
+    COLUMNS,
+    DEFAULT_NAMESPACE,
+    MESSAGE_SCHEMA,
+    NamespaceOption,
+    QueueArgument,
+    rsmq_keys,
+)
+from chasqui_cli.deeds import BatchChange, apply_change
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.times import format_iso, parse_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,227 +39,248 @@ if TYPE_CHECKING:
     from chasqui_cli.columns import Record
     from chasqui_cli.session import Session
 
-CHANGED: dict[str, Any] = {**MESSAGE, "outcome": "str"}
-CHANGED_COLUMNS = [*COLUMNS[:5], column("outcome")]
-To = Annotated[str, typer.Option("--to", metavar="QUEUE", help="The other queue; it must be there.")]
-ToNamespace = Annotated[
+CHANGE_SCHEMA: dict[str, Any] = {**MESSAGE_SCHEMA, "outcome": "str"}
+CHANGE_COLUMNS = [*COLUMNS[:5], column("outcome")]
+TargetOption = Annotated[
+    str, typer.Option("--to", metavar="QUEUE", help="The other queue; it must be there.")
+]
+TargetNamespaceOption = Annotated[
     str | None, typer.Option("--to-ns", metavar="NS", help="Its namespace; the same by itself.")
 ]
 Kept = dict[str, Any]
-OTHERS = ("ids", "state", "older_than", "min_rc", "grep", "every")
+FILTERS_OF_OWN = ("ids", "state", "older_than", "min_rc", "grep", "every")
 """What is not asked where the verb itself says which messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class MessageChange:
     """One way to change messages: its word before, after, what follows; what is written down, and how it is done."""
 
     verb: str
-    done: str
+    success_word: str
     effect: str
-    kept: Callable[[Message], Kept]
-    act: Callable[[Session, Sequence[Message]], Sequence[str]]
+    journal_item: Callable[[Message], Kept]
+    apply: Callable[[Session, Sequence[Message]], Sequence[str]]
     target: RsmqKeys | None = None
 
 
-@at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
-@wanting()
+@command(shape=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@message_filters()
 def purge(
-    desk: Desk,
-    queue: QueueName,
-    wanted: Wanted,
-    ns: Namespace = RSMQ,
+    desk: CommandContext,
+    queue: QueueArgument,
+    wanted: MessageFilterOptions,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Delete messages; attributes and totals of the queue stay. `chasqui undo` brings them back."""
-    keys = keys_of(queue, ns)
-    _change(desk, keys, wanted, _purge(keys))
+    keys = rsmq_keys(queue, ns)
+    change_messages(desk, keys, wanted, purge_change(keys))
 
 
-@at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
-@wanting()
+@command(shape=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@message_filters()
 def move(
-    desk: Desk,
-    queue: QueueName,
-    to: To,
-    wanted: Wanted,
-    to_ns: ToNamespace = None,
-    ns: Namespace = RSMQ,
+    desk: CommandContext,
+    queue: QueueArgument,
+    to: TargetOption,
+    wanted: MessageFilterOptions,
+    to_ns: TargetNamespaceOption = None,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Move messages to another queue, with id, body, counters and time. `chasqui undo` moves them back."""
-    keys = keys_of(queue, ns)
-    _change(desk, keys, wanted, _move(keys, keys_of(to, to_ns or ns)))
+    keys = rsmq_keys(queue, ns)
+    change_messages(desk, keys, wanted, move_change(keys, rsmq_keys(to, to_ns or ns)))
 
 
-@at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
-@wanting(without=OTHERS)
+@command(shape=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@message_filters(without=FILTERS_OF_OWN)
 def sweep(
-    desk: Desk,
-    queue: QueueName,
-    to: To,
+    desk: CommandContext,
+    queue: QueueArgument,
+    to: TargetOption,
     max_rc: Annotated[
         int, typer.Option("--max-rc", min=1, metavar="N", help="Messages that were received so often.")
     ],
-    wanted: Wanted,
-    to_ns: ToNamespace = None,
-    ns: Namespace = RSMQ,
+    wanted: MessageFilterOptions,
+    to_ns: TargetNamespaceOption = None,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Move messages that were received too often to a queue for the dead. `chasqui undo` moves them back."""
-    keys = keys_of(queue, ns)
+    keys = rsmq_keys(queue, ns)
     wanted = replace(wanted, min_rc=max_rc)
-    _change(desk, keys, wanted, _move(keys, keys_of(to, to_ns or ns), "sweep"))
+    change_messages(desk, keys, wanted, move_change(keys, rsmq_keys(to, to_ns or ns), "sweep"))
 
 
-@at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
-@wanting(without=OTHERS)
+@command(shape=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@message_filters(without=FILTERS_OF_OWN)
 def expire(
-    desk: Desk,
-    queue: QueueName,
+    desk: CommandContext,
+    queue: QueueArgument,
     older_than: Annotated[
         str, typer.Option("--older-than", metavar="TIME", help="Sent longer ago than this, as in 7d.")
     ],
-    wanted: Wanted,
+    wanted: MessageFilterOptions,
     to: Annotated[
         str | None, typer.Option("--to", metavar="QUEUE", help="Move them there instead of deleting them.")
     ] = None,
-    to_ns: ToNamespace = None,
-    ns: Namespace = RSMQ,
+    to_ns: TargetNamespaceOption = None,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Delete messages by age, or move them; ids that tell no time stay. `chasqui undo` takes it back."""
-    keys = keys_of(queue, ns)
+    keys = rsmq_keys(queue, ns)
     wanted = replace(wanted, older_than=older_than)
-    way = _purge(keys, "expire") if to is None else _move(keys, keys_of(to, to_ns or ns), "expire")
-    _change(desk, keys, wanted, way)
+    way = (
+        purge_change(keys, "expire")
+        if to is None
+        else move_change(keys, rsmq_keys(to, to_ns or ns), "expire")
+    )
+    change_messages(desk, keys, wanted, way)
 
 
-@at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
-@wanting(without=("held", "every"), state="in-flight")
+@command(shape=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@message_filters(without=("held", "every"), state="in-flight")
 def release(
-    desk: Desk,
-    queue: QueueName,
-    wanted: Wanted,
-    ns: Namespace = RSMQ,
+    desk: CommandContext,
+    queue: QueueArgument,
+    wanted: MessageFilterOptions,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Make hidden messages visible now: those of a consumer that is gone, or with --state delayed those that wait."""
-    keys = keys_of(queue, ns)
+    keys = rsmq_keys(queue, ns)
     wanted = replace(wanted, state=None if wanted.ids else wanted.state, held=True, every=True)
     effect = "any consumer may receive them now; one that still holds a message will not know"
-    _change(desk, keys, wanted, lambda now_ms: _reschedule(keys, now_ms, "release", "released", effect))
-
-
-@at_desk(shape=CHANGED, chooses=True, named=False, payloads=True, changes=True)
-@wanting()
-def hold(
-    desk: Desk,
-    queue: QueueName,
-    until: Annotated[str, typer.Option("--for", metavar="TIME", help="1h from now, or ISO-8601.")],
-    wanted: Wanted,
-    ns: Namespace = RSMQ,
-) -> None:
-    """Hide messages until a time, or reschedule delayed ones to it. `chasqui undo` takes it back."""
-    keys = keys_of(queue, ns)
-
-    def way(now_ms: int) -> Way:
-        at_ms = moment_ms(until, now_ms, "future")
-        return _reschedule(keys, at_ms, "hold", "held", f"nobody can receive them before {iso(at_ms)}")
-
-    _change(desk, keys, wanted, way)
-
-
-def _purge(keys: RsmqKeys, verb: str = "purge") -> Way:
-    from chasqui.foreign import rsmq
-
-    return Way(
-        verb,
-        "purged" if verb == "purge" else "expired",
-        "nobody will receive them; `chasqui undo` brings them back",
-        lambda message: rsmq.item(keys, "purged", message),
-        lambda session, messages: session.link.run(rsmq.purge_seen(keys, messages)),
+    change_messages(
+        desk, keys, wanted, lambda now_ms: reschedule_change(keys, now_ms, "release", "released", effect)
     )
 
 
-def _move(keys: RsmqKeys, target: RsmqKeys, verb: str = "move") -> Way:
+@command(shape=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@message_filters()
+def hold(
+    desk: CommandContext,
+    queue: QueueArgument,
+    until: Annotated[str, typer.Option("--for", metavar="TIME", help="1h from now, or ISO-8601.")],
+    wanted: MessageFilterOptions,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
+) -> None:
+    """Hide messages until a time, or reschedule delayed ones to it. `chasqui undo` takes it back."""
+    keys = rsmq_keys(queue, ns)
+
+    def way(now_ms: int) -> MessageChange:
+        at_ms = parse_time_ms(until, now_ms, "future")
+        return reschedule_change(
+            keys, at_ms, "hold", "held", f"nobody can receive them before {format_iso(at_ms)}"
+        )
+
+    change_messages(desk, keys, wanted, way)
+
+
+def purge_change(keys: RsmqKeys, verb: str = "purge") -> MessageChange:
+    from chasqui.foreign import rsmq
+
+    return MessageChange(
+        verb,
+        "purged" if verb == "purge" else "expired",
+        "nobody will receive them; `chasqui undo` brings them back",
+        lambda message: rsmq.message_item(keys, "purged", message),
+        lambda session, messages: session.link.run(rsmq.purge_unchanged(keys, messages)),
+    )
+
+
+def move_change(keys: RsmqKeys, target: RsmqKeys, verb: str = "move") -> MessageChange:
     from chasqui.errors import ArgumentError
     from chasqui.foreign import rsmq
 
     if keys == target:
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself", hint="--to names another queue")
-    return Way(
+    return MessageChange(
         verb,
         "moved",
         f"they go to {target.queue}; `chasqui undo` moves those back that nobody has received by then",
         lambda message: rsmq.moved_item(keys, target, message),
-        lambda session, messages: session.link.run(rsmq.move_seen(keys, target, messages)),
+        lambda session, messages: session.link.run(rsmq.move_unchanged(keys, target, messages)),
         target,
     )
 
 
-def _reschedule(keys: RsmqKeys, at_ms: int, verb: str, done: str, effect: str) -> Way:
+def reschedule_change(keys: RsmqKeys, at_ms: int, verb: str, done: str, effect: str) -> MessageChange:
     from chasqui.foreign import rsmq
 
-    return Way(
+    return MessageChange(
         verb,
         done,
         effect,
-        lambda message: rsmq.item(keys, "rescheduled", message, new_score=str(at_ms)),
-        lambda session, messages: session.link.run(rsmq.reschedule_seen(keys, messages, at_ms)),
+        lambda message: rsmq.message_item(keys, "rescheduled", message, new_score=str(at_ms)),
+        lambda session, messages: session.link.run(rsmq.reschedule_unchanged(keys, messages, at_ms)),
     )
 
 
-def _change(
-    desk: Desk,
+def change_messages(
+    desk: CommandContext,
     keys: RsmqKeys,
-    wanted: Wanted,
-    way: Way | Callable[[int], Way],
+    wanted: MessageFilterOptions,
+    way: MessageChange | Callable[[int], MessageChange],
 ) -> None:
     """Find what is meant, show it, change it if that is agreed to, and tell what came of each."""
     from chasqui.errors import ArgumentError
-    from chasqui.foreign import check_together
+    from chasqui.foreign import check_same_slot
 
-    if not wanted.every and wanted.is_everything and desk.choice.is_everything:
+    if not wanted.every and wanted.matches_everything and desk.filters.matches_everything:
         raise ArgumentError("that would be every message", hint="name ids, give a filter, or say --all")
     with desk.session() as session:
-        check_together(session.link, keys)
-        check_queue(session, keys)
-        found = found_messages(desk, session, keys, wanted)
-        how = way if isinstance(way, Way) else way(found.now_ms)
+        check_same_slot(session.link, keys)
+        require_queue(session, keys)
+        found = find_messages(desk, session, keys, wanted)
+        how = way if isinstance(way, MessageChange) else way(found.now_ms)
         if how.target:
-            check_together(session.link, keys, how.target)
-            check_queue(session, how.target)
-        chosen = " ".join(filter(None, [str(wanted), str(desk.choice)]))
+            check_same_slot(session.link, keys, how.target)
+            require_queue(session, how.target)
+        chosen = " ".join(filter(None, [str(wanted), str(desk.filters)]))
         effects = [
             how.effect,
-            *([] if wanted.filter().held else ["what consumers hold is left alone; --held means it too"]),
+            *(
+                []
+                if wanted.filter().include_in_flight
+                else ["what consumers hold is left alone; --held means it too"]
+            ),
         ]
-        plan = Plan(how.verb, keys.queue, "messages", found.records, CHANGED_COLUMNS[:3], chosen, effects)
-        told = carry_out(desk, plan, found.messages, _deed(session, keys, how), now_ms=found.now_ms)
-    _tell(desk, found, told)
+        plan = ChangePlan(
+            how.verb, keys.queue, "messages", found.records, CHANGE_COLUMNS[:3], chosen, effects
+        )
+        told = apply_change(
+            desk, plan, found.messages, _batch_change(session, keys, how), now_ms=found.now_ms
+        )
+    _write_outcomes(desk, found, told)
 
 
-def _deed(session: Session, keys: RsmqKeys, way: Way) -> Deed[Message]:
-    words = {"done": way.done, "changed": "changed", "there": "there already"}
-    return Deed(
+def _batch_change(session: Session, keys: RsmqKeys, way: MessageChange) -> BatchChange[Message]:
+    words = {"done": way.success_word, "changed": "changed", "there": "there already"}
+    return BatchChange(
         f"rsmq {way.verb}",
-        way.done,
-        lambda some: [words[answer] for answer in way.act(session, some)],
-        lambda some: [way.kept(message) for message in _whole(session, keys, some)],
+        way.success_word,
+        lambda some: [words[answer] for answer in way.apply(session, some)],
+        lambda some: [way.journal_item(message) for message in _with_full_bodies(session, keys, some)],
     )
 
 
-def _whole(session: Session, keys: RsmqKeys, messages: Sequence[Message]) -> list[Message]:
+def _with_full_bodies(session: Session, keys: RsmqKeys, messages: Sequence[Message]) -> list[Message]:
     """As they were seen, with all of their bodies; those that are gone by now as far as they are known."""
     from chasqui.foreign import rsmq
 
-    now = {one.id: one for one in session.link.run(rsmq.those(keys, [one.id for one in messages])).messages}
+    now = {
+        one.id: one
+        for one in session.link.run(rsmq.messages_by_id(keys, [one.id for one in messages])).messages
+    }
     return [replace(one, body=now[one.id].body) if one.id in now else one for one in messages]
 
 
-def _tell(desk: Desk, found: Found, told: Sequence[str]) -> None:
+def _write_outcomes(desk: CommandContext, found: FoundMessages, told: Sequence[str]) -> None:
     rows: list[Record] = [
         record | {"outcome": word} for record, word in zip(found.records, told, strict=True)
     ]
     rows += [record | {"outcome": "in flight"} for record in found.held]
-    nothing = {**dict.fromkeys(MESSAGE), "state": "", "visible_at_ms": 0}
+    nothing = {**dict.fromkeys(MESSAGE_SCHEMA), "state": "", "visible_at_ms": 0}
     rows += [{**nothing, "id": one, "outcome": "not found"} for one in found.missing]
-    desk.emit(rows, CHANGED_COLUMNS, now_ms=found.now_ms)
+    desk.write_records(rows, CHANGE_COLUMNS, now_ms=found.now_ms)
     if any(row["outcome"] in ("changed", "there already", "in flight", "not found") for row in rows):
         raise typer.Exit(3)

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from chasqui_cli.commands.rsmq.naming import Ids, message_record, no_such_queue
-from chasqui_cli.options import Verb, parameters
-from chasqui_cli.times import duration_ms
+from chasqui_cli.commands.rsmq.naming import MessageIdsArgument, message_record, no_such_queue
+from chasqui_cli.options import Verb, signature_parameters
+from chasqui_cli.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.foreign import RsmqKeys
-    from chasqui.foreign.rsmq import Filter, Message
+    from chasqui.foreign.rsmq import Message, MessageFilter
     from chasqui_cli.columns import Record
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.desk import CommandContext
     from chasqui_cli.session import Session
 
-PREVIEW = 4096
-AT_ONCE = 200
+PREVIEW_BYTES = 4096
+PAGE_SIZE = 200
 StateName = Literal["ready", "delayed", "in-flight"]
 
 
-def _which(
-    ids: Ids = None,
+def message_filter_options(
+    ids: MessageIdsArgument = None,
     state: Annotated[StateName | None, typer.Option("--state", help="Messages in this state only.")] = None,
     older_than: Annotated[
         str | None, typer.Option("--older-than", metavar="TIME", help="Sent longer ago than this, as in 7d.")
@@ -53,21 +53,21 @@ def _which(
     """Which messages."""
 
 
-def wanting(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Verb], Verb]:
+def message_filters(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Verb], Verb]:
     """Give a verb the options that say which messages, but for some; it gets them as one `wanted`."""
     asked = [
         p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
-        for p in parameters(_which)
+        for p in signature_parameters(message_filter_options)
         if p.name not in without
     ]
 
     def with_options(verb: Verb) -> Verb:
-        own = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters(verb)]
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature_parameters(verb)]
         at = next(at for at, p in enumerate(own) if p.name == "wanted")
 
-        def choosing(desk: Desk, **values: Any) -> None:
+        def choosing(desk: CommandContext, **values: Any) -> None:
             said = {p.name: values.pop(p.name) for p in asked}
-            verb(desk=desk, **values, wanted=Wanted(**said | {"ids": said.get("ids") or ()}))
+            verb(desk=desk, **values, wanted=MessageFilterOptions(**said | {"ids": said.get("ids") or ()}))
 
         signature = inspect.Signature([*own[:at], *asked, *own[at + 1 :]])
         choosing.__signature__ = signature  # type: ignore[attr-defined]  # as inspect documents it
@@ -78,7 +78,7 @@ def wanting(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Verb
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MessageFilterOptions:
     """What the command line said about which messages."""
 
     ids: Sequence[str] = ()
@@ -91,27 +91,27 @@ class Wanted:
     limit: int | None = None
 
     @property
-    def is_everything(self) -> bool:
+    def matches_everything(self) -> bool:
         """Whether nothing is left out."""
         return (
             not (self.ids or self.state or self.older_than or self.grep or self.limit) and self.min_rc is None
         )
 
-    def filter(self) -> Filter:
+    def filter(self) -> MessageFilter:
         """For the engine."""
         from chasqui.errors import ArgumentError
-        from chasqui.foreign.rsmq import Filter
+        from chasqui.foreign.rsmq import MessageFilter
 
         try:
             body = re.compile(self.grep.encode("utf-8", "surrogateescape")) if self.grep else None
         except re.error as error:
             raise ArgumentError(f"--grep: {error}", hint="a regular expression, as Python has it") from None
-        return Filter(
+        return MessageFilter(
             state=self.state,
-            older_than_ms=duration_ms(self.older_than) if self.older_than else None,
+            older_than_ms=parse_duration_ms(self.older_than) if self.older_than else None,
             least_receives=self.min_rc,
             body=body,
-            held=self.held or self.state == "in-flight",
+            include_in_flight=self.held or self.state == "in-flight",
         )
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundMessages:
     """Messages as they were at `now_ms`, each with its record. held: given by id, and a consumer's right now."""
 
     now_ms: int = 0
@@ -140,26 +140,30 @@ class Found:
     missing: list[str] = field(default_factory=list)
 
 
-def found_messages(desk: Desk, session: Session, keys: RsmqKeys, wanted: Wanted) -> Found:
+def find_messages(
+    desk: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions
+) -> FoundMessages:
     """What is wanted, next visible first. Says how far it looked where a bound ended it. Nothing is received."""
     if wanted.ids:
-        return _by_ids(desk, session, keys, wanted)
+        return _find_by_ids(desk, session, keys, wanted)
     from chasqui.foreign import rsmq
 
-    found, looked = Found(session.now_ms()), 0
-    judge = desk.choice.judge(found.now_ms, "sent_ms")
+    found, looked = FoundMessages(session.server_now_ms()), 0
+    judge = desk.filters.compile(found.now_ms, "sent_ms")
     rule = wanted.filter()
-    whole = bool(rule.body or desk.choice.where)
+    whole = bool(rule.body or desk.filters.where)
     after: Message | None = None
-    while looked < desk.choice.scan:
-        count = min(AT_ONCE, desk.choice.scan - looked)
-        page = session.link.run(rsmq.page(keys, after=after, count=count, preview=None if whole else PREVIEW))
+    while looked < desk.filters.scan:
+        count = min(PAGE_SIZE, desk.filters.scan - looked)
+        page = session.link.run(
+            rsmq.read_page(keys, after=after, count=count, preview=None if whole else PREVIEW_BYTES)
+        )
         looked, after = looked + len(page.messages), page.after
         for message in page.messages:
-            if not rule.wants(message, page.now_ms):
+            if not rule.matches(message, page.now_ms):
                 continue
             record = message_record(desk, message, page.now_ms)
-            seen = record if desk.show_secrets else message_record(_open(desk), message, page.now_ms)
+            seen = record if desk.show_secrets else message_record(_unredacted(desk), message, page.now_ms)
             if judge(seen):
                 found.messages.append(message)
                 found.records.append(record)
@@ -167,42 +171,44 @@ def found_messages(desk: Desk, session: Session, keys: RsmqKeys, wanted: Wanted)
                     return found
         if after is None:
             return found
-    desk.say(f"looked at {looked:,} messages and no further; --scan N looks at more")
+    desk.info(f"looked at {looked:,} messages and no further; --scan N looks at more")
     return found
 
 
-def _open(desk: Desk) -> Desk:
+def _unredacted(desk: CommandContext) -> CommandContext:
     """An expression is about what is there, covered or not."""
     from dataclasses import replace
 
     return replace(desk, show_secrets=True)
 
 
-def _by_ids(desk: Desk, session: Session, keys: RsmqKeys, wanted: Wanted) -> Found:
+def _find_by_ids(
+    desk: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions
+) -> FoundMessages:
     from chasqui.foreign import rsmq
 
-    if not desk.choice.is_everything:
+    if not desk.filters.matches_everything:
         raise typer.BadParameter("give ids or filters, not both")
     ids = list(dict.fromkeys(wanted.ids))
-    found, rule = Found(session.now_ms()), wanted.filter()
-    for start in range(0, len(ids), AT_ONCE):
-        page = session.link.run(rsmq.those(keys, ids[start : start + AT_ONCE]))
+    found, rule = FoundMessages(session.server_now_ms()), wanted.filter()
+    for start in range(0, len(ids), PAGE_SIZE):
+        page = session.link.run(rsmq.messages_by_id(keys, ids[start : start + PAGE_SIZE]))
         for message in page.messages:
             record = message_record(desk, message, page.now_ms)
-            if rule.wants(message, page.now_ms):
+            if rule.matches(message, page.now_ms):
                 found.messages.append(message)
                 found.records.append(record)
-            elif message.state(page.now_ms) == "in-flight" and not rule.held:
+            elif message.state(page.now_ms) == "in-flight" and not rule.include_in_flight:
                 found.held.append(record)
     known = {record["id"] for record in (*found.records, *found.held)}
     found.missing = [one for one in ids if one not in known]
     return found
 
 
-def check_queue(session: Session, keys: RsmqKeys) -> None:
+def require_queue(session: Session, keys: RsmqKeys) -> None:
     """A queue without attributes and without messages is none."""
     from chasqui.foreign import rsmq
 
-    _, stored = session.link.run(rsmq.attributes(keys))
-    if not any(stored) and not session.link.run(rsmq.page(keys, count=1, preview=0)).messages:
+    _, stored = session.link.run(rsmq.read_attributes(keys))
+    if not any(stored) and not session.link.run(rsmq.read_page(keys, count=1, preview=0)).messages:
         raise no_such_queue(keys.queue)

@@ -9,23 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import column
-from chasqui_cli.commands.rsmq.finding import Wanted, check_queue, found_messages, wanting
+from chasqui_cli.commands.rsmq.finding import (
+    MessageFilterOptions,
+    find_messages,
+    message_filters,
+    require_queue,
+)
 from chasqui_cli.commands.rsmq.naming import (
     COLUMNS,
-    MESSAGE,
-    RSMQ,
-    Namespace,
-    QueueName,
-    keys_of,
+    DEFAULT_NAMESPACE,
+    MESSAGE_SCHEMA,
+    NamespaceOption,
+    QueueArgument,
     message_record,
+    rsmq_keys,
 )
-from chasqui_cli.completing import rsmq_names
-from chasqui_cli.desk import Desk, at_desk
+from chasqui_cli.completing import complete_rsmq_queues
+from chasqui_cli.desk import CommandContext, command
 
 if TYPE_CHECKING:
     from chasqui_cli.columns import Record
 
-COUNTS: dict[str, Any] = {
+COUNTS_SCHEMA: dict[str, Any] = {
     "queue": "str",
     "server_time_ms": "int",
     "messages": "int",
@@ -36,41 +41,41 @@ COUNTS: dict[str, Any] = {
 }
 
 
-@at_desk(shape=MESSAGE, chooses=True, named=False, payloads=True)
-@wanting(without=("held", "every"), limit=20)
+@command(shape=MESSAGE_SCHEMA, chooses=True, named=False, payloads=True)
+@message_filters(without=("held", "every"), limit=20)
 def peek(
-    desk: Desk,
-    queue: QueueName,
-    wanted: Wanted,
-    ns: Namespace = RSMQ,
+    desk: CommandContext,
+    queue: QueueArgument,
+    wanted: MessageFilterOptions,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Look at messages without receiving them: next visible first, nothing of them changes."""
-    keys = keys_of(queue, ns)
+    keys = rsmq_keys(queue, ns)
     with desk.session() as session:
-        check_queue(session, keys)
-        found = found_messages(desk, session, keys, replace(wanted, held=True))
-    desk.emit(found.records, COLUMNS, now_ms=found.now_ms)
+        require_queue(session, keys)
+        found = find_messages(desk, session, keys, replace(wanted, held=True))
+    desk.write_records(found.records, COLUMNS, now_ms=found.now_ms)
     if found.missing:
-        desk.say(f"not there: {', '.join(found.missing)}")
+        desk.info(f"not there: {', '.join(found.missing)}")
         raise typer.Exit(3)
 
 
-@at_desk(shape=MESSAGE, many=False, payloads=True)
+@command(shape=MESSAGE_SCHEMA, many=False, payloads=True)
 def show(
-    desk: Desk,
-    queue: QueueName,
+    desk: CommandContext,
+    queue: QueueArgument,
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Which message.")],
     raw: Annotated[
         bool, typer.Option("--raw", help="Write the bytes of the body, and nothing else.")
     ] = False,
-    ns: Namespace = RSMQ,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """One message, whole, without receiving it. Exit code 4 when it is not there."""
     from chasqui.errors import NotFound
     from chasqui.foreign import rsmq
 
     with desk.session() as session:
-        page = session.link.run(rsmq.those(keys_of(queue, ns), [message_id]))
+        page = session.link.run(rsmq.messages_by_id(rsmq_keys(queue, ns), [message_id]))
     if not page.messages:
         raise NotFound(
             f"{queue} has no message {message_id}",
@@ -81,32 +86,34 @@ def show(
         sys.stdout.flush()
         sys.stdout.buffer.write(message.body or b"")
         return
-    desk.emit_one(message_record(desk, message, page.now_ms), COLUMNS, now_ms=page.now_ms)
+    desk.write_record(message_record(desk, message, page.now_ms), COLUMNS, now_ms=page.now_ms)
 
 
-@at_desk(shape=COUNTS)
+@command(shape=COUNTS_SCHEMA)
 def counts(
-    desk: Desk,
+    desk: CommandContext,
     queues: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[QUEUE]...", help="Which; none means all listed ones.", autocompletion=rsmq_names
+            metavar="[QUEUE]...",
+            help="Which; none means all listed ones.",
+            autocompletion=complete_rsmq_queues,
         ),
     ] = None,
-    ns: Namespace = RSMQ,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Messages by state, by the server's clock in milliseconds."""
     from chasqui.foreign import rsmq
 
     rows: list[Record] = []
     with desk.session() as session:
-        for name in queues or session.link.run(rsmq.names(ns)):
-            keys = keys_of(name, ns)
+        for name in queues or session.link.run(rsmq.list_queues(ns)):
+            keys = rsmq_keys(name, ns)
             if queues:
-                check_queue(session, keys)
-            found = session.link.run(rsmq.counts(keys))
+                require_queue(session, keys)
+            found = session.link.run(rsmq.count_by_state(keys))
             try:
-                hidden: int | None = session.link.run(rsmq.stats(keys)).hidden
+                hidden: int | None = session.link.run(rsmq.queue_stats(keys)).hidden
             except rsmq.QueueNotFound:
                 hidden = None
             rows.append(
@@ -122,4 +129,6 @@ def counts(
             )
     named = [column("queue")]
     numbers = [column(name, kind="count") for name in ("messages", "ready", "delayed", "in_flight")]
-    desk.emit(rows, [*named, *numbers, column("hidden", "hidden_as_npm_counts", kind="count", wide=True)])
+    desk.write_records(
+        rows, [*named, *numbers, column("hidden", "hidden_as_npm_counts", kind="count", wide=True)]
+    )

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import column
-from chasqui_cli.commands.rsmq.naming import RSMQ, Namespace, keys_of
-from chasqui_cli.completing import rsmq_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.doctors import Doctor, Only, Repair, treat
+from chasqui_cli.commands.rsmq.naming import DEFAULT_NAMESPACE, NamespaceOption, rsmq_keys
+from chasqui_cli.completing import complete_rsmq_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.doctors import DoctorCommand, OnlyOption, RepairOption, examine_and_repair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.foreign import RsmqKeys
-    from chasqui.foreign.rsmq import Finding
+    from chasqui.foreign.rsmq import DoctorFinding
     from chasqui_cli.columns import Record
     from chasqui_cli.deeds import Item
     from chasqui_cli.session import Session
 
-FOUND: dict[str, Any] = {
+DOCTOR_SCHEMA: dict[str, Any] = {
     "queue": "str",
     "namespace": "str",
     "ailment": "str",
@@ -36,20 +36,20 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-@at_desk(shape=FOUND, changes=True)
+@command(shape=DOCTOR_SCHEMA, changes=True)
 def doctor(
-    desk: Desk,
+    desk: CommandContext,
     queues: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[QUEUE]...",
             help="Which; none means all, in every namespace, listed or not.",
-            autocompletion=rsmq_names,
+            autocompletion=complete_rsmq_queues,
         ),
     ] = None,
-    repair: Repair = False,
-    only: Only = None,
-    ns: Namespace = RSMQ,
+    repair: RepairOption = False,
+    only: OnlyOption = None,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Examine queues: ghosts, unlisted ones, orphans, missing bodies, odd numbers. --repair puts them right.
 
@@ -59,29 +59,29 @@ def doctor(
     from chasqui.foreign import discover
 
     with desk.session() as session:
-        ours = _doctor(session)
-        ours.check_names(only)
-        places = [keys_of(name, ns) for name in queues] if queues else discover(session.link).rsmq
-        treat(desk, ours, places, only, repair=repair)
+        ours = _doctor_command(session)
+        ours.check_problem_names(only)
+        places = [rsmq_keys(name, ns) for name in queues] if queues else discover(session.link).rsmq
+        examine_and_repair(desk, ours, places, only, repair=repair)
 
 
-def _doctor(session: Session) -> Doctor:
+def _doctor_command(session: Session) -> DoctorCommand:
     from chasqui.foreign import rsmq
 
-    return Doctor(
+    return DoctorCommand(
         "rsmq",
-        frozenset(rsmq.Ailment),
+        frozenset(rsmq.RsmqProblem),
         rsmq.REPAIRABLE,
         COLUMNS,
-        _row,
+        _finding_record,
         lambda keys: session.link.run(rsmq.examine(keys)),
         lambda keys, found: session.link.run(rsmq.repair_each(keys, found)),
         "what is removed belongs to no message that could be received; bodies among it are kept in the journal",
-        lambda some: _strays(session, some),
+        lambda some: _stray_items(session, some),
     )
 
 
-def _strays(session: Session, some: Sequence[tuple[RsmqKeys, Finding]]) -> list[Item | None]:
+def _stray_items(session: Session, some: Sequence[tuple[RsmqKeys, DoctorFinding]]) -> list[Item | None]:
     from chasqui.foreign import rsmq
 
     kept: list[Item | None] = []
@@ -90,11 +90,11 @@ def _strays(session: Session, some: Sequence[tuple[RsmqKeys, Finding]]) -> list[
     return kept
 
 
-def _row(keys: RsmqKeys, one: Finding) -> Record:
+def _finding_record(keys: RsmqKeys, one: DoctorFinding) -> Record:
     return {
         "queue": keys.queue,
         "namespace": keys.namespace,
-        "ailment": str(one.ailment),
+        "ailment": str(one.problem),
         "subject": one.subject,
         "seen": one.seen,
         "advice": one.advice,

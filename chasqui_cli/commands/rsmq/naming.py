@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import rsmq_names
+from chasqui_cli.completing import complete_rsmq_queues
 
 if TYPE_CHECKING:
     from chasqui.foreign import RsmqKeys
     from chasqui.foreign.rsmq import Message
     from chasqui_cli.columns import Record
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.desk import CommandContext
 
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=rsmq_names)]
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which messages.")]
-Namespace = Annotated[
+QueueArgument = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=complete_rsmq_queues)
+]
+MessageIdsArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which messages.")]
+NamespaceOption = Annotated[
     str, typer.Option("--ns", metavar="NS", help="RSMQ's namespace: what its keys begin with.")
 ]
-RSMQ = "rsmq"
+DEFAULT_NAMESPACE = "rsmq"
 
-MESSAGE: dict[str, Any] = {
+MESSAGE_SCHEMA: dict[str, Any] = {
     "id": "str",
     "state": "str",
     "visible_at_ms": "int",
@@ -45,14 +47,14 @@ COLUMNS: list[Column] = [
 ]
 
 
-def keys_of(queue: str, namespace: str) -> RsmqKeys:
+def rsmq_keys(queue: str, namespace: str) -> RsmqKeys:
     """The keys of a queue, whoever named it."""
     from chasqui.foreign import RsmqKeys
 
     return RsmqKeys(queue, namespace)
 
 
-def message_record(desk: Desk, message: Message, now_ms: int) -> Record:
+def message_record(desk: CommandContext, message: Message, now_ms: int) -> Record:
     """A message as people and expressions see it; secrets in it covered."""
     return {
         "id": message.id,
@@ -62,11 +64,11 @@ def message_record(desk: Desk, message: Message, now_ms: int) -> Record:
         "first_received_ms": message.first_received_ms,
         "sent_ms": None if message.sent_us is None else message.sent_us // 1000,
         "size": message.size,
-        "data": desk.shown(body_data(message.body)),
+        "data": desk.redacted(body_value(message.body)),
     }
 
 
-def body_data(body: bytes | None) -> Any:
+def body_value(body: bytes | None) -> Any:
     """What a body holds: the value its JSON says, else its text, else its bytes."""
     if body is None:
         return None

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.completing import queue_names
-from chasqui_cli.desk import Desk, at_desk
-from chasqui_cli.leading import check_may_write
-from chasqui_cli.times import duration_ms
+from chasqui_cli.completing import complete_queues
+from chasqui_cli.desk import CommandContext, command
+from chasqui_cli.leading import require_writable
+from chasqui_cli.times import parse_duration_ms
 
 if TYPE_CHECKING:
-    from chasqui_cli.commands.worker.handlers import Found
-    from chasqui_cli.commands.worker.running import Orders
+    from chasqui_cli.commands.worker.handlers import LoadedHandler
+    from chasqui_cli.commands.worker.running import WorkerOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -28,9 +28,9 @@ def worker(ctx: typer.Context) -> None:
 
 
 @app.command()
-@at_desk()
+@command()
 def run(
-    desk: Desk,
+    desk: CommandContext,
     target: Annotated[
         str,
         typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`."),
@@ -38,7 +38,7 @@ def run(
     queue: Annotated[
         str | None,
         typer.Option(
-            "--queue", help="Whose jobs; by itself the handler's `queue`.", autocompletion=queue_names
+            "--queue", help="Whose jobs; by itself the handler's `queue`.", autocompletion=complete_queues
         ),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="So many jobs at a time.")] = 100,
@@ -83,23 +83,23 @@ def run(
 
     chasqui worker run mail.jobs:send --queue emails --processes 4
     """
-    from chasqui_cli.commands.worker.handlers import find
-    from chasqui_cli.commands.worker.running import Orders
+    from chasqui_cli.commands.worker.handlers import load_handler
+    from chasqui_cli.commands.worker.running import WorkerOptions
 
-    check_may_write(desk, "work")
+    require_writable(desk, "work")
     place = app_dir or Path.cwd()
     if reload:
-        from chasqui_cli.commands.worker.reloading import run_reloading
+        from chasqui_cli.commands.worker.reloading import run_with_reload
 
-        raise typer.Exit(run_reloading(place, [word for word in sys.argv[1:] if word != "--reload"]))
-    metrics = _endpoint(metrics_port) if metrics_port else None
-    result_ttl_ms = duration_ms(result_ttl) if result_ttl else None
-    claim_idle_ms = duration_ms(claim_idle) if claim_idle else None
-    found = find(target, place)
-    orders = Orders(
+        raise typer.Exit(run_with_reload(place, [word for word in sys.argv[1:] if word != "--reload"]))
+    metrics = _parse_endpoint(metrics_port) if metrics_port else None
+    result_ttl_ms = parse_duration_ms(result_ttl) if result_ttl else None
+    claim_idle_ms = parse_duration_ms(claim_idle) if claim_idle else None
+    found = load_handler(target, place)
+    orders = WorkerOptions(
         target=target,
         app_dir=place,
-        queue=queue or found.queue or _no_queue(target),
+        queue=queue or found.queue or _require_queue(target),
         concurrency=concurrency,
         max_attempts=max_attempts,
         store_results=store_results,
@@ -111,33 +111,33 @@ def run(
         claim_idle_ms=claim_idle_ms,
         metrics=metrics,
     )
-    _introduce(desk, orders, found, processes)
+    _print_start(desk, orders, found, processes)
     if processes == 1:
         from chasqui_cli.commands.worker import running
 
-        running.run(desk, orders, found)
+        running.run_process(desk, orders, found)
         return
     from chasqui import run_fleet
-    from chasqui_cli.commands.worker.running import run_as_one_of_many
+    from chasqui_cli.commands.worker.running import run_in_fleet
 
-    raise typer.Exit(run_fleet(processes, run_as_one_of_many, (desk, orders)))
+    raise typer.Exit(run_fleet(processes, run_in_fleet, (desk, orders)))
 
 
-def _introduce(desk: Desk, orders: Orders, found: Found, processes: int) -> None:
+def _print_start(desk: CommandContext, orders: WorkerOptions, found: LoadedHandler, processes: int) -> None:
     """Say what will run where, once the server has answered."""
     with desk.link() as link:
         features = link.features()
-        desk.say(f"handler {orders.target} from {found.file}")
-        desk.say(f"queue {orders.queue} on {link.address} ({features.kind} {features.version})")
+        desk.info(f"handler {orders.target} from {found.file}")
+        desk.info(f"queue {orders.queue} on {link.address} ({features.kind} {features.version})")
     many = f"{processes} processes with " if processes > 1 else ""
-    desk.say(
+    desk.info(
         f"{many}up to {orders.concurrency:,} jobs at a time" + (", until drained" if orders.burst else "")
     )
     if orders.metrics:
-        desk.say(f"metrics on http://{orders.metrics[0]}:{orders.metrics[1]}/metrics")
+        desk.info(f"metrics on http://{orders.metrics[0]}:{orders.metrics[1]}/metrics")
 
 
-def _no_queue(target: str) -> str:
+def _require_queue(target: str) -> str:
     from chasqui.errors import ArgumentError
 
     raise ArgumentError(
@@ -145,7 +145,7 @@ def _no_queue(target: str) -> str:
     )
 
 
-def _endpoint(text: str) -> tuple[str, int]:
+def _parse_endpoint(text: str) -> tuple[str, int]:
     from chasqui.errors import ArgumentError
 
     host, _, port = text.rpartition(":")

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Handler = Callable[[Any], Any]
-MOST_NAMES = 200
+MAX_LABEL_NAMES = 200
 """Names come from whoever adds jobs; beyond so many they are counted together."""
 
 
-class Counts:
+class RunCounts:
     """How many runs ended well, how many failed, and how many are under way. Handlers may run in threads."""
 
     def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono
         self._lock = threading.Lock()
         self.done = self.failed = self.running = 0
-        self.meters: Meters | None = None
+        self.meters: WorkerMetrics | None = None
 
     @contextmanager
-    def a_run(self, job: Any) -> Iterator[None]:
+    def track_run(self, job: Any) -> Iterator[None]:
         """One run of the handler. Being called off is neither success nor failure."""
         began = self._mono()
         with self._lock:
@@ -36,36 +36,36 @@ class Counts:
             with self._lock:
                 self.failed += 1
             if self.meters:
-                self.meters.ended(job.name, self._mono() - began, failed=True)
+                self.meters.record_run(job.name, self._mono() - began, failed=True)
             raise
         else:
             with self._lock:
                 self.done += 1
             if self.meters:
-                self.meters.ended(job.name, self._mono() - began, failed=False)
+                self.meters.record_run(job.name, self._mono() - began, failed=False)
         finally:
             with self._lock:
                 self.running -= 1
 
-    def around(self, handler: Handler) -> Handler:
+    def wrap_handler(self, handler: Handler) -> Handler:
         """The handler, counted; a coroutine function stays one."""
-        from chasqui.consumer import makes_coroutines
+        from chasqui.consumer import is_async_handler
 
         async def awaited(job: Any) -> Any:
-            with self.a_run(job):
+            with self.track_run(job):
                 return await handler(job)
 
         def called(job: Any) -> Any:
-            with self.a_run(job):
+            with self.track_run(job):
                 return handler(job)
 
-        return awaited if makes_coroutines(handler) else called
+        return awaited if is_async_handler(handler) else called
 
 
-class Meters:
+class WorkerMetrics:
     """Counters of one worker process, served over HTTP."""
 
-    def __init__(self, queue: str, counts: Counts) -> None:
+    def __init__(self, queue: str, counts: RunCounts) -> None:
         try:
             from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
         except ImportError:
@@ -92,10 +92,10 @@ class Meters:
 
         start_http_server(port, host, registry=self._registry)
 
-    def ended(self, name: str, seconds: float, *, failed: bool) -> None:
+    def record_run(self, name: str, seconds: float, *, failed: bool) -> None:
         """A run has ended."""
         if name not in self._names:
-            if len(self._names) >= MOST_NAMES:
+            if len(self._names) >= MAX_LABEL_NAMES:
                 name = "(other)"
             self._names.add(name)
         (self._failed if failed else self._done).labels(self._queue, name).inc()

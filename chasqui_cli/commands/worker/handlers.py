@@ -16,14 +16,14 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chasqui_cli.streams import talk
+from chasqui_cli.streams import print_stderr
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 
-class Found(NamedTuple):
+class LoadedHandler(NamedTuple):
     """A handler, the file it comes from, and the queue it says it is for."""
 
     handler: Callable[[Any], Any]
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     queue: str | None
 
 
-def find(target: str, app_dir: Path) -> Found:
+def load_handler(target: str, app_dir: Path) -> LoadedHandler:
     """The handler behind `module:attribute`, looked for in a directory first; `ConfigError` says what is wrong."""
     from chasqui.errors import ArgumentError
 
@@ -41,15 +41,15 @@ def find(target: str, app_dir: Path) -> Found:
     if not app_dir.is_dir():
         raise ArgumentError(f"there is no directory {app_dir}", hint="--app-dir is where your modules are")
     place = app_dir.resolve()
-    _check_place(place)
+    _check_not_world_writable(place)
     if str(place) not in sys.path[:1]:
         sys.path.insert(0, str(place))
-    file = _located(module_name, place)
-    module = _imported(module_name, file)
-    return _handler(_attribute(module, module_name, attribute), target, file)
+    file = _find_module_file(module_name, place)
+    module = _import_module(module_name, file)
+    return _check_handler(_get_attribute(module, module_name, attribute), target, file)
 
 
-def _located(module_name: str, place: Path) -> Path:
+def _find_module_file(module_name: str, place: Path) -> Path:
     """The module's file, found part by part without running any of them."""
     from chasqui.errors import ArgumentError
 
@@ -65,12 +65,12 @@ def _located(module_name: str, place: Path) -> Path:
             )
         where = list(spec.submodule_search_locations or [])
         for one in [*where, *([spec.origin] if spec.origin else [])]:
-            _check_place(Path(one).resolve())
+            _check_not_world_writable(Path(one).resolve())
         file = Path(spec.origin or where[0]).resolve()
     return file
 
 
-def _check_place(path: Path) -> None:
+def _check_not_world_writable(path: Path) -> None:
     """What everybody may write, anybody may make run. A sticky directory further up, such as /tmp, does no harm."""
     from chasqui.errors import ConfigError
 
@@ -83,7 +83,7 @@ def _check_place(path: Path) -> None:
             )
 
 
-def _imported(module_name: str, file: Path) -> ModuleType:
+def _import_module(module_name: str, file: Path) -> ModuleType:
     from chasqui.errors import ConfigError
 
     try:
@@ -91,15 +91,15 @@ def _imported(module_name: str, file: Path) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a user's module does, it is told
-        for line in _their_trace(error):
-            talk(line)
+        for line in _user_traceback(error):
+            print_stderr(line)
         raise ConfigError(
             f"{module_name} cannot be imported: {type(error).__name__}: {error}",
             hint=f"the trace above is that of your own code, {file}",
         ) from None
 
 
-def _their_trace(error: BaseException) -> list[str]:
+def _user_traceback(error: BaseException) -> list[str]:
     """The trace without our frames and those of the import system."""
     ours = (os.path.dirname(__file__), "<frozen importlib", os.path.dirname(importlib.__file__))  # noqa: PTH120
     trace = error.__traceback__
@@ -109,7 +109,7 @@ def _their_trace(error: BaseException) -> list[str]:
     return [line for part in told for line in part.rstrip("\n").splitlines()]
 
 
-def _attribute(module: ModuleType, module_name: str, path: str) -> Any:
+def _get_attribute(module: ModuleType, module_name: str, path: str) -> Any:
     from difflib import get_close_matches
 
     from chasqui.errors import ArgumentError
@@ -124,7 +124,7 @@ def _attribute(module: ModuleType, module_name: str, path: str) -> Any:
     return found
 
 
-def _handler(found: Any, target: str, file: Path) -> Found:
+def _check_handler(found: Any, target: str, file: Path) -> LoadedHandler:
     """A function, or what has one as its `handler`; and the `queue` it names, if it does."""
     from chasqui.errors import ArgumentError
 
@@ -144,4 +144,4 @@ def _handler(found: Any, target: str, file: Path) -> Found:
     except ValueError:
         pass  # some built-in functions do not tell
     queue = getattr(found, "queue", None)
-    return Found(handler, file, queue if isinstance(queue, str) else None)
+    return LoadedHandler(handler, file, queue if isinstance(queue, str) else None)

@@ -10,36 +10,36 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chasqui_cli.streams import talk
+from chasqui_cli.streams import print_stderr
 
-LOOK_S = 0.5
-DRAIN_S = 40.0
-_PASSED_OVER = {"__pycache__", "node_modules"}
+POLL_INTERVAL_S = 0.5
+DRAIN_TIMEOUT_S = 40.0
+_SKIPPED_DIRECTORIES = {"__pycache__", "node_modules"}
 
 
-def run_reloading(app_dir: Path, words: list[str]) -> int:
+def run_with_reload(app_dir: Path, words: list[str]) -> int:
     """Run `chasqui` with these words, again and again; answers its exit code once it ends well by itself."""
     from chasqui import SystemClock
 
-    clock, seen = SystemClock(), sources(app_dir)
-    child = _started(words)
+    clock, seen = SystemClock(), source_mtimes(app_dir)
+    child = _start_child(words)
     try:
         while True:
-            clock.pause(LOOK_S)
-            now = sources(app_dir)
+            clock.sleep_sync(POLL_INTERVAL_S)
+            now = source_mtimes(app_dir)
             changed = sorted(path for path in now.keys() | seen.keys() if now.get(path) != seen.get(path))
             if changed:
-                talk(f"{changed[0]} has changed: starting again")
+                print_stderr(f"{changed[0]} has changed: starting again")
                 seen = now
-                _ended(child)
-                child = _started(words)
+                _stop_child(child)
+                child = _start_child(words)
             elif child.poll() == 0:
                 return 0
     finally:
-        _ended(child)
+        _stop_child(child)
 
 
-def sources(place: Path) -> dict[str, int]:
+def source_mtimes(place: Path) -> dict[str, int]:
     """Every Python file below a directory, and when it was written; environments and hidden places are passed over."""
     found: dict[str, int] = {}
     for root, folders, files in os.walk(place):
@@ -47,7 +47,7 @@ def sources(place: Path) -> dict[str, int]:
             one
             for one in folders
             if not one.startswith(".")
-            and one not in _PASSED_OVER
+            and one not in _SKIPPED_DIRECTORIES
             and not (Path(root) / one / "pyvenv.cfg").exists()
         ]
         for name in files:
@@ -60,16 +60,16 @@ def sources(place: Path) -> dict[str, int]:
     return found
 
 
-def _started(words: list[str]) -> subprocess.Popen[bytes]:
+def _start_child(words: list[str]) -> subprocess.Popen[bytes]:
     """In a session of its own: Ctrl-C is for us, and passed on once, as a first request to end."""
     return subprocess.Popen([sys.executable, "-m", "chasqui_cli", *words], start_new_session=True)
 
 
-def _ended(child: subprocess.Popen[bytes]) -> None:
+def _stop_child(child: subprocess.Popen[bytes]) -> None:
     if child.poll() is None:
         child.terminate()
         try:
-            child.wait(DRAIN_S)
+            child.wait(DRAIN_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chasqui_cli.commands.worker.counting import Counts, Meters
-from chasqui_cli.commands.worker.handlers import find
-from chasqui_cli.streams import settle, talk
-from chasqui_cli.times import span
+from chasqui_cli.commands.worker.counting import RunCounts, WorkerMetrics
+from chasqui_cli.commands.worker.handlers import load_handler
+from chasqui_cli.streams import prepare_stdio, print_stderr
+from chasqui_cli.times import format_duration
 
 if TYPE_CHECKING:
     from chasqui import Worker
     from chasqui.loops import LoopState
-    from chasqui_cli.commands.worker.handlers import Found
-    from chasqui_cli.desk import Desk
+    from chasqui_cli.commands.worker.handlers import LoadedHandler
+    from chasqui_cli.desk import CommandContext
 
-RATE_S = 5.0
+RATE_WINDOW_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class WorkerOptions:
     """What the command line wants of each process."""
 
     target: str
@@ -42,65 +42,72 @@ class Orders:
     metrics: tuple[str, int] | None
 
 
-def run_as_one_of_many(desk: Desk, orders: Orders) -> None:
+def run_in_fleet(desk: CommandContext, orders: WorkerOptions) -> None:
     """What runs in each of several processes. What is foreseen is told in a line, and the process is tried again."""
     from chasqui.errors import ChasquiError
 
-    settle()
+    prepare_stdio()
     number = int(multiprocessing.current_process().name.rpartition(" ")[2])
     try:
-        run(desk, orders, find(orders.target, orders.app_dir), number)
+        run_process(desk, orders, load_handler(orders.target, orders.app_dir), number)
     except ChasquiError as error:
-        talk(f"error: worker {number}: {error}")
+        print_stderr(f"error: worker {number}: {error}")
         sys.exit(1)
 
 
-def run(desk: Desk, orders: Orders, found: Found, number: int = 1) -> None:
+def run_process(desk: CommandContext, orders: WorkerOptions, found: LoadedHandler, number: int = 1) -> None:
     """Work until the process is asked to end, or the queue is drained in burst mode."""
     import asyncio
 
-    asyncio.run(_work(desk, orders, found, number))
+    asyncio.run(_run_process(desk, orders, found, number))
 
 
-async def _work(desk: Desk, orders: Orders, found: Found, number: int) -> None:
+async def _run_process(
+    desk: CommandContext, orders: WorkerOptions, found: LoadedHandler, number: int
+) -> None:
     import asyncio
 
     from chasqui import SystemClock, serve
-    from chasqui_cli.status import Status, logged
+    from chasqui_cli.status import StatusLine, logging_to
 
     clock = SystemClock()
-    counts = Counts(clock.mono)
+    counts = RunCounts(clock.monotonic)
     if orders.metrics:
         host, port = orders.metrics
-        counts.meters = Meters(orders.queue, counts)
+        counts.meters = WorkerMetrics(orders.queue, counts)
         counts.meters.serve(host, port + number - 1)
-    link, began = desk.async_link(), clock.mono()
+    link, began = desk.async_link(), clock.monotonic()
     try:
-        worker = _worker(orders, found, counts, link)
+        worker = _build_worker(orders, found, counts, link)
         # Of several processes only the first may write over its line: they share one terminal.
-        status, gauge = Status(clock.mono, quiet=desk.quiet or number > 1), _Gauge(clock.mono())
-        with logged(status, level=logging.INFO):
+        status, gauge = (
+            StatusLine(clock.monotonic, quiet=desk.quiet or number > 1),
+            _RateMeter(clock.monotonic()),
+        )
+        with logging_to(status, level=logging.INFO):
             running = asyncio.ensure_future(serve(worker))
             while not running.done():
-                now = clock.mono()
-                status.show(
-                    *_told(worker, counts, gauge.rate(counts.done + counts.failed, now), clock.now_ms())
+                now = clock.monotonic()
+                status.update(
+                    *_status_texts(
+                        worker, counts, gauge.rate(counts.done + counts.failed, now), clock.now_ms()
+                    )
                 )
-                await asyncio.wait([running], timeout=status.pause_s)
-            status.end()
+                await asyncio.wait([running], timeout=status.refresh_interval_s)
+            status.close()
             await running
-        took = span(round((clock.mono() - began) * 1000))
-        desk.say(f"{orders.queue}: {counts.done:,} done, {counts.failed:,} failed in {took}")
+        took = format_duration(round((clock.monotonic() - began) * 1000))
+        desk.info(f"{orders.queue}: {counts.done:,} done, {counts.failed:,} failed in {took}")
     finally:
         await link.close()
 
 
-def _worker(orders: Orders, found: Found, counts: Counts, link: object) -> Worker:
+def _build_worker(orders: WorkerOptions, found: LoadedHandler, counts: RunCounts, link: object) -> Worker:
     from chasqui import Worker
 
     return Worker(
         orders.queue,
-        counts.around(found.handler),
+        counts.wrap_handler(found.handler),
         link=link,  # type: ignore[arg-type]  # an AsyncLink, which only the engine can name
         concurrency=orders.concurrency,
         max_attempts=orders.max_attempts,
@@ -114,7 +121,7 @@ def _worker(orders: Orders, found: Found, counts: Counts, link: object) -> Worke
     )
 
 
-class _Gauge:
+class _RateMeter:
     """Jobs per second over the last few seconds."""
 
     def __init__(self, now: float) -> None:
@@ -122,15 +129,15 @@ class _Gauge:
 
     def rate(self, count: int, now: float) -> float:
         self._seen.append((now, count))
-        while len(self._seen) > 2 and now - self._seen[1][0] > RATE_S:
+        while len(self._seen) > 2 and now - self._seen[1][0] > RATE_WINDOW_S:
             self._seen.pop(0)
         then, before = self._seen[0]
         return (count - before) / (now - then) if now > then else 0.0
 
 
-def _told(worker: Worker, counts: Counts, rate: float, now_ms: int) -> tuple[str, str]:
+def _status_texts(worker: Worker, counts: RunCounts, rate: float, now_ms: int) -> tuple[str, str]:
     loops = worker.loops
-    headline = f"{worker.name}: {_how(loops, now_ms)}"
+    headline = f"{worker.name}: {_state_text(loops, now_ms)}"
     leads = [f"{one.name} {one.role}" for one in loops if one.role in ("leader", "standby")]
     parts = [
         f"{counts.done:,} done",
@@ -142,11 +149,11 @@ def _told(worker: Worker, counts: Counts, rate: float, now_ms: int) -> tuple[str
     return headline, " · ".join(parts)
 
 
-def _how(loops: list[LoopState], now_ms: int) -> str:
+def _state_text(loops: list[LoopState], now_ms: int) -> str:
     """The worst of it: a loop that fails is the news."""
     failing = [one for one in loops if one.role == "failing"]
     if failing:
         worst = min(failing, key=lambda one: one.since_ms)
-        since = span(max(0, now_ms - worst.since_ms) // 1000 * 1000)
+        since = format_duration(max(0, now_ms - worst.since_ms) // 1000 * 1000)
         return f"failing since {since}: {worst.name}: {worst.last_error}"
     return "working" if loops else "starting"

@@ -7,40 +7,40 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chasqui import Keys, SystemClock, snapshot
 from chasqui.errors import ServerError
-from chasqui.together import together
-from chasqui_cli.places import own_name
+from chasqui.together import run_together
+from chasqui_cli.places import strip_native_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chasqui import AsyncLink, Commands, Flow
     from chasqui_cli.names import NameCache
-    from chasqui_cli.tui.feed.rows import Memory
-    from chasqui_cli.tui.messages import QueueRow, Target
+    from chasqui_cli.tui.feed.rows import TrendMemory
+    from chasqui_cli.tui.messages import QueueRow, ReadTarget
     from chasqui_cli.tui.views import View
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FeedContext:
     """Where readers ask, what they remember, and whom they tell that there is news before the next tick."""
 
     link: AsyncLink
     commands: Commands
-    memory: Memory
-    names: NameCache | None
-    nudge: Callable[[], None]
+    memory: TrendMemory
+    name_cache: NameCache | None
+    request_read: Callable[[], None]
 
     def clock_ms(self) -> int:
         """Now, for what is kept on this machine."""
         return SystemClock().now_ms()
 
 
-class Reader(Protocol):
+class TabReader(Protocol):
     """Reads for one tab. least_s: it is not worth asking more often."""
 
     least_s: float
 
-    async def read(self, target: Target) -> tuple[View, int]:
+    async def read(self, target: ReadTarget) -> tuple[View, int]:
         """The view, and the server's time."""
         ...
 
@@ -51,17 +51,17 @@ class Reader(Protocol):
         """The end."""
 
 
-def keys_of(queue: str) -> Keys:
+def queue_keys(queue: str) -> Keys:
     """The keys of a queue of ours, by the name it has on the screen."""
-    return Keys(own_name(queue))
+    return Keys(strip_native_prefix(queue))
 
 
-class QueueAsker:
+class QueueTabReader:
     """A reader of one queue: its snapshot, and what rides along with it."""
 
     least_s = 0.0
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FeedContext) -> None:
         self.place = place
 
     def forget(self) -> None:
@@ -70,12 +70,12 @@ class QueueAsker:
     def close(self) -> None:
         """Nothing is open."""
 
-    async def ask(self, queue: str, *flows: Flow[Any]) -> tuple[QueueRow, int, list[Any]]:
+    async def query(self, queue: str, *flows: Flow[Any]) -> tuple[QueueRow, int, list[Any]]:
         """The queue, the server's time, and what else was asked; what was refused is raised."""
         seen, *others = await self.place.link.run(
-            together(snapshot.one(self.place.commands, keys_of(queue)), *flows)
+            run_together(snapshot.take_snapshot(self.place.commands, queue_keys(queue)), *flows)
         )
         for answer in (seen, *others):
             if isinstance(answer, ServerError):
                 raise answer
-        return self.place.memory.row(queue, seen), seen.server_time_ms, others
+        return self.place.memory.queue_row(queue, seen), seen.server_time_ms, others

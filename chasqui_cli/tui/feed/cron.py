@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 from chasqui import Undecodable, cron, fires, repeatable
 from chasqui.cron import notes, words
 from chasqui.errors import ChasquiError
-from chasqui_cli.times import span
-from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
-from chasqui_cli.tui.views import CronView, FireRow, SpecRow
+from chasqui_cli.times import format_duration
+from chasqui_cli.tui.feed.asking import QueueTabReader, queue_keys
+from chasqui_cli.tui.views import CronView, FireRow, ScheduleRow
 
 if TYPE_CHECKING:
     from chasqui import RepeatSpec
-    from chasqui.repeatable import Listed
-    from chasqui_cli.tui.feed.asking import Place
-    from chasqui_cli.tui.messages import Target
+    from chasqui.repeatable import ListedSpec
+    from chasqui_cli.tui.feed.asking import FeedContext
+    from chasqui_cli.tui.messages import ReadTarget
 
 PAGE = 200
 NEXT_FIRES = 5
 
 
-class CronReader(QueueAsker):
+class CronReader(QueueTabReader):
     """Repeatable jobs."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FeedContext) -> None:
         super().__init__(place)
         self._known: tuple[str, list[bytes]] = ("", [])
 
@@ -33,26 +33,28 @@ class CronReader(QueueAsker):
         """Somebody changed something."""
         self._known = ("", [])
 
-    async def read(self, target: Target) -> tuple[CronView, int]:
+    async def read(self, target: ReadTarget) -> tuple[CronView, int]:
         """In one round trip while the schedules are those of the tick before; in two more when they are not."""
-        queue, keys = target.queue or "", keys_of(target.queue or "")
+        queue, keys = target.queue or "", queue_keys(target.queue or "")
         known = self._known[1] if self._known[0] == queue else []
-        row, now_ms, [held] = await self.ask(queue, repeatable.held(self.place.commands, keys, known))
-        if len(held) == row.sure.repeatable_count and all(one.next_ms is not None for one in held):
-            found = [repeatable.listed(key, one) for key, one in zip(known, held, strict=True)]
+        row, now_ms, [held] = await self.query(
+            queue, repeatable.read_raw_specs(self.place.commands, keys, known)
+        )
+        if len(held) == row.native_snapshot.repeatable_count and all(one.next_ms is not None for one in held):
+            found = [repeatable.decode_raw_spec(key, one) for key, one in zip(known, held, strict=True)]
             found.sort(key=lambda one: (one.next_ms, one.raw_key))
         else:
-            listing = repeatable.listing(self.place.commands, keys, PAGE * (target.page + 1))
-            row, now_ms, [found] = await self.ask(queue, listing)
+            listing = repeatable.list_specs(self.place.commands, keys, PAGE * (target.page + 1))
+            row, now_ms, [found] = await self.query(queue, listing)
             self._known = (queue, [one.raw_key for one in found])
-        return CronView(row, tuple(_spec_row(one) for one in found)), now_ms
+        return CronView(row, tuple(_schedule_row(one) for one in found)), now_ms
 
 
-def _spec_row(one: Listed) -> SpecRow:
+def _schedule_row(one: ListedSpec) -> ScheduleRow:
     spec = one.spec
     if isinstance(spec, Undecodable):
-        return SpecRow(one.key, "", "", one.next_ms, one.fired, None, (), spec.reason)
-    return SpecRow(
+        return ScheduleRow(one.key, "", "", one.next_ms, one.fired, None, (), spec.reason)
+    return ScheduleRow(
         key=one.key,
         name=spec.job_name,
         words=_words(spec.pattern),
@@ -67,20 +69,20 @@ def _spec_row(one: Listed) -> SpecRow:
 def _words(pattern: Any) -> str:
     """When it fires; an expression that cannot be read stands for itself."""
     if hasattr(pattern, "interval_ms"):
-        return f"every {span(pattern.interval_ms)}"
+        return f"every {format_duration(pattern.interval_ms)}"
     try:
         return f"{words.describe(pattern.expression)} ({pattern.tz or 'UTC'})"
     except ChasquiError:
         return str(pattern.expression)
 
 
-def _fires(one: Listed, spec: RepeatSpec) -> tuple[FireRow, ...]:
+def _fires(one: ListedSpec, spec: RepeatSpec) -> tuple[FireRow, ...]:
     left = NEXT_FIRES if spec.limit is None else max(0, min(NEXT_FIRES, spec.limit - one.fired))
     expression = getattr(spec.pattern, "expression", None)
     try:
-        schedule = cron.parse(expression, getattr(spec.pattern, "tz", None)) if expression else None
+        schedule = cron.parse_cron(expression, getattr(spec.pattern, "tz", None)) if expression else None
         times = list(
-            fires.upcoming(
+            fires.upcoming_fires(
                 spec.pattern,
                 one.next_ms,
                 left,
@@ -93,8 +95,8 @@ def _fires(one: Listed, spec: RepeatSpec) -> tuple[FireRow, ...]:
     return tuple(
         FireRow(
             at_ms,
-            notes.local(at_ms, schedule.zone if schedule else UTC),
-            (notes.remark(schedule, at_ms, before) or "") if schedule else "",
+            notes.local_time_text(at_ms, schedule.zone if schedule else UTC),
+            (notes.dst_remark(schedule, at_ms, before) or "") if schedule else "",
         )
         for before, at_ms in zip([None, *times], times, strict=False)
     )

@@ -12,108 +12,112 @@ from typing import TYPE_CHECKING
 from chasqui import Undecodable, dlq, failures
 from chasqui.fingerprint import fingerprint
 from chasqui_cli.redaction import redacted
-from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
-from chasqui_cli.tui.views import DeadView, GroupRow, LetterRow
+from chasqui_cli.tui.feed.asking import QueueTabReader, queue_keys
+from chasqui_cli.tui.views import DeadLetterGroupRow, DeadLetterRow, DlqView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from chasqui.dlq import DeadLetter
-    from chasqui_cli.tui.messages import QueueRow, Target
+    from chasqui_cli.tui.messages import QueueRow, ReadTarget
 
-MOST = 1000
-AT_ONCE = 100
-MOST_BYTES = 20_000_000
-MOST_EVENTS = 10_000
-NEW_MS = 3_600_000
+MAX_ENTRIES = 1000
+PAGE_SIZE = 100
+MAX_BYTES = 20_000_000
+MAX_EVENTS = 10_000
+NEW_GROUP_MS = 3_600_000
 """A group whose first letter is younger is called new."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
+class _LoadedDeadLetters:
     """What was read of one queue's letters, newest first, and how many there were at that moment."""
 
     queue: str
     page: int
-    letters: tuple[LetterRow, ...]
+    letters: tuple[DeadLetterRow, ...]
     depth: int
     added: int
     all_read: bool
 
 
-class DeadReader(QueueAsker):
+class DlqReader(QueueTabReader):
     """Dead letters."""
 
-    _shelf: _Shelf | None = None
+    _shelf: _LoadedDeadLetters | None = None
 
     def forget(self) -> None:
         """Some may have been replayed or deleted."""
         self._shelf = None
 
-    async def read(self, target: Target) -> tuple[DeadView, int]:
+    async def read(self, target: ReadTarget) -> tuple[DlqView, int]:
         """In one round trip while nothing leaves."""
         queue, shelf = target.queue or "", self._shelf
         if shelf is None or (shelf.queue, shelf.page) != (target.queue, target.page):
-            row, now_ms, _ = await self.ask(queue)
+            row, now_ms, _ = await self.query(queue)
             shelf = await self._read_all(queue, target.page, row)
         else:
             last = shelf.letters[0].dead_id if shelf.letters else "0-0"
-            page = dlq.page(self.place.commands, keys_of(queue), AT_ONCE, first=f"({last}")
-            row, now_ms, [new] = await self.ask(queue, page)
-            shelf = await self._brought_up(shelf, row, new)
+            page = dlq.dead_letter_page(self.place.commands, queue_keys(queue), PAGE_SIZE, first=f"({last}")
+            row, now_ms, [new] = await self.query(queue, page)
+            shelf = await self._add_new(shelf, row, new)
         self._shelf = shelf
-        return DeadView(row, shelf.letters, _groups(shelf.letters, now_ms), shelf.all_read), now_ms
+        return DlqView(row, shelf.letters, _groups(shelf.letters, now_ms), shelf.all_read), now_ms
 
-    async def _brought_up(self, shelf: _Shelf, row: QueueRow, new: Sequence[DeadLetter]) -> _Shelf:
+    async def _add_new(
+        self, shelf: _LoadedDeadLetters, row: QueueRow, new: Sequence[DeadLetter]
+    ) -> _LoadedDeadLetters:
         """The shelf with what is new on top, if nothing else has changed; otherwise all of it anew."""
-        seen = row.sure
+        seen = row.native_snapshot
         if not new and seen.dlq_depth == shelf.depth:
             return shelf
         only_came = seen.dlq_depth - shelf.depth == seen.dlq.added - shelf.added
-        if not only_came or len(new) >= AT_ONCE:
+        if not only_came or len(new) >= PAGE_SIZE:
             return await self._read_all(shelf.queue, shelf.page, row)
         rows = await self._rows(shelf.queue, new[::-1])
         return replace(shelf, letters=(*rows, *shelf.letters), depth=seen.dlq_depth, added=seen.dlq.added)
 
-    async def _read_all(self, queue: str, page: int, row: QueueRow) -> _Shelf:
-        keys, most = keys_of(queue), MOST * (page + 1)
+    async def _read_all(self, queue: str, page: int, row: QueueRow) -> _LoadedDeadLetters:
+        keys, most = queue_keys(queue), MAX_ENTRIES * (page + 1)
         found: list[DeadLetter] = []
         weight, last, ended = 0, "+", False
-        while len(found) < most and weight < MOST_BYTES * (page + 1) and not ended:
-            asked = dlq.page(self.place.commands, keys, AT_ONCE, last=last, newest=True)
+        while len(found) < most and weight < MAX_BYTES * (page + 1) and not ended:
+            asked = dlq.dead_letter_page(self.place.commands, keys, PAGE_SIZE, last=last, newest=True)
             some = await self.place.link.run(asked)
             found += some
             weight += sum(len(word) for letter in some for word in letter.fields)
-            ended = len(some) < AT_ONCE
+            ended = len(some) < PAGE_SIZE
             last = f"({some[-1].dead_id}" if some else last
         rows = await self._rows(queue, found)
-        return _Shelf(queue, page, tuple(rows), row.sure.dlq_depth, row.sure.dlq.added, ended)
+        return _LoadedDeadLetters(
+            queue, page, tuple(rows), row.native_snapshot.dlq_depth, row.native_snapshot.dlq.added, ended
+        )
 
-    async def _rows(self, queue: str, found: Sequence[DeadLetter]) -> list[LetterRow]:
+    async def _rows(self, queue: str, found: Sequence[DeadLetter]) -> list[DeadLetterRow]:
         """Letters with the errors that events tell of. Opening a thousand of them takes a while, so a thread does it."""
         silent = {
-            job.id: letter.died_ms
+            job.id: letter.died_at_ms
             for letter in found
-            if not letter.raw(b"detail") and not isinstance(job := letter.job(), Undecodable)
+            if not letter.field(b"detail") and not isinstance(job := letter.job(), Undecodable)
         }
         texts: Mapping[str, str] = {}
         if silent:
-            commands, keys = self.place.commands, keys_of(queue)
+            commands, keys = self.place.commands, queue_keys(queue)
             asked = (
-                failures.of(commands, keys, silent)
-                if len(silent) <= failures.FEW
-                else failures.every(commands, keys, MOST_EVENTS)
+                failures.find_errors(commands, keys, silent)
+                if len(silent) <= failures.MAX_SINGLE_SEARCHES
+                else failures.find_recent_errors(commands, keys, MAX_EVENTS)
             )
             texts = (await self.place.link.run(asked)).texts
         return await asyncio.to_thread(lambda: [_row(letter, texts) for letter in found])
 
 
-def _row(letter: DeadLetter, texts: Mapping[str, str]) -> LetterRow:
-    told, job = letter.opened(), letter.job()
+def _row(letter: DeadLetter, texts: Mapping[str, str]) -> DeadLetterRow:
+    told, job = letter.decoded(), letter.job()
     found = None if isinstance(job, Undecodable) else job
     error = told.detail or (texts.get(found.id, "") if found else "")
     alike = fingerprint(error)
-    return LetterRow(
+    return DeadLetterRow(
         dead_id=letter.dead_id,
         source_id=told.source_id,
         job_id=found.id if found else "",
@@ -121,7 +125,7 @@ def _row(letter: DeadLetter, texts: Mapping[str, str]) -> LetterRow:
         reason=told.reason,
         error=str(redacted(error)),
         attempt=found.attempt if found else None,
-        died_ms=letter.died_ms,
+        died_ms=letter.died_at_ms,
         size=len(told.d),
         group=f"{told.name}\0{told.reason}\0{alike}",
         unreadable=job.reason if isinstance(job, Undecodable) else None,
@@ -129,13 +133,13 @@ def _row(letter: DeadLetter, texts: Mapping[str, str]) -> LetterRow:
     )
 
 
-def _groups(letters: Sequence[LetterRow], now_ms: int) -> tuple[GroupRow, ...]:
+def _groups(letters: Sequence[DeadLetterRow], now_ms: int) -> tuple[DeadLetterGroupRow, ...]:
     """Letters that died alike, the most numerous first."""
-    groups: dict[str, list[LetterRow]] = {}
+    groups: dict[str, list[DeadLetterRow]] = {}
     for letter in letters:
         groups.setdefault(letter.group, []).append(letter)
     rows = [
-        GroupRow(
+        DeadLetterGroupRow(
             key=key,
             name=some[0].name,
             reason=some[0].reason,
@@ -143,7 +147,7 @@ def _groups(letters: Sequence[LetterRow], now_ms: int) -> tuple[GroupRow, ...]:
             count=len(some),
             first_ms=some[-1].died_ms,
             last_ms=some[0].died_ms,
-            is_new=now_ms - some[-1].died_ms < NEW_MS,
+            is_new=now_ms - some[-1].died_ms < NEW_GROUP_MS,
         )
         for key, some in groups.items()
     ]

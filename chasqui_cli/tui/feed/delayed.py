@@ -6,36 +6,36 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from chasqui import SystemClock, Undecodable, delaying, jobs
-from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
+from chasqui_cli.tui.feed.asking import QueueTabReader, queue_keys
 from chasqui_cli.tui.feed.opening import job_row
 from chasqui_cli.tui.views import DelayedView
 
 if TYPE_CHECKING:
     from chasqui import Envelope, Flow
     from chasqui.delaying import Histogram
-    from chasqui_cli.tui.feed.asking import Place
-    from chasqui_cli.tui.messages import Target
+    from chasqui_cli.tui.feed.asking import FeedContext
+    from chasqui_cli.tui.messages import ReadTarget
 
 PAGE = 100
 BUCKETS = 12
 
 
-class DelayedReader(QueueAsker):
+class DelayedReader(QueueTabReader):
     """Jobs that wait for their time. Of each queue it keeps how far the server's clock is from ours, and when the last
     job was due.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FeedContext) -> None:
         super().__init__(place)
-        self._reach: dict[str, tuple[int, int]] = {}
+        self._histogram_range: dict[str, tuple[int, int]] = {}
 
-    async def read(self, target: Target) -> tuple[DelayedView, int]:
+    async def read(self, target: ReadTarget) -> tuple[DelayedView, int]:
         """In one round trip, but for the first time: how far the histogram reaches the tick before has told."""
         queue, commands = target.queue or "", self.place.commands
-        page_of = jobs.delayed(commands, keys_of(queue), PAGE * (target.page + 1))
-        row, now_ms, [page, told] = await self.ask(queue, page_of, self._histogram(queue))
+        page_of = jobs.list_delayed(commands, queue_keys(queue), PAGE * (target.page + 1))
+        row, now_ms, [page, told] = await self.query(queue, page_of, self._histogram(queue))
         if told.latest_ms is not None:
-            self._reach[queue] = (now_ms - self._mono_ms(), told.latest_ms)
+            self._histogram_range[queue] = (now_ms - self._mono_ms(), told.latest_ms)
         buckets: list[tuple[int | None, int | None, int]] = [
             (None, told.now_ms, told.overdue),
             *((one.from_ms, one.to_ms, one.jobs) for one in told.buckets),
@@ -51,15 +51,17 @@ class DelayedReader(QueueAsker):
         return DelayedView(row, tuple(rows), tuple(buckets)), now_ms
 
     def _histogram(self, queue: str) -> Flow[Histogram]:
-        commands, keys = self.place.commands, keys_of(queue)
-        if queue not in self._reach:
-            return delaying.histogram(commands, keys, buckets=BUCKETS)
-        apart_ms, latest_ms = self._reach.pop(queue)
-        return delaying.histogram_at(commands, keys, self._mono_ms() + apart_ms, latest_ms, buckets=BUCKETS)
+        commands, keys = self.place.commands, queue_keys(queue)
+        if queue not in self._histogram_range:
+            return delaying.due_histogram(commands, keys, buckets=BUCKETS)
+        apart_ms, latest_ms = self._histogram_range.pop(queue)
+        return delaying.due_histogram_at(
+            commands, keys, self._mono_ms() + apart_ms, latest_ms, buckets=BUCKETS
+        )
 
     @staticmethod
     def _mono_ms() -> int:
-        return int(SystemClock().mono() * 1000)
+        return int(SystemClock().monotonic() * 1000)
 
 
 def _ref(job: Envelope | Undecodable) -> str:

@@ -4,49 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui import health, server_report, snapshot
-from chasqui.checkup import examine
+from chasqui import health, server_info, snapshot
+from chasqui.checkup import sample_queue
 from chasqui.errors import ServerError
-from chasqui.together import together
-from chasqui_cli.places import is_ours
-from chasqui_cli.times import span
-from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
+from chasqui.together import run_together
+from chasqui_cli.places import is_native
+from chasqui_cli.times import format_duration
+from chasqui_cli.tui.feed.asking import QueueTabReader, queue_keys
 from chasqui_cli.tui.feed.rows import finding_row
 from chasqui_cli.tui.messages import FindingRow
 from chasqui_cli.tui.views import HealthView
 
 if TYPE_CHECKING:
-    from chasqui import Features, ServerReport
-    from chasqui_cli.tui.messages import Target
+    from chasqui import Features, ServerInfo
+    from chasqui_cli.tui.messages import ReadTarget
 
 
-class HealthReader(QueueAsker):
+class HealthReader(QueueTabReader):
     """What the doctor finds."""
 
     least_s = 10.0
 
-    async def read(self, target: Target) -> tuple[HealthView, int]:
+    async def read(self, target: ReadTarget) -> tuple[HealthView, int]:
         """Server and queue side by side, in as many round trips as a close look takes."""
         commands, link = self.place.commands, self.place.link
         before_ms = self.place.clock_ms()
-        ours = bool(target.queue) and is_ours(target.queue or "")
-        look = examine(commands, keys_of(target.queue or "")) if ours else snapshot.now(commands)
-        report, seen = await link.run(together(server_report(), look))
+        ours = bool(target.queue) and is_native(target.queue or "")
+        look = (
+            sample_queue(commands, queue_keys(target.queue or ""))
+            if ours
+            else snapshot.server_time_ms(commands)
+        )
+        report, seen = await link.run(run_together(server_info(), look))
         if isinstance(report, ServerError):
             raise report
         features = await link.features()
         skew_ms = _skew(report.server_time_ms, before_ms, self.place.clock_ms())
-        found = [finding_row(one) for one in health.of_server(health.ServerFacts(report, features, skew_ms))]
+        found = [
+            finding_row(one) for one in health.check_server(health.ServerFacts(report, features, skew_ms))
+        ]
         if isinstance(seen, ServerError):
             found.append(FindingRow(3, "refused", f"this queue cannot be looked at: {seen}", None))
         elif target.queue and not ours:
-            from chasqui_cli.tui.feed.others import read_other
+            from chasqui_cli.tui.feed.others import read_foreign_view
 
-            found += (await read_other(self.place, target.queue))[0].row.findings
+            found += (await read_foreign_view(self.place, target.queue))[0].row.findings
         elif target.queue:
-            self.place.memory.row(target.queue, seen.queue)
-            found += [finding_row(one) for one in health.of_queue(seen.queue)]
-            found += [finding_row(one) for one in health.of_examination(seen)]
+            self.place.memory.queue_row(target.queue, seen.queue)
+            found += [finding_row(one) for one in health.check_queue(seen.queue)]
+            found += [finding_row(one) for one in health.check_samples(seen)]
         found.sort(key=lambda one: -one.level)
         return HealthView(target.queue, report.server_time_ms, tuple(found), _facts(report, features)), (
             report.server_time_ms
@@ -60,7 +66,7 @@ def _skew(server_ms: int, before_ms: int, after_ms: int) -> int:
     return min((server_ms - at for at in (before_ms, after_ms)), key=abs)
 
 
-def _facts(report: ServerReport, features: Features) -> tuple[tuple[str, str], ...]:
+def _facts(report: ServerInfo, features: Features) -> tuple[tuple[str, str], ...]:
     def told(value: object) -> str:
         return "–" if value is None else str(value)
 
@@ -68,7 +74,7 @@ def _facts(report: ServerReport, features: Features) -> tuple[tuple[str, str], .
     return (
         ("server", f"{features.kind} {features.version}"),
         ("role", told(report.role)),
-        ("up", "–" if report.uptime_s is None else span(report.uptime_s * 1000)),
+        ("up", "–" if report.uptime_s is None else format_duration(report.uptime_s * 1000)),
         ("memory", memory),
         ("eviction", told(report.eviction)),
         ("persistence", told(report.persistence)),

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from chasqui import Commands, SystemClock, plain_features
+from chasqui import Commands, SystemClock, no_features
 from chasqui.errors import ChasquiError, ServerError
-from chasqui_cli.tui.feed.asking import Place
-from chasqui_cli.tui.feed.readers import reader_for
-from chasqui_cli.tui.feed.rows import Memory
-from chasqui_cli.tui.messages import Arrived, Cost, Introduced, LinkLost, ServerFace, Target
+from chasqui_cli.tui.feed.asking import FeedContext
+from chasqui_cli.tui.feed.readers import create_reader
+from chasqui_cli.tui.feed.rows import TrendMemory
+from chasqui_cli.tui.messages import ReadCost, ReadFailed, ReadTarget, ServerIdentified, ServerInfo, ViewReady
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from chasqui import AsyncLink
     from chasqui.clock import Clock
     from chasqui_cli.names import NameCache
-    from chasqui_cli.tui.feed.asking import Reader
+    from chasqui_cli.tui.feed.asking import TabReader
 
 INTERVAL_S = 2.0
 RETRY_S = 1.0
-BUSY = 0.25
+MAX_BUSY_SHARE = 0.25
 """A tick may take this part of the interval; above it the interval doubles, and far below it halves again."""
-SLOWEST = 32
+MAX_SLOWDOWN = 32
 
 
 class Feed:
@@ -46,41 +46,41 @@ class Feed:
         self._open_link, self._names = open_link, names
         self._clock: Clock = clock or SystemClock()
         self.interval_s = interval_s
-        self._slowed = 1
-        self._target = Target("fleet")
+        self._slowdown = 1
+        self._target = ReadTarget("fleet")
         self._tell: Callable[[Message], Any] = lambda _: None
         self._nudged, self._awake = asyncio.Event(), asyncio.Event()
         self._awake.set()
-        self._place: Place
-        self._readers: dict[str, Reader] = {}
+        self._place: FeedContext
+        self._readers: dict[str, TabReader] = {}
 
     @staticmethod
-    def describe(raw: Any) -> list[tuple[str, str]]:
+    def job_details(raw: Any) -> list[tuple[str, str]]:
         """All there is to say about one job or letter."""
-        from chasqui_cli.tui.feed.opening import describe
+        from chasqui_cli.tui.feed.opening import job_details
 
-        return describe(raw)
+        return job_details(raw)
 
-    def begin(self, tell: Callable[[Message], Any]) -> None:
+    def set_listener(self, tell: Callable[[Message], Any]) -> None:
         """From now on messages go there."""
         self._tell = tell
 
-    def look_at(self, target: Target) -> None:
+    def set_target(self, target: ReadTarget) -> None:
         """Read for this from now on, beginning at once."""
         self._target = target
         self._nudged.set()
 
-    def again(self) -> None:
+    def refresh(self) -> None:
         """Read now, and anew what a reader kept."""
         for reader in self._readers.values():
             reader.forget()
         self._nudged.set()
 
-    def sleep(self) -> None:
+    def pause(self) -> None:
         """Read no more until woken."""
         self._awake.clear()
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         """Read again, at once."""
         self._awake.set()
         self._nudged.set()
@@ -89,62 +89,64 @@ class Feed:
         """Read until cancelled."""
         link = self._open_link()
         try:
-            self._place = Place(link, Commands(plain_features()), Memory(), self._names, self._nudged.set)
+            self._place = FeedContext(
+                link, Commands(no_features()), TrendMemory(), self._names, self._nudged.set
+            )
             introduced = False
             while True:
                 await self._awake.wait()
                 self._nudged.clear()
                 took_s, answered = await self._tick(link)
                 if answered and not introduced:
-                    introduced = await self._introduce(link)
-                await self._rest(took_s, answered)
+                    introduced = await self._identify_server(link)
+                await self._wait(took_s, answered)
         finally:
             for reader in self._readers.values():
                 reader.close()
             await link.close()
 
-    def _reader(self, tab: str) -> Reader:
+    def _reader(self, tab: str) -> TabReader:
         """The tab's reader, made when it is first needed."""
         if tab not in self._readers:
-            self._readers[tab] = reader_for(tab, self._place)
+            self._readers[tab] = create_reader(tab, self._place)
         return self._readers[tab]
 
     async def _tick(self, link: AsyncLink) -> tuple[float, bool]:
         """One read, and what came of it. Answers how long it took and whether the server had an answer."""
-        target, began, before = self._target, self._clock.mono(), _spent(link)
+        target, began, before = self._target, self._clock.monotonic(), _link_counters(link)
         try:
             view, now_ms = await self._reader(target.tab).read(target)
         except ChasquiError as error:
             lasting = not (isinstance(error, ServerError) and error.transient)
-            self._tell(LinkLost(target, str(error), lasting=lasting))
-            return self._clock.mono() - began, False
-        took_s = self._clock.mono() - began
-        spent = [now - then for now, then in zip(_spent(link), before, strict=True)]
-        cost = Cost(spent[0], spent[1], spent[2], took_s * 1000)
-        self._pace(took_s)
+            self._tell(ReadFailed(target, str(error), lasting=lasting))
+            return self._clock.monotonic() - began, False
+        took_s = self._clock.monotonic() - began
+        spent = [now - then for now, then in zip(_link_counters(link), before, strict=True)]
+        cost = ReadCost(spent[0], spent[1], spent[2], took_s * 1000)
+        self._adapt_interval(took_s)
         if target == self._target:
-            self._tell(Arrived(target, view, cost, now_ms, self.interval_s * self._slowed))
+            self._tell(ViewReady(target, view, cost, now_ms, self.interval_s * self._slowdown))
         return took_s, True
 
-    async def _introduce(self, link: AsyncLink) -> bool:
+    async def _identify_server(self, link: AsyncLink) -> bool:
         try:
             features = await link.features()
         except ChasquiError:
             return False
-        self._tell(Introduced(ServerFace(str(link.address), features.kind, features.version)))
+        self._tell(ServerIdentified(ServerInfo(str(link.address), features.kind, features.version)))
         return True
 
-    def _pace(self, took_s: float) -> None:
+    def _adapt_interval(self, took_s: float) -> None:
         """A server that is slow to answer is asked less often."""
-        interval = self.interval_s * self._slowed
-        if took_s > interval * BUSY:
-            self._slowed = min(SLOWEST, self._slowed * 2)
-        elif self._slowed > 1 and took_s < interval * BUSY / 4:
-            self._slowed //= 2
+        interval = self.interval_s * self._slowdown
+        if took_s > interval * MAX_BUSY_SHARE:
+            self._slowdown = min(MAX_SLOWDOWN, self._slowdown * 2)
+        elif self._slowdown > 1 and took_s < interval * MAX_BUSY_SHARE / 4:
+            self._slowdown //= 2
 
-    async def _rest(self, took_s: float, answered: bool) -> None:
+    async def _wait(self, took_s: float, answered: bool) -> None:
         least_s = self._reader(self._target.tab).least_s
-        interval = max(least_s, self.interval_s * self._slowed) if answered else RETRY_S
+        interval = max(least_s, self.interval_s * self._slowdown) if answered else RETRY_S
         try:
             async with asyncio.timeout(max(0.02, interval - took_s)):
                 await self._nudged.wait()
@@ -152,5 +154,5 @@ class Feed:
             pass
 
 
-def _spent(link: AsyncLink) -> tuple[int, int, int]:
+def _link_counters(link: AsyncLink) -> tuple[int, int, int]:
     return link.round_trips, link.commands, link.bytes_in + link.bytes_out

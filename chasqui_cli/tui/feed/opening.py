@@ -9,7 +9,7 @@ from chasqui.errors import WireError
 from chasqui_cli.records import retry_record
 from chasqui_cli.redaction import redacted
 from chasqui_cli.tagged import json_text
-from chasqui_cli.times import iso
+from chasqui_cli.times import format_iso
 from chasqui_cli.tui.views import JobRow
 
 if TYPE_CHECKING:
@@ -50,13 +50,17 @@ def preview(job: Envelope) -> str:
         return "(unreadable)"
 
 
-def describe(raw: Any) -> list[tuple[str, str]]:
+def job_details(raw: Any) -> list[tuple[str, str]]:
     """All there is to say about a job or a dead letter, as fields. Large payloads are shown in hex, cut."""
     fields: list[tuple[str, str]] = []
     letter = raw if hasattr(raw, "dead_id") else None
     if letter is not None:
-        opened = letter.opened()
-        fields += [("died", iso(letter.died_ms)), ("dlq id", letter.dead_id), ("was entry", opened.source_id)]
+        opened = letter.decoded()
+        fields += [
+            ("died", format_iso(letter.died_at_ms)),
+            ("dlq id", letter.dead_id),
+            ("was entry", opened.source_id),
+        ]
         fields += [
             ("reason", opened.reason),
             ("detail", str(redacted(opened.detail)) if opened.detail else "–"),
@@ -67,27 +71,27 @@ def describe(raw: Any) -> list[tuple[str, str]]:
     else:
         job = raw.job
         fields += [("name", raw.name or "–")]
-    return fields + (_unread(job) if isinstance(job, Undecodable) else _opened(job))
+    return fields + (_undecodable_fields(job) if isinstance(job, Undecodable) else _job_fields(job))
 
 
-def _unread(job: Undecodable) -> list[tuple[str, str]]:
+def _undecodable_fields(job: Undecodable) -> list[tuple[str, str]]:
     return [("unreadable", job.reason), ("bytes", f"{len(job.raw):,}"), ("hex", job.raw[:DETAIL_BYTES].hex())]
 
 
-def _given(value: Any) -> Any:
+def _without_none(value: Any) -> Any:
     """Without what was not said."""
     if not isinstance(value, dict):
         return value
-    return {name: _given(item) for name, item in value.items() if item is not None}
+    return {name: _without_none(item) for name, item in value.items() if item is not None}
 
 
-def _opened(job: Envelope) -> list[tuple[str, str]]:
+def _job_fields(job: Envelope) -> list[tuple[str, str]]:
     raw = job.payload.raw
     fields = [
         ("id", job.id),
-        ("created", iso(job.created_at_ms)),
+        ("created", format_iso(job.created_at_ms)),
         ("attempt", str(job.attempt)),
-        ("retry", "–" if job.retry is None else json_text(_given(retry_record(job.retry)))),
+        ("retry", "–" if job.retry is None else json_text(_without_none(retry_record(job.retry)))),
         ("payload", f"{len(raw):,} bytes, {job.payload.form}"),
     ]
     if len(raw) > DETAIL_BYTES:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from chasqui import foreign
 from chasqui.errors import ServerError
-from chasqui.snapshot import Unseen
-from chasqui_cli.places import named, place_of
-from chasqui_cli.times import iso, span
-from chasqui_cli.tui.views import OtherView
+from chasqui.snapshot import SnapshotFailure
+from chasqui_cli.places import parse_queue_ref, with_ref_name
+from chasqui_cli.times import format_duration, format_iso
+from chasqui_cli.tui.views import ForeignQueueView
 
 if TYPE_CHECKING:
     from chasqui.foreign import ForeignSnapshot
-    from chasqui_cli.tui.feed.asking import Place
+    from chasqui_cli.tui.feed.asking import FeedContext
 
-_RSMQ = (
+_RSMQ_COMMANDS = (
     ("peek", "the next messages, without receiving them"),
     ("counts", "messages by state"),
     ("release", "make hidden messages visible now"),
@@ -24,7 +24,7 @@ _RSMQ = (
     ("purge", "delete messages"),
     ("doctor", "what is wrong, and --repair"),
 )
-_LISTS = (
+_JOBLIST_COMMANDS = (
     ("list", "the jobs of a list; --list failed"),
     ("overview", "depths, ages, attempts"),
     ("reclaim", "put jobs back whose workers are gone"),
@@ -34,35 +34,35 @@ _LISTS = (
 )
 
 
-async def seen_other(place: Place, queue: str) -> ForeignSnapshot:
+async def read_foreign_snapshot(place: FeedContext, queue: str) -> ForeignSnapshot:
     """The queue, in one round trip; a refusal is raised."""
-    where = place_of(queue)
+    where = parse_queue_ref(queue)
     cluster = place.link.address.kind == "cluster"
     [seen] = await place.link.run(foreign.snapshots(place.commands, [where], cluster=cluster))
-    if isinstance(seen, Unseen):
+    if isinstance(seen, SnapshotFailure):
         raise seen.error if isinstance(seen.error, ServerError) else ServerError(str(seen.error))
-    other: ForeignSnapshot = named(seen, where)  # type: ignore[assignment]  # only queues of ours have the other kind
+    other: ForeignSnapshot = with_ref_name(seen, where)  # type: ignore[assignment]  # only queues of ours have the other kind
     return other
 
 
-async def read_other(place: Place, queue: str) -> tuple[OtherView, int]:
+async def read_foreign_view(place: FeedContext, queue: str) -> tuple[ForeignQueueView, int]:
     """What there is to say."""
-    seen = await seen_other(place, queue)
-    row = place.memory.row(queue, seen)
-    return OtherView(row, _facts(seen), _lines(seen)), seen.server_time_ms
+    seen = await read_foreign_snapshot(place, queue)
+    row = place.memory.queue_row(queue, seen)
+    return ForeignQueueView(row, _facts(seen), _command_lines(seen)), seen.server_time_ms
 
 
 def _facts(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
     told: list[tuple[str, object]] = [
         ("system", "RSMQ" if seen.kind == "rsmq" else "list job queue"),
         ("waiting", f"{seen.waiting:,}"),
-        ("oldest", span(seen.oldest_waiting_ms) if seen.waiting else None),
+        ("oldest", format_duration(seen.oldest_waiting_ms) if seen.waiting else None),
         ("in flight", seen.pending),
         ("delayed", seen.delayed_depth),
         ("hidden", seen.hidden),
         ("failed", seen.dlq_depth),
         ("completed", seen.completed),
-        ("longest run", span(seen.longest_idle_ms) if seen.longest_idle_ms else None),
+        ("longest run", format_duration(seen.longest_idle_ms) if seen.longest_idle_ms else None),
         ("on the way", seen.parked or None),
         ("namespace", seen.namespace),
     ]
@@ -73,15 +73,15 @@ def _facts(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
             ("max size", has.maxsize),
             ("sent", f"{has.sent:,}"),
             ("received", f"{has.received:,}"),
-            ("created", None if has.created_s is None else iso(has.created_s * 1000)[:19]),
+            ("created", None if has.created_s is None else format_iso(has.created_s * 1000)[:19]),
         ]
     return tuple((name, str(value)) for name, value in told if value is not None)
 
 
-def _lines(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
+def _command_lines(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
     name = seen.queue.rpartition(":")[2] if seen.kind == "rsmq" else seen.queue.removeprefix("list:")
     space = ["--ns", seen.namespace] if seen.namespace not in (None, "rsmq") and seen.namespace else []
     return tuple(
         (shlex.join(["chasqui", seen.kind, verb, *space, *(["--"] * name.startswith("-")), name]), what)
-        for verb, what in (_RSMQ if seen.kind == "rsmq" else _LISTS)
+        for verb, what in (_RSMQ_COMMANDS if seen.kind == "rsmq" else _JOBLIST_COMMANDS)
     )

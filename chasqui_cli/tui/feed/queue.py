@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui import events
-from chasqui.figures import figures
-from chasqui_cli.places import is_ours
-from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
+from chasqui.figures import event_stats
+from chasqui_cli.places import is_native
+from chasqui_cli.tui.feed.asking import QueueTabReader, queue_keys
 from chasqui_cli.tui.views import QueueView
 
 if TYPE_CHECKING:
-    from chasqui_cli.tui.messages import Target
-    from chasqui_cli.tui.views import OtherView
+    from chasqui_cli.tui.messages import ReadTarget
+    from chasqui_cli.tui.views import ForeignQueueView
 
-EVENTS = 200
+MAX_EVENTS = 200
 PACE_CELLS, PACE_MS = 20, 600_000
 
 
-class QueueReader(QueueAsker):
+class QueueReader(QueueTabReader):
     """One queue, and what its last events tell."""
 
-    async def read(self, target: Target) -> tuple[QueueView | OtherView, int]:
+    async def read(self, target: ReadTarget) -> tuple[QueueView | ForeignQueueView, int]:
         """In one round trip."""
         queue = target.queue or ""
-        if not is_ours(queue):
-            from chasqui_cli.tui.feed.others import read_other
+        if not is_native(queue):
+            from chasqui_cli.tui.feed.others import read_foreign_view
 
-            return await read_other(self.place, queue)
-        latest = events.latest(self.place.commands, keys_of(queue), EVENTS)
-        row, now_ms, [told] = await self.ask(queue, latest)
-        came, left = self.place.memory.trend(queue).pace(PACE_CELLS, PACE_MS)
-        return QueueView(row, figures(told), tuple(came), tuple(left)), now_ms
+            return await read_foreign_view(self.place, queue)
+        latest = events.latest_events(self.place.commands, queue_keys(queue), MAX_EVENTS)
+        row, now_ms, [told] = await self.query(queue, latest)
+        came, left = self.place.memory.trend(queue).throughput_history(PACE_CELLS, PACE_MS)
+        return QueueView(row, event_stats(told), tuple(came), tuple(left)), now_ms

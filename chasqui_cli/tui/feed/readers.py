@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chasqui_cli.tui.feed.asking import Place, Reader
+    from chasqui_cli.tui.feed.asking import FeedContext, TabReader
 
 
-def reader_for(tab: str, place: Place) -> Reader:
+def create_reader(tab: str, place: FeedContext) -> TabReader:
     """A new one."""
     match tab:
         case "fleet":
@@ -26,9 +26,9 @@ def reader_for(tab: str, place: Place) -> Reader:
 
             return JobsReader(place)
         case "dlq":
-            from chasqui_cli.tui.feed.dead import DeadReader
+            from chasqui_cli.tui.feed.dead import DlqReader
 
-            return DeadReader(place)
+            return DlqReader(place)
         case "delayed":
             from chasqui_cli.tui.feed.delayed import DelayedReader
 

@@ -5,28 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui import crew
-from chasqui_cli.tui.feed.asking import QueueAsker, keys_of
+from chasqui_cli.tui.feed.asking import QueueTabReader, queue_keys
 from chasqui_cli.tui.views import WorkerRow, WorkersView
 
 if TYPE_CHECKING:
-    from chasqui_cli.tui.feed.asking import Place
-    from chasqui_cli.tui.messages import Target
+    from chasqui_cli.tui.feed.asking import FeedContext
+    from chasqui_cli.tui.messages import ReadTarget
 
 
-class WorkersReader(QueueAsker):
+class WorkersReader(QueueTabReader):
     """Who reads the queue."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FeedContext) -> None:
         super().__init__(place)
         self._groups: dict[str, tuple[bytes, ...]] = {}
 
-    async def read(self, target: Target) -> tuple[WorkersView, int]:
+    async def read(self, target: ReadTarget) -> tuple[WorkersView, int]:
         """In one round trip, but for the first time and when groups come or go: the tick before has told them."""
         queue = target.queue or ""
         known = self._groups.pop(queue, None)
-        muster = crew.muster(self.place.commands, keys_of(queue), scan=crew.PAGE, groups=known)
-        row, now_ms, [found] = await self.ask(queue, muster)
-        if len(found.groups) == len(row.sure.groups):
+        muster = crew.list_consumers(
+            self.place.commands, queue_keys(queue), max_entries=crew.PAGE_SIZE, groups=known
+        )
+        row, now_ms, [found] = await self.query(queue, muster)
+        if len(found.groups) == len(row.native_snapshot.groups):
             self._groups[queue] = found.groups
         workers = [
             WorkerRow(

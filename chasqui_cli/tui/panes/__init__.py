@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from chasqui_cli.tui.panes.pane import Pane
+    from chasqui_cli.tui.panes.pane import TabBase
 
 
-class Tab(NamedTuple):
+class TabInfo(NamedTuple):
     """A tab before anybody opened it. needs_queue: it is about one queue."""
 
     name: str
@@ -17,25 +17,25 @@ class Tab(NamedTuple):
 
 
 TABS = (
-    Tab("fleet", "Fleet", needs_queue=False),
-    Tab("queue", "Queue"),
-    Tab("jobs", "Jobs"),
-    Tab("dlq", "DLQ"),
-    Tab("delayed", "Delayed"),
-    Tab("cron", "Cron"),
-    Tab("workers", "Workers"),
-    Tab("events", "Events"),
-    Tab("health", "Health", needs_queue=False),
+    TabInfo("fleet", "Fleet", needs_queue=False),
+    TabInfo("queue", "Queue"),
+    TabInfo("jobs", "Jobs"),
+    TabInfo("dlq", "DLQ"),
+    TabInfo("delayed", "Delayed"),
+    TabInfo("cron", "Cron"),
+    TabInfo("workers", "Workers"),
+    TabInfo("events", "Events"),
+    TabInfo("health", "Health", needs_queue=False),
 )
 
 
-def pane_of(tab: str) -> Pane:
+def create_tab(tab: str) -> TabBase:
     """What a tab shows, new."""
     match tab:
         case "fleet":
-            from chasqui_cli.tui.panes.fleet import Fleet
+            from chasqui_cli.tui.panes.fleet import FleetTab
 
-            return Fleet()
+            return FleetTab()
         case "queue":
             from chasqui_cli.tui.panes.queue import QueueTab
 
@@ -45,9 +45,9 @@ def pane_of(tab: str) -> Pane:
 
             return JobsTab()
         case "dlq":
-            from chasqui_cli.tui.panes.dlq import DeadTab
+            from chasqui_cli.tui.panes.dlq import DlqTab
 
-            return DeadTab()
+            return DlqTab()
         case "delayed":
             from chasqui_cli.tui.panes.delayed import DelayedTab
 

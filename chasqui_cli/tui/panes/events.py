@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding
 from textual.widgets import Static
 
-from chasqui_cli.times import iso, span
-from chasqui_cli.tui.panes.pane import Pane
+from chasqui_cli.times import format_duration, format_iso
+from chasqui_cli.tui.panes.pane import TabBase
 from chasqui_cli.tui.widgets.drawing import Cell
-from chasqui_cli.tui.widgets.records import Col, RecordTable
+from chasqui_cli.tui.widgets.records import RecordTable, TableColumn
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from chasqui_cli.tui.views import EventLine, EventsView
+    from chasqui_cli.tui.views import EventRow, EventsView
 
-KEPT = 2000
-SHOWN = 300
+MAX_ROWS_KEPT = 2000
+MAX_ROWS_SHOWN = 300
 COLUMNS = [
-    Col("time", "TIME", 12),
-    Col("event", "EVENT", 18),
-    Col("name", "NAME", 12, keep=20),
-    Col("id", "JOB", 26, keep=10),
-    Col("attempt", "RUN", 3, "right", keep=30),
-    Col("note", "TELLS", 10, grow=True, keep=5),
+    TableColumn("time", "TIME", 12),
+    TableColumn("event", "EVENT", 18),
+    TableColumn("name", "NAME", 12, drop_order=20),
+    TableColumn("id", "JOB", 26, drop_order=10),
+    TableColumn("attempt", "RUN", 3, "right", drop_order=30),
+    TableColumn("note", "TELLS", 10, grow=True, drop_order=5),
 ]
-LOOK = {
+EVENT_STYLES = {
     "completed": ("● completed", "ok"),
     "failed": ("◆ failed", "warn"),
     "dlq": ("▲ dlq", "crit"),
@@ -41,7 +41,7 @@ LOOK = {
 }
 
 
-class EventsTab(Pane):
+class EventsTab(TabBase):
     """The tail."""
 
     tab = "events"
@@ -53,12 +53,12 @@ class EventsTab(Pane):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: list[EventLine] = []
-        self._frozen: list[EventLine] | None = None
+        self._lines: list[EventRow] = []
+        self._frozen: list[EventRow] | None = None
         self._missed = 0
 
     @property
-    def _told(self) -> list[EventLine]:
+    def _rows_shown(self) -> list[EventRow]:
         """What is shown: once it is frozen, so much may happen that nothing of it is kept any more."""
         return self._lines if self._frozen is None else self._frozen
 
@@ -67,9 +67,9 @@ class EventsTab(Pane):
         yield Static(id="events-head", classes="head")
         yield RecordTable(COLUMNS, id="events")
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Another queue's events."""
-        super().forget()
+        super().clear()
         self._lines, self._frozen = [], None
 
     def show(self, view: Any, now_ms: int) -> None:
@@ -77,9 +77,9 @@ class EventsTab(Pane):
         lines: EventsView = view
         known = {line.key for line in self._frozen or ()}
         self._missed = sum(line.key not in known for line in lines.lines) + (
-            0 if lines.anew else self._missed
+            0 if lines.restarted else self._missed
         )
-        self._lines = [*([] if lines.anew else self._lines), *lines.lines][-KEPT:]
+        self._lines = [*([] if lines.restarted else self._lines), *lines.lines][-MAX_ROWS_KEPT:]
         super().show(view, now_ms)
 
     def draw(self) -> None:
@@ -87,12 +87,16 @@ class EventsTab(Pane):
         view: EventsView = self.view
         table = self.query_one(RecordTable)
         follows = table.cursor_row >= table.row_count - 1
-        rows = self.kept([(line.key, _event(line)) for line in self._told])[-SHOWN:]
-        table.show(rows, to_end=follows and self._frozen is None)
-        reach = "no events yet" if view.horizon_ms is None else f"events reach back {span(view.horizon_ms)}"
+        rows = self.filtered([(line.key, _event_cells(line)) for line in self._rows_shown])[-MAX_ROWS_SHOWN:]
+        table.set_rows(rows, to_end=follows and self._frozen is None)
+        reach = (
+            "no events yet"
+            if view.horizon_ms is None
+            else f"events reach back {format_duration(view.horizon_ms)}"
+        )
         frozen = f"   ⏸ frozen, {self._missed:,} more" if self._frozen is not None else ""
         sampled = "   ✂ too many to show all" if view.sampled else ""
-        self.say(
+        self.set_text(
             "#events-head",
             *self.headline(view.row, (f"   {reach}", "dim"), (frozen, "warn"), (sampled, "warn")),
         )
@@ -106,8 +110,8 @@ class EventsTab(Pane):
     def action_minute(self, by: int) -> None:
         """To the first event of the minute before, or after."""
         table = self.query_one(RecordTable)
-        times = {line.key: line.at_ms for line in self._told}
-        keys = table.shown
+        times = {line.key: line.at_ms for line in self._rows_shown}
+        keys = table.row_keys
         at = times.get(table.current or "")
         if at is None or not keys:
             return
@@ -118,24 +122,24 @@ class EventsTab(Pane):
         if goal:
             table.select(goal)
 
-    def on_listing_selected(self) -> None:
+    def on_row_list_selected(self) -> None:
         """Enter."""
         self.dashboard.action_why()
 
     def job_id(self) -> str | None:
         """The job an event is about."""
         key = self.query_one(RecordTable).current
-        return next((line.job_id for line in self._told if line.key == key), None) or None
+        return next((line.job_id for line in self._rows_shown if line.key == key), None) or None
 
-    def yank(self) -> str | None:
+    def copy_text(self) -> str | None:
         """Its id."""
         return self.job_id()
 
 
-def _event(line: EventLine) -> dict[str, Cell]:
-    shown, style = LOOK.get(line.kind, (f"? {line.kind}", ""))
+def _event_cells(line: EventRow) -> dict[str, Cell]:
+    shown, style = EVENT_STYLES.get(line.kind, (f"? {line.kind}", ""))
     return {
-        "time": Cell(iso(line.at_ms)[11:23], "dim"),
+        "time": Cell(format_iso(line.at_ms)[11:23], "dim"),
         "event": Cell(shown, style),
         "name": Cell(line.name or "–", "" if line.name else "dim"),
         "id": Cell(line.job_id or "–", "" if line.job_id else "dim"),

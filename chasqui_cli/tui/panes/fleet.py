@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding
 from textual.widgets import Static
 
-from chasqui_cli.times import span
-from chasqui_cli.tui.panes.pane import LOOKS, Pane
-from chasqui_cli.tui.trends import HOUR_MS, forecast, per_second, short, spark
+from chasqui_cli.times import format_duration
+from chasqui_cli.tui.panes.pane import LEVEL_STYLES, TabBase
+from chasqui_cli.tui.trends import HOUR_MS, forecast_text, format_rate, short_count, sparkline
 from chasqui_cli.tui.widgets.drawing import Cell
-from chasqui_cli.tui.widgets.records import Col, RecordTable
+from chasqui_cli.tui.widgets.records import RecordTable, TableColumn
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 KINDS = {"chasquimq": "cmq", "joblist": "list"}
 
 
-def columns(died: str = "+1h") -> list[Col]:
+def columns(died: str = "+1h") -> list[TableColumn]:
     """The columns; `died` is the title of the one that tells what died while we watched, and says since when."""
     return [
-        Col("state", "●", 1),
-        Col("queue", "QUEUE", 14, grow=True),
-        Col("kind", "KIND", 4, keep=55),
-        Col("waiting", "WAIT", 6, "right"),
-        Col("age", "AGE", 6, "right"),
-        Col("flight", "FLIGHT", 6, "right", keep=50),
-        Col("in", "IN/s", 5, "right", keep=30),
-        Col("out", "OUT/s", 5, "right", keep=30),
-        Col("forecast", "FORECAST", 14, keep=5),
-        Col("dlq", "DLQ", 5, "right", keep=10),
-        Col("died", died, 6, "right", keep=60),
-        Col("delayed", "DELAY", 6, "right", keep=40),
-        Col("due", "DUE", 4, "right", keep=45),
-        Col("cron", "CRON!", 5, "right", keep=70),
-        Col("workers", "WORK", 4, "right", keep=20),
-        Col("line", "▁▂▃ 10m", 10, keep=80),
+        TableColumn("state", "●", 1),
+        TableColumn("queue", "QUEUE", 14, grow=True),
+        TableColumn("kind", "KIND", 4, drop_order=55),
+        TableColumn("waiting", "WAIT", 6, "right"),
+        TableColumn("age", "AGE", 6, "right"),
+        TableColumn("flight", "FLIGHT", 6, "right", drop_order=50),
+        TableColumn("in", "IN/s", 5, "right", drop_order=30),
+        TableColumn("out", "OUT/s", 5, "right", drop_order=30),
+        TableColumn("forecast", "FORECAST", 14, drop_order=5),
+        TableColumn("dlq", "DLQ", 5, "right", drop_order=10),
+        TableColumn("died", died, 6, "right", drop_order=60),
+        TableColumn("delayed", "DELAY", 6, "right", drop_order=40),
+        TableColumn("due", "DUE", 4, "right", drop_order=45),
+        TableColumn("cron", "CRON!", 5, "right", drop_order=70),
+        TableColumn("workers", "WORK", 4, "right", drop_order=20),
+        TableColumn("line", "▁▂▃ 10m", 10, drop_order=80),
     ]
 
 
-class Fleet(Pane):
+class FleetTab(TabBase):
     """The opening screen."""
 
     tab = "fleet"
@@ -62,7 +62,7 @@ class Fleet(Pane):
         yield RecordTable(columns(), id="fleet")
         yield Static(id="fleet-note", classes="note")
 
-    def on_listing_selected(self) -> None:
+    def on_row_list_selected(self) -> None:
         """Enter, or a second click."""
         self.action_open()
 
@@ -83,71 +83,75 @@ class Fleet(Pane):
         view: FleetView = self.view
         table = self.query_one(RecordTable)
         watched = max((row.watched_ms for row in view.rows), default=0)
-        table.retitle(columns("+1h" if watched >= HOUR_MS * 0.98 else f"+{watched // 60_000 or 1}m"))
+        table.set_columns(columns("+1h" if watched >= HOUR_MS * 0.98 else f"+{watched // 60_000 or 1}m"))
         rows = [row for row in view.rows if row.level >= 2 or not self.hides_healthy]
-        kept = self.kept([(row.queue, cells(row)) for row in rows])
-        table.show(kept)
-        self.say("#fleet-note", *self._note(view, len(kept)))
+        kept = self.filtered([(row.queue, queue_cells(row)) for row in rows])
+        table.set_rows(kept)
+        self.set_text("#fleet-note", *self._note(view, len(kept)))
 
     def _note(self, view: FleetView, shown: int) -> list[tuple[object, str]]:
         if not view.rows and view.complete:
             return [
                 ("no queue among the ", "dim"),
-                (f"{view.total:,}", "strong"),
+                (f"{view.keys_total:,}", "strong"),
                 (" keys of this server; add a job with: ", "dim"),
                 ("chasqui add QUEUE", "accent"),
             ]
         parts: list[tuple[object, str]] = []
         if not view.complete:
-            parts.append((f"looking through the keys: {view.looked:,} of {view.total:,}  ", "warn"))
+            parts.append(
+                (f"looking through the keys: {view.keys_scanned:,} of {view.keys_total:,}  ", "warn")
+            )
         if shown != len(view.rows):
             hidden = " (healthy ones hidden: h)" if self.hides_healthy else ""
             parts.append((f"{shown:,} of {len(view.rows):,} queues{hidden}", "dim"))
         return parts
 
 
-def cells(row: QueueRow) -> dict[str, Cell]:
+def queue_cells(row: QueueRow) -> dict[str, Cell]:
     """One queue."""
-    look = LOOKS[row.level]
-    state = Cell(row.glyph, "idle" if row.word == "idle" else look, -row.level)
-    if row.seen is None:
+    look = LEVEL_STYLES[row.level]
+    state = Cell(row.glyph, "idle" if row.state == "idle" else look, -row.level)
+    if row.snapshot is None:
         return {"state": state, "queue": Cell(row.queue, "crit"), "forecast": Cell(row.error or "", "crit")}
-    seen, rates = row.seen, row.rates
+    seen, rates = row.snapshot, row.rates
     later = "–" if seen.kind == "joblist" else "…"
-    told = forecast(seen.waiting, rates, unknown=later)
+    told = forecast_text(seen.waiting, rates, unknown=later)
     bad = told == "stalled" or told.startswith("grows")
     late = seen.repeatable_overdue
     return {
         "state": state,
         "queue": Cell(row.queue, "strong" if row.level >= 2 else ""),
         "kind": Cell(KINDS.get(seen.kind, seen.kind), "dim"),
-        "waiting": _count(seen.waiting),
-        "age": Cell(span(seen.oldest_waiting_ms) if seen.waiting else "–", "", seen.oldest_waiting_ms),
-        "flight": _count(seen.pending),
-        "in": Cell(per_second(rates.arriving) if rates else later, "", rates.arriving if rates else -1),
-        "out": Cell(per_second(rates.leaving) if rates else later, "", rates.leaving if rates else -1),
+        "waiting": _count_cell(seen.waiting),
+        "age": Cell(
+            format_duration(seen.oldest_waiting_ms) if seen.waiting else "–", "", seen.oldest_waiting_ms
+        ),
+        "flight": _count_cell(seen.pending),
+        "in": Cell(format_rate(rates.arriving) if rates else later, "", rates.arriving if rates else -1),
+        "out": Cell(format_rate(rates.leaving) if rates else later, "", rates.leaving if rates else -1),
         "forecast": Cell(
             told, look if bad and row.level >= 2 else "warn" if bad else "dim" if told == "–" else ""
         ),
-        "dlq": _count(seen.dlq_depth, "warn"),
-        "died": _died(row),
-        "delayed": _count(seen.delayed_depth),
-        "due": _count(seen.delayed_due, "warn"),
-        "cron": Cell(f"{late}!", "warn", late) if late else _count(seen.repeatable_count, "dim"),
-        "workers": _count(seen.consumers),
-        "line": Cell(spark(list(row.line)), "accent"),
+        "dlq": _count_cell(seen.dlq_depth, "warn"),
+        "died": _died_cell(row),
+        "delayed": _count_cell(seen.delayed_depth),
+        "due": _count_cell(seen.delayed_due, "warn"),
+        "cron": Cell(f"{late}!", "warn", late) if late else _count_cell(seen.repeatable_count, "dim"),
+        "workers": _count_cell(seen.consumers),
+        "line": Cell(sparkline(list(row.waiting_history)), "accent"),
     }
 
 
-def _died(row: QueueRow) -> Cell:
+def _died_cell(row: QueueRow) -> Cell:
     """Only our dead letters are counted as they come."""
-    if row.seen is None or row.seen.kind != "chasquimq":
+    if row.snapshot is None or row.snapshot.kind != "chasquimq":
         return Cell("–", "dim", -1)
-    return Cell(f"+{short(row.died)}" if row.died else "0", "warn" if row.died else "dim", row.died)
+    return Cell(f"+{short_count(row.died)}" if row.died else "0", "warn" if row.died else "dim", row.died)
 
 
-def _count(number: int | None, style: str = "") -> Cell:
+def _count_cell(number: int | None, style: str = "") -> Cell:
     """A dash where a system has no such idea."""
     if number is None:
         return Cell("–", "dim", -1)
-    return Cell(short(number), style if number else "dim", number)
+    return Cell(short_count(number), style if number else "dim", number)

@@ -8,10 +8,10 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from chasqui_cli.tui.lines import words_of
-from chasqui_cli.tui.panes.pane import LOOKS, Pane
+from chasqui_cli.tui.lines import command_words
+from chasqui_cli.tui.panes.pane import LEVEL_STYLES, TabBase
 from chasqui_cli.tui.widgets.drawing import Cell
-from chasqui_cli.tui.widgets.records import Col, RecordTable
+from chasqui_cli.tui.widgets.records import RecordTable, TableColumn
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from chasqui_cli.tui.messages import FindingRow
     from chasqui_cli.tui.views import HealthView
-    from chasqui_cli.tui.widgets.listing import Listing
+    from chasqui_cli.tui.widgets.listing import RowList
 
 COLUMNS = [
-    Col("level", "LEVEL", 10),
-    Col("code", "CODE", 16, keep=20),
-    Col("text", "FINDING", 20, grow=True),
+    TableColumn("level", "LEVEL", 10),
+    TableColumn("code", "CODE", 16, drop_order=20),
+    TableColumn("text", "FINDING", 20, grow=True),
 ]
-WORDS = ("ok", "note", "warning", "critical")
-GLYPHS = "●·◆▲"
+LEVEL_WORDS = ("ok", "note", "warning", "critical")
+LEVEL_GLYPHS = "●·◆▲"
 
 
-class HealthTab(Pane):
+class HealthTab(TabBase):
     """The doctor."""
 
     tab = "health"
@@ -50,41 +50,41 @@ class HealthTab(Pane):
         parts: list[tuple[object, str]] = []
         for name, value in view.facts:
             parts += [(f"{name} ", "dim"), (value, "warn" if _is_bad(name, value) else ""), ("   ", "")]
-        self.say("#health-head", *parts)
-        rows = [(f"{nth}", _finding(one)) for nth, one in enumerate(view.findings)]
-        self.query_one(RecordTable).show(self.kept(rows))
+        self.set_text("#health-head", *parts)
+        rows = [(f"{nth}", _finding_cells(one)) for nth, one in enumerate(view.findings)]
+        self.query_one(RecordTable).set_rows(self.filtered(rows))
         self._draw_one()
 
-    def on_listing_highlighted(self, event: Listing.Highlighted) -> None:
+    def on_row_list_highlighted(self, event: RowList.Highlighted) -> None:
         """Another finding."""
         self._draw_one()
 
-    def on_listing_selected(self) -> None:
+    def on_row_list_selected(self) -> None:
         """Enter."""
         self.action_doctor()
 
     def action_doctor(self) -> None:
         """The same on the command line."""
-        self.dashboard.look_with("doctor", words_of("doctor", *([self.queue] if self.queue else [])))
+        self.dashboard.show_output("doctor", command_words("doctor", *([self.queue] if self.queue else [])))
 
-    def yank(self) -> str | None:
+    def copy_text(self) -> str | None:
         """The line that mends it."""
         one = self._chosen()
-        return one.mend if one else None
+        return one.fix if one else None
 
     def _draw_one(self) -> None:
         view: HealthView | None = self.view
         one = self._chosen()
         if view is not None and not view.findings:
             about = f"the server and {view.queue}" if view.queue else "the server"
-            self.say("#finding", (f"● nothing is the matter with {about}", "ok"))
+            self.set_text("#finding", (f"● nothing is the matter with {about}", "ok"))
         elif one is None:
-            self.say("#finding", ("", ""))
+            self.set_text("#finding", ("", ""))
         else:
             mend: list[tuple[object, str]] = (
-                [("\n", ""), ("→ ", "dim"), (one.mend, "accent")] if one.mend else []
+                [("\n", ""), ("→ ", "dim"), (one.fix, "accent")] if one.fix else []
             )
-            self.say("#finding", (one.text, ""), *mend)
+            self.set_text("#finding", (one.text, ""), *mend)
 
     def _chosen(self) -> FindingRow | None:
         key = self.query_one(RecordTable).current
@@ -99,11 +99,11 @@ def _is_bad(name: str, value: str) -> bool:
     )
 
 
-def _finding(one: FindingRow) -> dict[str, Cell]:
+def _finding_cells(one: FindingRow) -> dict[str, Cell]:
     return {
         "level": Cell(
-            f"{GLYPHS[one.level]} {WORDS[one.level]}",
-            LOOKS[one.level] if one.level > 1 else "dim",
+            f"{LEVEL_GLYPHS[one.level]} {LEVEL_WORDS[one.level]}",
+            LEVEL_STYLES[one.level] if one.level > 1 else "dim",
             -one.level,
         ),
         "code": Cell(one.code, "dim"),

@@ -8,39 +8,39 @@ from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static
 
-from chasqui_cli.times import span
-from chasqui_cli.tui.lines import words_of
-from chasqui_cli.tui.panes.pane import Change, Pane, change
-from chasqui_cli.tui.trends import short
+from chasqui_cli.times import format_duration
+from chasqui_cli.tui.lines import command_words
+from chasqui_cli.tui.panes.pane import ChangeRequest, TabBase, change_binding
+from chasqui_cli.tui.trends import short_count
 from chasqui_cli.tui.widgets.drawing import Cell
-from chasqui_cli.tui.widgets.records import Col, RecordTable
+from chasqui_cli.tui.widgets.records import RecordTable, TableColumn
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from chasqui_cli.tui.views import FlightRow, JobRow, JobsView
-    from chasqui_cli.tui.widgets.listing import Listing
+    from chasqui_cli.tui.views import InFlightRow, JobRow, JobsView
+    from chasqui_cli.tui.widgets.listing import RowList
 
-WAITING = [
-    Col("entry", "ENTRY", 17, keep=30),
-    Col("id", "JOB", 26, keep=10),
-    Col("name", "NAME", 14),
-    Col("attempt", "RUN", 3, "right", keep=20),
-    Col("age", "AGE", 6, "right"),
-    Col("size", "BYTES", 6, "right", keep=40),
-    Col("data", "CARRIES", 12, keep=50, grow=True),
+WAITING_COLUMNS = [
+    TableColumn("entry", "ENTRY", 17, drop_order=30),
+    TableColumn("id", "JOB", 26, drop_order=10),
+    TableColumn("name", "NAME", 14),
+    TableColumn("attempt", "RUN", 3, "right", drop_order=20),
+    TableColumn("age", "AGE", 6, "right"),
+    TableColumn("size", "BYTES", 6, "right", drop_order=40),
+    TableColumn("data", "CARRIES", 12, drop_order=50, grow=True),
 ]
-FLYING = [
-    Col("entry", "ENTRY", 17),
-    Col("consumer", "CONSUMER", 9, grow=True),
-    Col("group", "GROUP", 8, keep=40),
-    Col("idle", "IDLE", 6, "right"),
-    Col("runs", "RUN", 3, "right", keep=10),
+IN_FLIGHT_COLUMNS = [
+    TableColumn("entry", "ENTRY", 17),
+    TableColumn("consumer", "CONSUMER", 9, grow=True),
+    TableColumn("group", "GROUP", 8, drop_order=40),
+    TableColumn("idle", "IDLE", 6, "right"),
+    TableColumn("runs", "RUN", 3, "right", drop_order=10),
 ]
 
 
-class JobsTab(Pane):
+class JobsTab(TabBase):
     """What is in the stream."""
 
     tab = "jobs"
@@ -48,16 +48,16 @@ class JobsTab(Pane):
         Binding("enter", "detail", "detail", id="jobs.detail"),
         Binding("f", "find", "find by id", id="jobs.find"),
         Binding("m", "more", "more", id="jobs.more"),
-        change("K", "cancel", "cancel job"),
+        change_binding("K", "cancel", "cancel job"),
     ]
 
     def compose(self) -> ComposeResult:
         """Two tables, and what one job carries."""
         yield Static(id="jobs-head", classes="head")
-        yield RecordTable(WAITING, id="waiting")
+        yield RecordTable(WAITING_COLUMNS, id="waiting")
         yield Static("", id="flying-head", classes="head")
         with Horizontal(classes="lower"):
-            yield RecordTable(FLYING, id="flying")
+            yield RecordTable(IN_FLIGHT_COLUMNS, id="flying")
             with VerticalScroll(classes="box detail", id="jobs-detail") as box:
                 box.border_title = "job"
                 yield Static(id="job-detail")
@@ -65,25 +65,25 @@ class JobsTab(Pane):
     def draw(self) -> None:
         """Both tables."""
         view: JobsView = self.view
-        seen = view.row.sure
+        seen = view.row.native_snapshot
         more = f"   {seen.waiting:,} waiting"
         more += f", the oldest {len(view.waiting):,} here" if seen.waiting > len(view.waiting) else ""
-        self.say("#jobs-head", *self.headline(view.row, (more, "dim")))
-        self.say("#flying-head", (f"{seen.pending:,} in flight", "dim"))
-        self.query_one("#waiting", RecordTable).show(
-            self.kept([(row.key, _waiting(row, self.now_ms)) for row in view.waiting])
+        self.set_text("#jobs-head", *self.headline(view.row, (more, "dim")))
+        self.set_text("#flying-head", (f"{seen.pending:,} in flight", "dim"))
+        self.query_one("#waiting", RecordTable).set_rows(
+            self.filtered([(row.key, _waiting_cells(row, self.now_ms)) for row in view.waiting])
         )
-        self.query_one("#flying", RecordTable).show(
-            self.kept([(f"{row.group} {row.entry_id}", _flying(row)) for row in view.in_flight])
+        self.query_one("#flying", RecordTable).set_rows(
+            self.filtered([(f"{row.group} {row.entry_id}", _in_flight_cells(row)) for row in view.in_flight])
         )
 
-    def on_listing_highlighted(self, event: Listing.Highlighted) -> None:
+    def on_row_list_highlighted(self, event: RowList.Highlighted) -> None:
         """The job under the cursor, opened."""
         row = self._chosen()
         if row is not None:
-            self.dashboard.describe(row.raw, "#job-detail")
+            self.dashboard.show_details(row.raw, "#job-detail")
 
-    def on_listing_selected(self) -> None:
+    def on_row_list_selected(self) -> None:
         """Enter."""
         self.action_detail()
 
@@ -98,25 +98,25 @@ class JobsTab(Pane):
     def action_more(self) -> None:
         """Another page."""
         self.page += 1
-        self.dashboard.look_further()
+        self.dashboard.load_page()
 
     def job_id(self) -> str | None:
         """The waiting job under the cursor."""
         row = self._chosen()
         return row.job_id if row else None
 
-    def yank(self) -> str | None:
+    def copy_text(self) -> str | None:
         """Its id."""
-        return self.job_id() or super().yank()
+        return self.job_id() or super().copy_text()
 
-    def change(self, name: str) -> Change | str:
+    def change_request(self, name: str) -> ChangeRequest | str:
         """Cancel a job."""
         row = self._chosen()
         if row is None or not row.job_id:
             return "no job is under the cursor"
-        return Change(
+        return ChangeRequest(
             f"cancel job {row.job_id}",
-            words_of("job cancel", self.queue, row.job_id),
+            command_words("job cancel", self.queue, row.job_id),
             self.queue,
         )
 
@@ -127,7 +127,7 @@ class JobsTab(Pane):
         return next((row for row in self.view.waiting if row.key == key), None)
 
 
-def _waiting(row: JobRow, now_ms: int) -> dict[str, Cell]:
+def _waiting_cells(row: JobRow, now_ms: int) -> dict[str, Cell]:
     since = int(row.key.partition("-")[0])
     return {
         "entry": Cell(row.key, "dim"),
@@ -136,17 +136,17 @@ def _waiting(row: JobRow, now_ms: int) -> dict[str, Cell]:
         "attempt": Cell(
             "–" if row.attempt is None else str(row.attempt + 1), "warn" if row.attempt else "dim"
         ),
-        "age": Cell(span(max(0, now_ms - since)), "", now_ms - since),
-        "size": Cell(short(row.size), "dim", row.size),
+        "age": Cell(format_duration(max(0, now_ms - since)), "", now_ms - since),
+        "size": Cell(short_count(row.size), "dim", row.size),
         "data": Cell(row.preview, "crit" if row.preview.startswith("unreadable") else "dim"),
     }
 
 
-def _flying(row: FlightRow) -> dict[str, Cell]:
+def _in_flight_cells(row: InFlightRow) -> dict[str, Cell]:
     return {
         "entry": Cell(row.entry_id, "dim"),
         "consumer": Cell(row.consumer),
         "group": Cell(row.group, "dim"),
-        "idle": Cell(span(row.idle_ms), "warn" if row.idle_ms > 30_000 else "", row.idle_ms),
+        "idle": Cell(format_duration(row.idle_ms), "warn" if row.idle_ms > 30_000 else "", row.idle_ms),
         "runs": Cell(str(row.deliveries), "warn" if row.deliveries > 1 else "dim", row.deliveries),
     }

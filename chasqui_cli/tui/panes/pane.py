@@ -13,10 +13,10 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from chasqui_cli.places import own_name
+from chasqui_cli.places import strip_native_prefix
 from chasqui_cli.safe import safe
-from chasqui_cli.tui.filtering import Filter
-from chasqui_cli.tui.widgets.drawing import Cell, joined
+from chasqui_cli.tui.filtering import RowFilter
+from chasqui_cli.tui.widgets.drawing import Cell, styled_text
 from chasqui_cli.tui.widgets.listing import AbstractMeta
 from chasqui_cli.tui.widgets.records import RecordTable
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from textual.binding import BindingType
 
-    from chasqui_cli.tui.app import ChasquiApp
+    from chasqui_cli.tui.app import DashboardApp
     from chasqui_cli.tui.messages import QueueRow
     from chasqui_cli.tui.widgets.records import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeRequest:
     """A change somebody asks for: its command line, and which options may be added, or have to be.
 
     in_terminal: it has questions of its own (an editor, a difference, consent), so where there is a terminal it gets that.
@@ -45,33 +45,33 @@ class Change:
     in_terminal: bool = False
 
 
-def change(key: str, name: str, title: str) -> BindingType:
+def change_binding(key: str, name: str, title: str) -> BindingType:
     """A binding for an upper-case key: greyed where nothing may be changed."""
     return Binding(key, f"change('{name}')", title, id=f"change.{name}")
 
 
-class Pane(Vertical, metaclass=AbstractMeta):
+class TabBase(Vertical, metaclass=AbstractMeta):
     """A tab's contents. `view` is what it was shown last."""
 
     tab: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__(id=f"pane-{self.tab}")
-        self.filter = Filter()
+        self.filter = RowFilter()
         self.view: Any = None
         self.now_ms = 0
         self.page = 0
         self._said: dict[str, object] = {}
 
     @property
-    def dashboard(self) -> ChasquiApp:
+    def dashboard(self) -> DashboardApp:
         """The app, by its own name."""
-        return cast("ChasquiApp", self.app)
+        return cast("DashboardApp", self.app)
 
     @property
     def queue(self) -> str:
         """The queue this tab is about, as the command line's verbs know it."""
-        return own_name(self.dashboard.queue or "")
+        return strip_native_prefix(self.dashboard.queue or "")
 
     def show(self, view: Any, now_ms: int) -> None:
         """Show what arrived."""
@@ -82,12 +82,12 @@ class Pane(Vertical, metaclass=AbstractMeta):
     def draw(self) -> None:
         """Let the widgets say what the view says."""
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Another queue: what was shown is not about it."""
         self.view = None
         for table in self.query(RecordTable):
             table.marked.clear()
-            table.show([])
+            table.set_rows([])
 
     def redraw(self) -> None:
         """The theme or the width is another."""
@@ -96,9 +96,9 @@ class Pane(Vertical, metaclass=AbstractMeta):
         if self.view is not None:
             self.draw()
 
-    def apply(self, text: str) -> None:
+    def apply_filter(self, text: str) -> None:
         """Filter by what was typed."""
-        self.filter = Filter.of(text)
+        self.filter = RowFilter.parse(text)
         if self.view is not None:
             self.draw()
 
@@ -111,7 +111,7 @@ class Pane(Vertical, metaclass=AbstractMeta):
             self.can_focus = True
             self.focus()
 
-    def change(self, name: str) -> Change | str:
+    def change_request(self, name: str) -> ChangeRequest | str:
         """The change behind a key, or why there is none just now."""
         return f"{name} is not offered here"
 
@@ -124,18 +124,18 @@ class Pane(Vertical, metaclass=AbstractMeta):
         """The job under the cursor, where there is one."""
         return None
 
-    def yank(self) -> str | None:
+    def copy_text(self) -> str | None:
         """What `y` copies."""
         tables = self.query(RecordTable)
         return tables.first().current if tables else None
 
     def action_change(self, name: str) -> None:
         """An upper-case key: ask for consent."""
-        wanted = self.change(name)
+        wanted = self.change_request(name)
         if isinstance(wanted, str):
             self.notify(safe(wanted), severity="warning", markup=False)
         else:
-            self.dashboard.ask_for(wanted)
+            self.dashboard.request_change(wanted)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Greyed, not gone: somebody without the right to change should see what could be changed."""
@@ -143,29 +143,33 @@ class Pane(Vertical, metaclass=AbstractMeta):
             return None
         return True
 
-    def kept(self, rows: Sequence[Row]) -> list[Row]:
+    def filtered(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that the filter lets through."""
-        return [row for row in rows if self.filter.keeps(_texts(row[1]))] if self.filter.rules else list(rows)
+        return (
+            [row for row in rows if self.filter.keeps(_cell_texts(row[1]))]
+            if self.filter.rules
+            else list(rows)
+        )
 
-    def say(self, widget: str, *parts: tuple[object, str]) -> None:
+    def set_text(self, widget: str, *parts: tuple[object, str]) -> None:
         """Write into one of the tab's lines, unless it says that already: Textual lays out the whole screen for it."""
         told = (self.app.theme, parts)
         if self._said.get(widget) != told:
             self._said[widget] = told
-            self.query_one(widget, Static).update(joined(parts, theme=self.app.theme))
+            self.query_one(widget, Static).update(styled_text(parts, theme=self.app.theme))
 
     def headline(self, row: QueueRow, *more: tuple[object, str]) -> list[tuple[object, str]]:
         """The queue this is about and how it fares, for a tab's first line."""
         return [
-            (f"{row.glyph} {row.word}  ", LOOKS[row.level]),
+            (f"{row.glyph} {row.state}  ", LEVEL_STYLES[row.level]),
             (row.queue, "strong"),
             *((part, style) for part, style in more),
         ]
 
 
-ANY_PANE: type[Pane] = Pane  # type: ignore[type-abstract]  # to ask for, not to make
-LOOKS = ("ok", "ok", "warn", "crit")
+ANY_TAB: type[TabBase] = TabBase  # type: ignore[type-abstract]  # to ask for, not to make
+LEVEL_STYLES = ("ok", "ok", "warn", "crit")
 
 
-def _texts(cells: Mapping[str, Cell]) -> dict[str, str]:
+def _cell_texts(cells: Mapping[str, Cell]) -> dict[str, str]:
     return {key: cell.text for key, cell in cells.items()}

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from textual.binding import Binding
     from textual.screen import Screen
 
-NARROW = 78
+NARROW_BELOW = 78
 """Below so many columns the tabs are numbers only, but for the one in front."""
-WIDE = 110
+WIDE_FROM = 110
 """From so many columns on there is room for what one can do without."""
-NOTHING = "app.bell"
+NO_ACTION = "app.bell"
 
 
-class Part(NamedTuple):
+class BarItem(NamedTuple):
     """Words with the names of their styles, and what a click on them does."""
 
     words: tuple[tuple[str, str], ...]
@@ -40,7 +40,7 @@ class Part(NamedTuple):
         return sum(cell_len(text) for text, _ in self.words)
 
 
-class Bar(Widget, metaclass=AbstractMeta):
+class ClickableBar(Widget, metaclass=AbstractMeta):
     """Parts beside each other; the last may stand at the right end."""
 
     ALLOW_SELECT = False
@@ -50,20 +50,20 @@ class Bar(Widget, metaclass=AbstractMeta):
     hovered: reactive[str] = reactive("")
 
     @abstractmethod
-    def parts(self) -> list[Part]:
+    def items(self) -> list[BarItem]:
         """What there is to see, from the left."""
 
-    def right(self) -> Part | None:
+    def right_item(self) -> BarItem | None:
         """What stands at the right end."""
         return None
 
-    def _placed(self) -> list[tuple[int, Part]]:
+    def _layout(self) -> list[tuple[int, BarItem]]:
         """The parts, each with the column it begins at."""
         placed, column = [], 0
-        for part in self.parts():
+        for part in self.items():
             placed.append((column, part))
             column += part.width + 1
-        last = self.right()
+        last = self.right_item()
         if last is not None:
             start = self.size.width - last.width
             placed = [(column, part) for column, part in placed if column + part.width < start]
@@ -75,7 +75,7 @@ class Bar(Widget, metaclass=AbstractMeta):
         segments: list[Segment] = []
         at, style = 0, self.rich_style
         hover = Style.from_color(bgcolor=self.get_component_rich_style("bar--hover").bgcolor)
-        for column, part in self._placed():
+        for column, part in self._layout():
             segments.append(Segment(" " * (column - at), style))
             over = hover if part.action == self.hovered else Style.null()
             segments += [
@@ -86,7 +86,7 @@ class Bar(Widget, metaclass=AbstractMeta):
         return Strip(segments).crop_extend(0, self.size.width, style).simplify()
 
     def _action_at(self, x: int) -> str:
-        return next((part.action for column, part in self._placed() if 0 <= x - column < part.width), "")
+        return next((part.action for column, part in self._layout() if 0 <= x - column < part.width), "")
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Show what a click would do."""
@@ -104,7 +104,7 @@ class Bar(Widget, metaclass=AbstractMeta):
             await self.run_action(action)
 
 
-class TabBar(Bar):
+class TabBar(ClickableBar):
     """The tabs, with their numbers."""
 
     DEFAULT_CSS: ClassVar[str] = "TabBar { height: 1; }"
@@ -116,11 +116,11 @@ class TabBar(Bar):
         self._tabs = tabs
         self.set_reactive(TabBar.active, tabs[0][0])
 
-    def parts(self) -> list[Part]:
+    def items(self) -> list[BarItem]:
         """Where there is little room, names for the one in front only."""
-        narrow = self.size.width < NARROW
+        narrow = self.size.width < NARROW_BELOW
         return [
-            Part(
+            BarItem(
                 (
                     (
                         f"{number}" if narrow and name != self.active else f"{number} {title}",
@@ -133,40 +133,40 @@ class TabBar(Bar):
         ]
 
 
-class KeyBar(Bar):
+class KeyBar(ClickableBar):
     """The keys that work just now."""
 
     DEFAULT_CSS: ClassVar[str] = "KeyBar { height: 1; dock: bottom; }"
 
     def on_mount(self) -> None:
         """Other keys work when something else has the focus."""
-        self.screen.bindings_updated_signal.subscribe(self, self._look_again)
+        self.screen.bindings_updated_signal.subscribe(self, self._refresh_keys)
 
     def on_unmount(self) -> None:
         """The end."""
         self.screen.bindings_updated_signal.unsubscribe(self)
 
-    def _look_again(self, screen: Screen[None]) -> None:
+    def _refresh_keys(self, screen: Screen[None]) -> None:
         self.refresh()
 
-    def parts(self) -> list[Part]:
+    def items(self) -> list[BarItem]:
         """One for each thing that can be done, by its first key."""
-        shown: dict[str, Part] = {}
+        shown: dict[str, BarItem] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
             if binding.show and binding.action not in shown:
                 shown[binding.action] = self._part(binding, enabled=enabled)
         return list(shown.values())
 
-    def right(self) -> Part | None:
+    def right_item(self) -> BarItem | None:
         """The palette, where there is much room."""
         found = self.screen.active_bindings.get(self.app.COMMAND_PALETTE_BINDING)
-        if found is None or self.size.width < WIDE:
+        if found is None or self.size.width < WIDE_FROM:
             return None
         part = self._part(found.binding, enabled=found.enabled)
-        return Part((("▏", "edge"), *part.words, (" ", "plain")), part.action)
+        return BarItem((("▏", "edge"), *part.words, (" ", "plain")), part.action)
 
-    def _part(self, binding: Binding, *, enabled: bool) -> Part:
+    def _part(self, binding: Binding, *, enabled: bool) -> BarItem:
         key, text = self.app.get_key_display(binding), f" {binding.description}"
         if not enabled:
-            return Part(((key + text, "greyed"),), NOTHING)
-        return Part(((key, "key"), (text, "plain")), f"app.simulate_key({binding.key!r})")
+            return BarItem(((key + text, "greyed"),), NO_ACTION)
+        return BarItem(((key, "key"), (text, "plain")), f"app.simulate_key({binding.key!r})")

@@ -90,12 +90,12 @@ def style_of(theme: str, word: str) -> str:
     return _STYLES.get(theme, _STYLES[DARK]).get(word, "")
 
 
-def plain(value: object, style: str = "", *, theme: str = DARK) -> Text:
+def safe_text(value: object, style: str = "", *, theme: str = DARK) -> Text:
     """A text, harmless."""
     return Text(safe(value), style=style_of(theme, style), no_wrap=False, end="")
 
 
-def joined(parts: Iterable[tuple[object, str]], *, theme: str) -> Text:
+def styled_text(parts: Iterable[tuple[object, str]], *, theme: str) -> Text:
     """Several texts in a row, each in its style, each harmless. A line feed that stands alone ends a line."""
     whole = Text(end="")
     for value, style in parts:
@@ -103,7 +103,7 @@ def joined(parts: Iterable[tuple[object, str]], *, theme: str) -> Text:
     return whole
 
 
-def fitted(text: str, width: int, align: str = "left") -> str:
+def fit_width(text: str, width: int, align: str = "left") -> str:
     """The text in exactly so many cells, cut with an ellipsis where it is too long."""
     size = cell_len(text)
     if size > width:

@@ -14,17 +14,17 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from chasqui_cli.safe import safe
-from chasqui_cli.times import iso, span
+from chasqui_cli.times import format_duration, format_iso
 from chasqui_cli.tui.widgets.drawing import style_of
 
 if TYPE_CHECKING:
-    from chasqui_cli.tui.messages import Cost
+    from chasqui_cli.tui.messages import ReadCost
 
 NAMED_COLOURS = {"red", "green", "yellow", "blue", "magenta", "cyan", "white"}
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HeaderState:
     """All the frame knows."""
 
     context: str | None = None
@@ -38,19 +38,19 @@ class Standing:
     interval_s: float = 2.0
     slowed: bool = False
     paused: str = ""
-    cost: Cost | None = None
+    cost: ReadCost | None = None
     now_ms: int | None = None
     age_s: float = 0.0
     lost: str = ""
 
 
-class Frame(Widget):
+class StatusHeader(Widget):
     """Draws a `Standing` in one line."""
 
-    DEFAULT_CSS: ClassVar[str] = "Frame { height: 1; width: 1fr; dock: top; }"
-    standing: reactive[Standing] = reactive(Standing())
+    DEFAULT_CSS: ClassVar[str] = "StatusHeader { height: 1; width: 1fr; dock: top; }"
+    standing: reactive[HeaderState] = reactive(HeaderState())
 
-    def change(self, **news: Any) -> None:
+    def update_state(self, **news: Any) -> None:
         """Something is different."""
         self.standing = replace(self.standing, **news)
 
@@ -61,7 +61,7 @@ class Frame(Widget):
         order = ["server", "address", "cost", "about", "context"]
         while sum(cell_len(text.plain) + 3 for text in chosen.values()) > self.size.width and order:
             part = order.pop(0)
-            brief = self._briefly(part, self.standing)
+            brief = self._short_part(part, self.standing)
             if part in chosen and brief is not None and len(brief.plain) < len(chosen[part].plain):
                 chosen[part] = brief
                 order.insert(0, part)
@@ -74,7 +74,7 @@ class Frame(Widget):
             line.append_text(text)
         return line
 
-    def _parts(self, now: Standing) -> list[tuple[str, Text]]:
+    def _parts(self, now: HeaderState) -> list[tuple[str, Text]]:
         parts: list[tuple[str, Text]] = []
         if now.context:
             parts.append(("context", Text(safe(now.context, 24), style=self._colour(now.colour))))
@@ -90,7 +90,7 @@ class Frame(Widget):
         parts.append(("state", self._state(now)))
         return parts
 
-    def _about(self, now: Standing) -> Text:
+    def _about(self, now: HeaderState) -> Text:
         text = self._text(now.about, "accent")
         if now.critical:
             text.append(f"  ▲ {now.critical} crit", style=style_of(self.app.theme, "crit"))
@@ -98,11 +98,11 @@ class Frame(Widget):
             text.append(f"  ◆ {now.warning} warn", style=style_of(self.app.theme, "warn"))
         return text
 
-    def _cost(self, cost: Cost) -> Text:
+    def _cost(self, cost: ReadCost) -> Text:
         told = f"{cost.round_trips} RTT · {cost.commands} cmd · {_bytes(cost.bytes_moved)} · {cost.ms:.0f} ms"
         return self._text(told, "dim")
 
-    def _briefly(self, part: str, now: Standing) -> Text | None:
+    def _short_part(self, part: str, now: HeaderState) -> Text | None:
         """A part in fewer words, where there are any."""
         if part == "cost" and now.cost:
             return self._text(f"{now.cost.round_trips} RTT {now.cost.ms:.0f} ms", "dim")
@@ -110,17 +110,17 @@ class Frame(Widget):
             return self._text(f"▲{now.critical} ◆{now.warning}", "crit" if now.critical else "warn")
         return None
 
-    def _state(self, now: Standing) -> Text:
+    def _state(self, now: HeaderState) -> Text:
         if now.lost:
             known = now.now_ms is not None
-            old = f", data {span(int(now.age_s) * 1000)} old" if known else ""
+            old = f", data {format_duration(int(now.age_s) * 1000)} old" if known else ""
             return self._text(f"✖ {now.lost}{old}", "crit")
         pace = f"↻{now.interval_s:g}s{' (slowed)' if now.slowed else ''}"
         if now.paused:
-            return self._text(f"⏸ {now.paused}, data {span(int(now.age_s) * 1000)} old", "warn")
+            return self._text(f"⏸ {now.paused}, data {format_duration(int(now.age_s) * 1000)} old", "warn")
         if now.now_ms is None:
             return self._text("connecting …", "dim")
-        return self._text(f"{pace} {iso(now.now_ms + int(now.age_s * 1000))[11:19]}Z", "dim")
+        return self._text(f"{pace} {format_iso(now.now_ms + int(now.age_s * 1000))[11:19]}Z", "dim")
 
     def _text(self, text: str, style: str) -> Text:
         return Text(safe(text, 60), style=style_of(self.app.theme, style))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.geometry import Region
 
-HEAD = 1
+HEADER_LINES = 1
 """The lines above the first row."""
 
 
@@ -31,7 +31,7 @@ class AbstractMeta(ABCMeta, _MessagePumpMeta):
     """Textual's widgets have a metaclass of their own, so that of abstract classes has to be joined with it."""
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """How a line is drawn: below the style of each of its texts, and above."""
 
     under: Style
@@ -42,18 +42,18 @@ class Look(NamedTuple):
         return self.under + Style.parse(own) + self.over
 
 
-class _AboutListing(Message):
-    def __init__(self, listing: Listing) -> None:
+class _RowListMessage(Message):
+    def __init__(self, listing: RowList) -> None:
         super().__init__()
         self.listing = listing
 
     @property
-    def control(self) -> Listing:
+    def control(self) -> RowList:
         """Who says so."""
         return self.listing
 
 
-class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
+class RowList(ScrollView, can_focus=True, metaclass=AbstractMeta):
     """Draws rows, and moves a cursor over them."""
 
     ALLOW_SELECT = False
@@ -68,10 +68,10 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
         Binding("end,ctrl+end", "last", "last", show=False),
     ]
 
-    class Highlighted(_AboutListing):
+    class Highlighted(_RowListMessage):
         """Another row is under the cursor."""
 
-    class Selected(_AboutListing):
+    class Selected(_RowListMessage):
         """Enter, or a click on the row under the cursor."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -79,7 +79,7 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
         self.row_count = 0
         self.cursor_row = 0
         self._hovered: int | None = None
-        self._told: str | None = None
+        self._highlighted_key: str | None = None
         self._plain = Style.null()
 
     @property
@@ -88,22 +88,22 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
         """The key of the row under the cursor."""
 
     @abstractmethod
-    def head(self, look: Look) -> list[Segment]:
+    def render_header(self, look: LineStyle) -> list[Segment]:
         """The line above all rows."""
 
     @abstractmethod
-    def line(self, row: int, look: Look) -> list[Segment]:
+    def render_row(self, row: int, look: LineStyle) -> list[Segment]:
         """One row."""
 
     @property
     def page_rows(self) -> int:
         """How many rows are in sight."""
-        return max(0, self.scrollable_content_region.height - HEAD)
+        return max(0, self.scrollable_content_region.height - HEADER_LINES)
 
-    def extend_to(self, rows: int, width: int) -> None:
+    def set_size(self, rows: int, width: int) -> None:
         """There are so many rows now, of this width."""
         self.row_count = rows
-        self.virtual_size = Size(width, rows + HEAD)
+        self.virtual_size = Size(width, rows + HEADER_LINES)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """What is in sight. Textual puts the style of a widget together anew each time it is asked for."""
@@ -113,18 +113,18 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
     def render_line(self, y: int) -> Strip:
         """A line as it is seen."""
         left, top = self.scroll_offset
-        row = y - HEAD + top
-        if y < HEAD:
-            look = Look(self.get_component_rich_style("listing--head"), Style.null())
-            segments = self.head(look)
+        row = y - HEADER_LINES + top
+        if y < HEADER_LINES:
+            look = LineStyle(self.get_component_rich_style("listing--head"), Style.null())
+            segments = self.render_header(look)
         elif row < self.row_count:
-            look = self._look(row)
-            segments = self.line(row, look)
+            look = self._line_style(row)
+            segments = self.render_row(row, look)
         else:
             return Strip.blank(self.size.width, self._plain)
         return Strip(segments).crop_extend(left, left + self.size.width, look.under).simplify()
 
-    def _look(self, row: int) -> Look:
+    def _line_style(self, row: int) -> LineStyle:
         """The cursor has a colour for all texts, so that each can be read on it."""
         under, over = self._plain, Style.null()
         if row == self._hovered:
@@ -132,12 +132,12 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
         if row == self.cursor_row:
             cursor = self.get_component_rich_style("listing--cursor")
             under, over = under + cursor, Style.from_color(cursor.color)
-        return Look(under, over)
+        return LineStyle(under, over)
 
     def refresh_row(self, row: int) -> None:
         """Draw a row again, if it is in sight."""
         if 0 <= row - self.scroll_offset.y < self.size.height:
-            self.refresh_line(row + HEAD)
+            self.refresh_line(row + HEADER_LINES)
 
     def move_to(self, row: int, *, scroll: bool = True) -> None:
         """Put the cursor there, or as near as there is a row. scroll: and bring it in sight."""
@@ -148,7 +148,7 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
             self.refresh_row(row)
         if scroll:
             self.scroll_to_cursor()
-        self._tell()
+        self._post_highlighted()
 
     def scroll_to_cursor(self) -> None:
         """Bring the cursor in sight."""
@@ -157,11 +157,11 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
             goal = self.cursor_row if self.cursor_row < top else self.cursor_row - rows + 1
             self.scroll_to(y=goal, animate=False, force=True)
 
-    def _tell(self) -> None:
+    def _post_highlighted(self) -> None:
         """Tell of another row under the cursor, also where the cursor stood still and the rows moved."""
-        if self.current != self._told:
-            self._told = self.current
-            if self._told is not None:
+        if self.current != self._highlighted_key:
+            self._highlighted_key = self.current
+            if self._highlighted_key is not None:
                 self.post_message(self.Highlighted(self))
 
     # Keys.
@@ -216,8 +216,8 @@ class Listing(ScrollView, can_focus=True, metaclass=AbstractMeta):
             self.move_to(row)
 
     def _row_at(self, y: int) -> int | None:
-        row = y - HEAD + self.scroll_offset.y
-        return row if y >= HEAD and row < self.row_count else None
+        row = y - HEADER_LINES + self.scroll_offset.y
+        return row if y >= HEADER_LINES and row < self.row_count else None
 
     def _hover(self, row: int | None) -> None:
         if row != self._hovered:

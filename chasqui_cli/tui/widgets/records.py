@@ -13,19 +13,19 @@ from rich.segment import Segment
 from textual.binding import Binding
 
 from chasqui_cli.safe import safe
-from chasqui_cli.tui.widgets.drawing import Cell, fitted, style_of
-from chasqui_cli.tui.widgets.listing import Listing
+from chasqui_cli.tui.widgets.drawing import Cell, fit_width, style_of
+from chasqui_cli.tui.widgets.listing import RowList
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from chasqui_cli.tui.widgets.listing import Look
+    from chasqui_cli.tui.widgets.listing import LineStyle
 
 MARK = "✔"
 
 
 @dataclass(frozen=True, slots=True)
-class Col:
+class TableColumn:
     """A column. keep: the higher, the sooner it goes when the screen is narrow; 0 always stays. full: how wide
     it is where there is room. grow: the last of these takes what is left.
     """
@@ -34,16 +34,16 @@ class Col:
     title: str
     width: int
     align: str = "left"
-    keep: int = 0
+    drop_order: int = 0
     grow: bool = False
-    full: int = 0
+    max_width: int = 0
 
 
 Row = tuple[str, Mapping[str, Cell]]
 _NOTHING = Cell("")
 
 
-class RecordTable(Listing):
+class RecordTable(RowList):
     """Rows by key. `show` makes the table say what it is given, and draws only what differs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,10 +60,16 @@ class RecordTable(Listing):
         Binding("S", "sort_back", "sort the other way", show=False, id="table.sort-back"),
     ]
 
-    def __init__(self, columns: Sequence[Col], *, can_mark: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(
+        self,
+        columns: Sequence[TableColumn],
+        *,
+        can_mark: bool = False,
+        id: str | None = None,  # noqa: A002 - Textual's name
+    ) -> None:
         super().__init__(id=id)
         self._cols = list(columns)
-        self._fitting: list[tuple[Col, int]] = []
+        self._fitting: list[tuple[TableColumn, int]] = []
         self._given: list[Row] = []
         self._rows: list[Row] = []
         self._to_end = False
@@ -78,26 +84,26 @@ class RecordTable(Listing):
         return self._rows[self.cursor_row][0] if self.cursor_row < len(self._rows) else None
 
     @property
-    def shown(self) -> list[str]:
+    def row_keys(self) -> list[str]:
         """The keys of all rows, in order."""
         return [key for key, _ in self._rows]
 
-    def retitle(self, columns: Sequence[Col]) -> None:
+    def set_columns(self, columns: Sequence[TableColumn]) -> None:
         """Other columns, or other titles; the rows stay."""
         if list(columns) != self._cols:
             self._cols = list(columns)
             self._fit()
 
-    def show(self, rows: Sequence[Row], *, to_end: bool = False) -> None:
+    def set_rows(self, rows: Sequence[Row], *, to_end: bool = False) -> None:
         """Let the table say this. to_end: and put the cursor on the last row."""
         self._given, self._to_end = list(rows), to_end
         self.marked &= {key for key, _ in self._given}
-        self._arrange()
+        self._reorder()
 
     def select(self, key: str) -> None:
         """Put the cursor on this row, if it is there."""
-        if key in self.shown:
-            self.move_to(self.shown.index(key))
+        if key in self.row_keys:
+            self.move_to(self.row_keys.index(key))
 
     def on_resize(self) -> None:
         """Other room. Where the end is followed, it stays in sight."""
@@ -112,12 +118,12 @@ class RecordTable(Listing):
 
     def action_mark_all(self) -> None:
         """Mark every row that is shown; once more takes all marks away."""
-        everything = set(self.shown)
+        everything = set(self.row_keys)
         self._mark(set() if self.marked == everything else everything)
 
     def action_mark_others(self) -> None:
         """What was marked is not, and the other way round."""
-        self._mark(self.marked ^ set(self.shown))
+        self._mark(self.marked ^ set(self.row_keys))
 
     def _mark(self, keys: set[str]) -> None:
         if self.can_mark:
@@ -136,7 +142,7 @@ class RecordTable(Listing):
         self._sort()
 
     def _sort(self) -> None:
-        self._arrange()
+        self._reorder()
         self.scroll_to_cursor()
         self.refresh()
 
@@ -144,18 +150,20 @@ class RecordTable(Listing):
         if self._sorted_by is None:
             return self._given[::-1] if self._backwards else self._given
         key = self._cols[self._sorted_by].key
-        return sorted(self._given, key=lambda row: _order(row[1].get(key, _NOTHING)), reverse=self._backwards)
+        return sorted(
+            self._given, key=lambda row: _sort_key(row[1].get(key, _NOTHING)), reverse=self._backwards
+        )
 
-    def _arrange(self) -> None:
+    def _reorder(self) -> None:
         """Rows in their order, the cursor where its row is now, and what is seen of it drawn again where it differs."""
         before, at = self._rows, self.current
         self._rows = self._ordered()
         self._extend()
         top = self.scroll_offset.y
         for row in range(top, top + self.page_rows):
-            if not _look_alike(before[row : row + 1], self._rows[row : row + 1]):
+            if not _has_same_texts(before[row : row + 1], self._rows[row : row + 1]):
                 self.refresh_row(row)
-        keys = self.shown
+        keys = self.row_keys
         row = len(keys) - 1 if self._to_end else keys.index(at) if at in keys else self.cursor_row
         self.move_to(row, scroll=self._to_end)
 
@@ -169,7 +177,7 @@ class RecordTable(Listing):
             self.refresh()
 
     def _extend(self) -> None:
-        self.extend_to(len(self._rows), sum(width + 1 for _, width in self._fitting))
+        self.set_size(len(self._rows), sum(width + 1 for _, width in self._fitting))
 
     def _widths(self) -> list[tuple[str, int]]:
         """Which columns fit, and how wide each is."""
@@ -178,32 +186,32 @@ class RecordTable(Listing):
             return []
         chosen = list(self._cols)
         while len(chosen) > 1 and sum(col.width + 1 for col in chosen) > room:
-            last = max(chosen, key=lambda col: col.keep)
-            if not last.keep:
+            last = max(chosen, key=lambda col: col.drop_order)
+            if not last.drop_order:
                 break
             chosen.remove(last)
         left = max(0, room - sum(col.width + 1 for col in chosen))
         widths = {col.key: col.width for col in chosen}
         for col in chosen:
-            more = min(left, max(0, col.full - col.width))
+            more = min(left, max(0, col.max_width - col.width))
             widths[col.key], left = widths[col.key] + more, left - more
         growing = next((col for col in reversed(chosen) if col.grow), None)
         if growing:
             widths[growing.key] += left
         return list(widths.items())
 
-    def head(self, look: Look) -> list[Segment]:
+    def render_header(self, look: LineStyle) -> list[Segment]:
         """The titles."""
         style = look.style("bold")
         return [Segment(self._title(col, width) + " ", style) for col, width in self._fitting]
 
-    def _title(self, col: Col, width: int) -> str:
+    def _title(self, col: TableColumn, width: int) -> str:
         arrow = ""
         if self._sorted_by is not None and self._cols[self._sorted_by].key == col.key:
             arrow = "▼" if self._backwards else "▲"
-        return fitted(arrow + col.title, width, col.align)
+        return fit_width(arrow + col.title, width, col.align)
 
-    def line(self, row: int, look: Look) -> list[Segment]:
+    def render_row(self, row: int, look: LineStyle) -> list[Segment]:
         """What stands in each column."""
         key, cells = self._rows[row]
         drawn: list[Segment] = []
@@ -211,19 +219,19 @@ class RecordTable(Listing):
             cell = cells.get(col.key, _NOTHING)
             if place == 0 and key in self.marked:
                 cell = Cell(f"{MARK}{cell.text}", "mark")
-            text = fitted(safe(cell.text, 4 * width + 4), width, col.align)
+            text = fit_width(safe(cell.text, 4 * width + 4), width, col.align)
             drawn.append(Segment(text + " ", look.style(style_of(self.app.theme, cell.style))))
         return drawn
 
 
-def _look_alike(before: Sequence[Row], after: Sequence[Row]) -> bool:
+def _has_same_texts(before: Sequence[Row], after: Sequence[Row]) -> bool:
     """Whether rows are drawn the same: what they are sorted by is not seen."""
-    return [_seen(row) for row in before] == [_seen(row) for row in after]
+    return [_visible_texts(row) for row in before] == [_visible_texts(row) for row in after]
 
 
-def _seen(row: Row) -> tuple[str, list[tuple[str, tuple[str, str]]]]:
+def _visible_texts(row: Row) -> tuple[str, list[tuple[str, tuple[str, str]]]]:
     return row[0], [(column, cell[:2]) for column, cell in row[1].items()]
 
 
-def _order(cell: Cell) -> tuple[int, float, str]:
+def _sort_key(cell: Cell) -> tuple[int, float, str]:
     return (0, cell.order, "") if cell.order is not None else (1, 0.0, cell.text)

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chasqui import attempts
 from chasqui.errors import WireError
 from chasqui.wire import dead_entry, envelope, stream_entry, usual
-from chasqui.wire.dead_entry import Reason
+from chasqui.wire.dead_entry import DeadLetterReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chasqui.consumer.holdings import Batch, Row
-    from chasqui.options import Retry
+    from chasqui.consumer.holdings import EntryLease, EntryRow
+    from chasqui.options import RetryDefaults
 
 
-class Run(NamedTuple):
+class JobRun(NamedTuple):
     """A run of a job: the entry it came in, when it was started, and whether anybody was told yet."""
 
-    row: Row
-    batch: Batch
+    row: EntryRow
+    batch: EntryLease
     job: Any
     started: float
-    told: bool = False
+    active_sent: bool = False
 
     @property
     def entry_id(self) -> bytes:
@@ -35,9 +35,9 @@ class Run(NamedTuple):
         return entry_id
 
     @property
-    def delivered_before(self) -> int:
+    def counted_starts(self) -> int:
         """How many starts of the entry before this one had no outcome."""
-        return delivered_before(self.row)
+        return counted_starts(self.row)
 
     @property
     def entry(self) -> stream_entry.StreamEntry:
@@ -45,61 +45,63 @@ class Run(NamedTuple):
         return stream_entry.decode(self.row[1])
 
 
-class Misfit(NamedTuple):
+class RejectedEntry(NamedTuple):
     """An entry that will not run. `job_id` and `attempt` as its `dlq` event tells them."""
 
-    row: Row
-    reason: Reason
+    row: EntryRow
+    reason: DeadLetterReason
     detail: str | None = None
     job_id: str = ""
     attempt: int = 0
 
 
-def delivered_before(row: Row) -> int:
+def counted_starts(row: EntryRow) -> int:
     """How many deliveries of an entry count so far, which is starts: its first delivery, because nobody is asked
     before a new entry starts, and every start of it as a suspect. 0 for a new one.
     """
     return row[3] if len(row) > 2 else 0
 
 
-class Door:
+class Admission:
     """The rules of one worker. `make_job` is how its handler wants to see a job. `spared`: entries that may start once
     more although their starts are used up.
     """
 
-    def __init__(self, make_job: Callable[..., Any], retry: Retry, max_bytes: int) -> None:
+    def __init__(self, make_job: Callable[..., Any], retry: RetryDefaults, max_bytes: int) -> None:
         self._make_job = make_job
         self._retry = retry
         self._max_bytes = max_bytes
-        self.opened = usual.opener(make_job, max_bytes, retry.max_attempts)
-        self.spared: set[bytes] = set()
+        self.decode_fast = usual.make_decoder(make_job, max_bytes, retry.max_attempts)
+        self.extra_start_ids: set[bytes] = set()
 
-    def admit(self, row: Row) -> Any:
+    def admit(self, row: EntryRow) -> Any:
         """The job in an entry, or a `Misfit`. The usual one quickly; everything else gets a closer look."""
-        job = None if delivered_before(row) else self.opened(row[1])
-        return self._looked_at(row) if job is None else job
+        job = None if counted_starts(row) else self.decode_fast(row[1])
+        return self._admit_unusual(row) if job is None else job
 
-    def _looked_at(self, row: Row) -> Any:
+    def _admit_unusual(self, row: EntryRow) -> Any:
         entry = stream_entry.decode(row[1])
         if entry.d is None:
-            return Misfit(row, Reason.MALFORMED, dead_entry.NO_PAYLOAD)
+            return RejectedEntry(row, DeadLetterReason.MALFORMED, dead_entry.NO_PAYLOAD_DETAIL)
         if len(entry.d) > self._max_bytes:
             told = f"{len(entry.d)} bytes, over the limit of {self._max_bytes}"
-            return Misfit(row, Reason.OVERSIZE_PAYLOAD, told)
+            return RejectedEntry(row, DeadLetterReason.OVERSIZE_PAYLOAD, told)
         try:
             job = envelope.decode(entry.d, self._max_bytes)
         except WireError as fault:
-            return Misfit(row, Reason.DECODE_FAILED, str(fault))
-        starts = delivered_before(row)
-        most = attempts.max_attempts(job.retry, self._retry)
-        verdict = attempts.on_arrival(job.attempt, starts, most, self._retry.crash_limit)
-        if verdict == "crashed" and row[0] not in self.spared:
+            return RejectedEntry(row, DeadLetterReason.DECODE_FAILED, str(fault))
+        starts = counted_starts(row)
+        most = attempts.effective_max_attempts(job.retry, self._retry)
+        verdict = attempts.start_decision(job.attempt, starts, most, self._retry.crash_limit)
+        if verdict == "crashed" and row[0] not in self.extra_start_ids:
             told = f"started {starts} times, and no worker lived to tell what came of it"
-            return Misfit(row, Reason.CRASHED, told, job.id, attempts.run_number(job.attempt))
+            return RejectedEntry(
+                row, DeadLetterReason.CRASHED, told, job.id, attempts.run_number(job.attempt)
+            )
         if verdict == "retries_exhausted":
-            return Misfit(row, Reason.RETRIES_EXHAUSTED, None, job.id, job.attempt)
+            return RejectedEntry(row, DeadLetterReason.RETRIES_EXHAUSTED, None, job.id, job.attempt)
         try:
-            data = usual.delivered(job, self._max_bytes)
+            data = usual.handler_value(job, self._max_bytes)
         except WireError as fault:
-            return Misfit(row, Reason.DECODE_FAILED, f"payload: {fault}", job.id)
+            return RejectedEntry(row, DeadLetterReason.DECODE_FAILED, f"payload: {fault}", job.id)
         return self._make_job(job.id, entry.name, data, job.attempt, job.created_at_ms)

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING
 
 from chasqui.server.commands import MAX_FIELDS
 from chasqui.wire import dead_entry, envelope, packed, stream_entry
-from chasqui.wire.dead_entry import DeadEntry, Reason
+from chasqui.wire.dead_entry import DeadLetterEntry, DeadLetterReason
 
 if TYPE_CHECKING:
-    from chasqui.consumer.arrivals import Misfit
+    from chasqui.consumer.arrivals import RejectedEntry
     from chasqui.wire.envelope import Envelope
-    from chasqui.wire.fields import Pair
+    from chasqui.wire.fields import FieldPair
     from chasqui.wire.stream_entry import StreamEntry
 
-OWN_FIELDS = 6
+RESERVED_FIELDS = 6
 """Fields of a letter besides those it keeps, and one for what had to be folded."""
 FOLDED = b"folded"
 
 
-def on_arrival(misfit: Misfit) -> list[bytes]:
+def for_rejected_entry(misfit: RejectedEntry) -> list[bytes]:
     """A letter for an entry that never ran: its bytes as they were."""
     entry = stream_entry.decode(misfit.row[1])
-    return _letter(misfit.row[0], entry, entry.d or b"", misfit.reason, misfit.detail)
+    return _encode(misfit.row[0], entry, entry.d or b"", misfit.reason, misfit.detail)
 
 
-def after_a_run(
-    entry_id: bytes, entry: StreamEntry, job: Envelope, reason: Reason, detail: str
+def for_failed_run(
+    entry_id: bytes, entry: StreamEntry, job: Envelope, reason: DeadLetterReason, detail: str
 ) -> list[bytes]:
     """A letter for a job that failed for good: the envelope in canonical form, as it was when it ran."""
-    return _letter(entry_id, entry, envelope.encode(job, exact_payload=True), reason, detail)
+    return _encode(entry_id, entry, envelope.encode(job, exact_payload=True), reason, detail)
 
 
-def detail(error: BaseException, most: int) -> str:
+def error_detail(error: BaseException, most: int) -> str:
     """What went wrong, cut to so many bytes."""
     told = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
     if len(told) <= most:
@@ -43,22 +43,24 @@ def detail(error: BaseException, most: int) -> str:
     return told[: most - 3].decode(errors="ignore") + "…"
 
 
-def _letter(entry_id: bytes, entry: StreamEntry, d: bytes, reason: Reason, detail: str | None) -> list[bytes]:
+def _encode(
+    entry_id: bytes, entry: StreamEntry, d: bytes, reason: DeadLetterReason, detail: str | None
+) -> list[bytes]:
     return dead_entry.encode(
-        DeadEntry(
+        DeadLetterEntry(
             d,
             entry_id.decode(),
             reason.value,
             detail,
             name_bytes=entry.name_bytes,
-            original=_kept(entry.extra),
+            original=_fold_surplus(entry.extra),
         )
     )
 
 
-def _kept(fields: tuple[Pair, ...]) -> tuple[Pair, ...]:
+def _fold_surplus(fields: tuple[FieldPair, ...]) -> tuple[FieldPair, ...]:
     """A script cannot take more fields than fit its stack: what is too much becomes one."""
-    most = MAX_FIELDS - OWN_FIELDS
+    most = MAX_FIELDS - RESERVED_FIELDS
     if len(fields) <= most:
         return fields
     return (*fields[:most], (FOLDED, packed.pack([list(pair) for pair in fields[most:]])))

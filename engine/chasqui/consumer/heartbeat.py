@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui.clock import Clock
-    from chasqui.consumer.holdings import Holdings
-    from chasqui.consumer.verdicts import Office
-    from chasqui.loops import Role
+    from chasqui.consumer.holdings import HeldEntries
+    from chasqui.consumer.verdicts import ConsumerIdentity
+    from chasqui.loops import LoopRole
     from chasqui.server.call import Flow
     from chasqui.server.link import Link
 
 log = logging.getLogger("chasqui.worker")
 
-AT_ONCE = 500
-LEAVE_S = 5.0
+BATCH_SIZE = 500
+JOIN_TIMEOUT_S = 5.0
 
 
 class Heartbeat:
@@ -36,8 +36,8 @@ class Heartbeat:
     def __init__(
         self,
         open_link: Callable[[], Link],
-        office: Office,
-        holdings: Holdings,
+        office: ConsumerIdentity,
+        holdings: HeldEntries,
         clock: Clock,
         every_s: float,
         loop: asyncio.AbstractEventLoop,
@@ -49,7 +49,7 @@ class Heartbeat:
         self._every_s = every_s
         self._loop = loop
         self._stop = threading.Event()
-        self._answered_at = clock.mono()
+        self._answered_at = clock.monotonic()
         self._asked_at: float | None = None
         self._warned = False
         self._counts = {"beats": 0, "renewed": 0, "lost": 0, "failures": 0}
@@ -62,7 +62,7 @@ class Heartbeat:
     @property
     def state(self) -> LoopState:
         """How it is."""
-        role: Role = "failing" if self._failing_since_ms else "running"
+        role: LoopRole = "failing" if self._failing_since_ms else "running"
         if not self._thread.is_alive():
             role = "stopped"
         since = self._failing_since_ms or self._began_ms
@@ -78,7 +78,7 @@ class Heartbeat:
 
     def join(self) -> None:
         """Wait for the thread, unless its connection hangs."""
-        self._thread.join(LEAVE_S)
+        self._thread.join(JOIN_TIMEOUT_S)
 
     def _run(self) -> None:
         with self._open_link() as link:
@@ -87,34 +87,34 @@ class Heartbeat:
                     self._beat(link)
                     self._failing_since_ms = None
                 except Exception as error:  # noqa: BLE001 - the top of a loop: nothing but a stop may end it
-                    self._note(error)
-                self._watch_the_loop()
+                    self._record_error(error)
+                self._check_event_loop()
 
     def _beat(self, link: Link) -> None:
         """Renew everything held. The lease counts from before the question was sent."""
-        holdings, asked = self._holdings, self._clock.mono()
-        held = holdings.held.copy()
+        holdings, asked = self._holdings, self._clock.monotonic()
+        held = holdings.leases.copy()
         entry_ids, lost = list(held), set[bytes]()
-        for at in range(0, len(entry_ids), AT_ONCE):
-            lost.update(link.run(_renewed(self._office, entry_ids[at : at + AT_ONCE])))
+        for at in range(0, len(entry_ids), BATCH_SIZE):
+            lost.update(link.run(_renew(self._office, entry_ids[at : at + BATCH_SIZE])))
         # First who is lost, then how long the others are sure: the event loop may look in between. Those that it let
         # go meanwhile are not lost but done.
-        holdings.lost.update(entry_id for entry_id in lost if entry_id in holdings.held)
+        holdings.lost.update(entry_id for entry_id in lost if entry_id in holdings.leases)
         for entry_id, batch in held.items():
             if entry_id not in lost:
-                batch.sure_until = asked + holdings.lease_s
+                batch.valid_until = asked + holdings.lease_s
         if lost:
-            self._loop.call_soon_threadsafe(holdings.forget_done)
+            self._loop.call_soon_threadsafe(holdings.prune_lost)
         self._counts["beats"] += 1
         self._counts["renewed"] += len(held) - len(lost)
         self._counts["lost"] += len(lost)
 
-    def _watch_the_loop(self) -> None:
+    def _check_event_loop(self) -> None:
         """Say so when the event loop does not come round: a handler blocks it, and every other job with it."""
-        now = self._clock.mono()
+        now = self._clock.monotonic()
         if self._asked_at is None:
             self._asked_at = now
-            self._loop.call_soon_threadsafe(self._came_round)
+            self._loop.call_soon_threadsafe(self._on_event_loop_alive)
         elif not self._warned and now - self._asked_at >= self._every_s:
             self._warned = True
             log.warning(
@@ -122,10 +122,10 @@ class Heartbeat:
                 now - self._asked_at,
             )
 
-    def _came_round(self) -> None:
+    def _on_event_loop_alive(self) -> None:
         self._asked_at, self._warned = None, False
 
-    def _note(self, error: Exception) -> None:
+    def _record_error(self, error: Exception) -> None:
         self._counts["failures"] += 1
         self._error, self._error_ms = str(error) or type(error).__name__, self._clock.now_ms()
         if self._failing_since_ms is None:
@@ -135,7 +135,7 @@ class Heartbeat:
             log.warning("heartbeat: %s%s", self._error, hint, exc_info=trace)
 
 
-def _renewed(office: Office, entry_ids: Sequence[bytes]) -> Flow[list[bytes]]:
+def _renew(office: ConsumerIdentity, entry_ids: Sequence[bytes]) -> Flow[list[bytes]]:
     """Answers the entries that are no longer ours."""
-    [lost] = yield [office.commands.renew(office.keys, office.group, office.consumer, entry_ids)]
+    [lost] = yield [office.commands.renew_leases(office.keys, office.group, office.consumer, entry_ids)]
     return list(lost)

@@ -8,32 +8,32 @@ import random
 from typing import TYPE_CHECKING
 
 from chasqui.errors import AuthRefused, ServerError
-from chasqui.loops import Loop, Turn
-from chasqui.server.commands import Consumer as Row
+from chasqui.loops import SupervisedLoop, TurnResult
+from chasqui.server.commands import ConsumerInfo as Row
 
 if TYPE_CHECKING:
     import asyncio
 
     from chasqui.clock import Clock
-    from chasqui.consumer.verdicts import Office
+    from chasqui.consumer.verdicts import ConsumerIdentity
     from chasqui.loops import LoopState
     from chasqui.server.call import Flow
     from chasqui.server.link import AsyncLink
 
-AT_ONCE = 1000
+BATCH_SIZE = 1000
 
 
-class Housekeeping:
+class ConsumerCleanup:
     """Looks every now and then."""
 
     def __init__(
-        self, link: AsyncLink, office: Office, clock: Clock, *, every_ms: int, dead_after_ms: int
+        self, link: AsyncLink, office: ConsumerIdentity, clock: Clock, *, every_ms: int, dead_after_ms: int
     ) -> None:
         self._link = link
         self._office = office
         self._every_s = every_ms / 1000
         self._dead_after_ms = dead_after_ms
-        self._loop = Loop("housekeeping", clock)
+        self._loop = SupervisedLoop("housekeeping", clock)
 
     @property
     def state(self) -> LoopState:
@@ -44,14 +44,14 @@ class Housekeeping:
         """Tidy until told to stop."""
         await self._loop.run(self.turn, stop)
 
-    async def turn(self) -> Turn:
+    async def turn(self) -> TurnResult:
         """One look. Workers that were started together should not look together."""
-        removed = await self._link.run(tidied(self._office, self._dead_after_ms))
+        removed = await self._link.run(remove_idle_consumers(self._office, self._dead_after_ms))
         self._loop.count("removed", removed)
-        return Turn(self._every_s * random.uniform(0.75, 1.25))
+        return TurnResult(self._every_s * random.uniform(0.75, 1.25))
 
 
-def tidied(office: Office, dead_after_ms: int) -> Flow[int]:
+def remove_idle_consumers(office: ConsumerIdentity, dead_after_ms: int) -> Flow[int]:
     """Remove consumers that own nothing and have not been heard of for so long; answers how many."""
     [reply] = yield [office.commands.consumers(office.keys, office.group)]
     if isinstance(reply, AuthRefused):
@@ -61,12 +61,12 @@ def tidied(office: Office, dead_after_ms: int) -> Flow[int]:
     me = office.consumer.encode()
     gone = [
         row.name
-        for row in Row.list_of(reply)
+        for row in Row.list_from_reply(reply)
         if not row.pending and row.idle_ms > dead_after_ms and row.name != me
     ]
     removed = 0
-    for at in range(0, len(gone), AT_ONCE):
-        page = gone[at : at + AT_ONCE]
+    for at in range(0, len(gone), BATCH_SIZE):
+        page = gone[at : at + BATCH_SIZE]
         [kept] = yield [office.commands.drop_consumers(office.keys, office.group, page)]
         removed += len(page) - len(kept)
     return removed

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui import attempts, backoff
 from chasqui.consumer import graves
-from chasqui.consumer.arrivals import Run, delivered_before
-from chasqui.consumer.verdicts import Bury, HandBack, Park, Settle
+from chasqui.consumer.arrivals import JobRun, counted_starts
+from chasqui.consumer.verdicts import Completion, DeadLetterMove, EntryRelease, ScheduledRetry
 from chasqui.errors import ArgumentError, UnrecoverableError
 from chasqui.wire import delayed_member, envelope, event_entry, result_value, stream_entry
-from chasqui.wire.dead_entry import Reason
+from chasqui.wire.dead_entry import DeadLetterReason
 from chasqui.wire.event_entry import Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.clock import Clock
-    from chasqui.consumer.arrivals import Misfit
-    from chasqui.consumer.holdings import Batch, Holdings, Row
+    from chasqui.consumer.arrivals import RejectedEntry
+    from chasqui.consumer.holdings import EntryLease, EntryRow, HeldEntries
     from chasqui.consumer.outbox import Outbox
-    from chasqui.consumer.suspects import Suspects
-    from chasqui.consumer.telling import Teller
-    from chasqui.consumer.verdicts import Verdicts
-    from chasqui.options import Retry, Worker
+    from chasqui.consumer.suspects import CrashSuspects
+    from chasqui.consumer.telling import EventEncoder
+    from chasqui.consumer.verdicts import SettlementQueue
+    from chasqui.options import RetryDefaults, WorkerOptions
 
 log = logging.getLogger("chasqui.worker")
 
 
-class Outcomes:
+class OutcomeHandler:
     """Takes note of every run of one worker. `done` counts what is through, one way or the other;
     `busy_s` is how long it all took. `keeps`: whether what handlers return is stored. `tell_both`: how a run that
     went well in one go is told, if at all.
@@ -41,13 +41,13 @@ class Outcomes:
 
     def __init__(
         self,
-        holdings: Holdings,
+        holdings: HeldEntries,
         outbox: Outbox,
-        verdicts: Verdicts,
-        suspects: Suspects,
-        teller: Teller,
-        retry: Retry,
-        options: Worker,
+        verdicts: SettlementQueue,
+        suspects: CrashSuspects,
+        teller: EventEncoder,
+        retry: RetryDefaults,
+        options: WorkerOptions,
         clock: Clock,
     ) -> None:
         self._holdings = holdings
@@ -59,91 +59,91 @@ class Outcomes:
         self._retry = retry
         self._options = options
         self._tells = options.events
-        self.tell_both = teller.both if options.events else None
-        self.keeps = options.store_results
+        self.encode_started_and_completed = teller.started_and_completed if options.events else None
+        self.stores_results = options.store_results
         self._ttl_s = result_value.ttl_seconds(options.result_ttl_ms)
-        self._mono = clock.mono
+        self._mono = clock.monotonic
         self._now_ms = clock.now_ms
         self.done = 0
         self.busy_s = 0.0
 
     @property
-    def unsettled(self) -> int:
+    def unacknowledged(self) -> int:
         """How many runs went well without the server having heard of it."""
-        return self._outbox.unsettled
+        return self._outbox.unacknowledged
 
-    def is_ours(self, row: Row, batch: Batch) -> bool:
+    def is_leased(self, row: EntryRow, batch: EntryLease) -> bool:
         """Whether nobody can have taken the job over."""
-        return self._holdings.is_sure(row[0], batch, self._mono())
+        return self._holdings.is_leased(row[0], batch, self._mono())
 
-    def active(self, run: Run) -> Run:
+    def report_active(self, run: JobRun) -> JobRun:
         """The run is under way and will take a while: tell."""
-        if self._tells and not run.told:
-            self._outbox.tell(self._teller.active(run.job, run.started))
-        return run._replace(told=True)
+        if self._tells and not run.active_sent:
+            self._outbox.send_event(self._teller.active(run.job, run.started))
+        return run._replace(active_sent=True)
 
     def completed(
         self,
-        row: Row,
-        batch: Batch,
+        row: EntryRow,
+        batch: EntryLease,
         job: Any,
         started: float,
         result: Any,
         *,
         ended: float = 0.0,
-        told: bool = False,
+        active_sent: bool = False,
     ) -> None:
         """The handler came to its end, just now if nobody says when."""
         ended = ended or self._mono()
         if (
-            ended >= batch.sure_until
+            ended >= batch.valid_until
             or (self._lost and row[0] in self._lost)
-            or (result is not None and self.keeps)
+            or (result is not None and self.stores_results)
             or (len(row) > 2 and row[3])
         ):
-            self._completed_carefully(Run(row, batch, job, started, told), result, ended)
+            self._settle_completed(JobRun(row, batch, job, started, active_sent), result, ended)
             return
         packed: list[bytes] = []
-        if self._tells and told:
+        if self._tells and active_sent:
             packed.append(self._teller.completed(job, started, ended))
-        elif self.tell_both:
-            self.tell_both(packed, job, started, ended)
-        self.went_well([row[0]], packed, self._tells * (1 if told else 2), ended - started)
+        elif self.encode_started_and_completed:
+            self.encode_started_and_completed(packed, job, started, ended)
+        self.completed_many([row[0]], packed, self._tells * (1 if active_sent else 2), ended - started)
 
-    def went_well(
+    def completed_many(
         self, entry_ids: Sequence[bytes], packed: Sequence[bytes], events: int, busy_s: float
     ) -> None:
         """Runs of entries that are ours beyond doubt came to their end with nothing to keep: tell, and settle."""
-        self._outbox.settle(entry_ids, packed, events)
-        self._holdings.load -= len(entry_ids)
+        self._outbox.acknowledge(entry_ids, packed, events)
+        self._holdings.unfinished -= len(entry_ids)
         self.done += len(entry_ids)
         self.busy_s += busy_s
 
-    def failed(self, run: Run, error: BaseException, ended: float | None = None) -> None:
+    def failed(self, run: JobRun, error: BaseException, ended: float | None = None) -> None:
         """The handler raised."""
-        self.active(run)
+        self.report_active(run)
         ended = ended or self._mono()
         told, took = str(error) or type(error).__name__, int((ended - run.started) * 1_000_000)
-        self.tell(self._event(run, event_entry.FAILED, reason=told, duration_us=took))
+        self.send_event(self._event(run, event_entry.FAILED, reason=told, duration_us=took))
         entry = run.entry
         job = envelope.decode(entry.d or b"", self._options.max_payload_bytes)
         hopeless = isinstance(error, UnrecoverableError)
-        if hopeless or attempts.is_last(job.attempt, attempts.max_attempts(job.retry, self._retry)):
-            reason = Reason.UNRECOVERABLE if hopeless else Reason.RETRIES_EXHAUSTED
-            detail = graves.detail(error, self._options.detail_bytes)
-            letter = graves.after_a_run(run.entry_id, entry, job, reason, detail)
+        if hopeless or attempts.is_last(job.attempt, attempts.effective_max_attempts(job.retry, self._retry)):
+            reason = DeadLetterReason.UNRECOVERABLE if hopeless else DeadLetterReason.RETRIES_EXHAUSTED
+            detail = graves.error_detail(error, self._options.detail_bytes)
+            letter = graves.for_failed_run(run.entry_id, entry, job, reason, detail)
             event = self._event(run, event_entry.DLQ, reason=reason.value)
-            self._verdicts.add(Bury(run.entry_id, letter, self._options.dlq_cap, event))
+            self._verdicts.add(DeadLetterMove(run.entry_id, letter, self._options.dlq_cap, event))
         else:
-            self._park(run, entry.name_bytes, job)
-        self._ended(run, ended)
+            self._schedule_retry(run, entry.name_bytes, job)
+        self._finish_run(run, ended)
 
-    def interrupted(self, run: Run) -> None:
+    def interrupted(self, run: JobRun) -> None:
         """The run was called off because the worker leaves. That is no fault of the job's: it does not count."""
-        self._verdicts.add(HandBack({run.entry_id: run.delivered_before}))
-        self._ended(run, run.started)
+        self._verdicts.add(EntryRelease({run.entry_id: run.counted_starts}))
+        self._finish_run(run, run.started)
 
-    def reject(self, misfit: Misfit) -> None:
+    def reject(self, misfit: RejectedEntry) -> None:
         """An entry that will never run here."""
         entry_id, fields = misfit.row[0], misfit.row[1]
         event = Event(
@@ -154,43 +154,45 @@ class Outcomes:
             attempt=misfit.attempt,
             reason=misfit.reason.value,
         )
-        self._verdicts.add(Bury(entry_id, graves.on_arrival(misfit), self._options.dlq_cap, event))
-        self._suspects.ended(entry_id)
-        self._through()
+        self._verdicts.add(
+            DeadLetterMove(entry_id, graves.for_rejected_entry(misfit), self._options.dlq_cap, event)
+        )
+        self._suspects.on_run_end(entry_id)
+        self._finish_entry()
 
-    def hand_back(self, row: Row) -> None:
+    def release(self, row: EntryRow) -> None:
         """An entry that was not started goes to others."""
-        self._verdicts.add(HandBack({row[0]: delivered_before(row)}))
-        self._through()
+        self._verdicts.add(EntryRelease({row[0]: counted_starts(row)}))
+        self._finish_entry()
 
-    def botched(self, row: Row, bug: Exception) -> None:
+    def drop_after_bug(self, row: EntryRow, bug: Exception) -> None:
         """What became of a run could not be worked out: the entry is left to its lease, and others will try."""
         log.error("entry %s is let go", row[0].decode(), exc_info=bug)
-        self._holdings.let_go([row[0]])
-        self._suspects.ended(row[0])
-        self._through()
+        self._holdings.remove([row[0]])
+        self._suspects.on_run_end(row[0])
+        self._finish_entry()
 
-    def tell(self, event: Event) -> None:
+    def send_event(self, event: Event) -> None:
         """Send an event, if events are wanted."""
         if self._tells:
-            self._outbox.tell(self._teller.other(event))
+            self._outbox.send_event(self._teller.any_event(event))
 
-    def _completed_carefully(self, run: Run, result: Any, ended: float) -> None:
+    def _settle_completed(self, run: JobRun, result: Any, ended: float) -> None:
         """Settle only what is still ours, and tell only what was settled."""
-        self.active(run)
-        data, warning = self._packed(run, result)
+        self.report_active(run)
+        data, warning = self._encode_result(run, result)
         event = self._event(
             run,
             event_entry.COMPLETED,
             duration_us=int((ended - run.started) * 1_000_000),
             extra=((b"warning", warning.encode("utf-8", "replace")),) if warning else (),
         )
-        self._verdicts.add(Settle(run.entry_id, run.job.id, event, data, self._ttl_s))
-        self._ended(run, ended)
+        self._verdicts.add(Completion(run.entry_id, run.job.id, event, data, self._ttl_s))
+        self._finish_run(run, ended)
 
-    def _packed(self, run: Run, result: Any) -> tuple[bytes, str]:
+    def _encode_result(self, run: JobRun, result: Any) -> tuple[bytes, str]:
         """The result's bytes. One that cannot be stored is no failure: the handler did its work, once."""
-        if result is None or not self.keeps:
+        if result is None or not self.stores_results:
             return b"", ""
         try:
             return result_value.encode(result) or b"", ""
@@ -198,31 +200,31 @@ class Outcomes:
             log.warning("job %s is completed, but what it returned is not kept: %s", run.job.id, fault)
             return b"", f"the result was not stored: {fault}"
 
-    def _park(self, run: Run, name: bytes, job: envelope.Envelope) -> None:
-        wait_ms = backoff.delay_ms(
+    def _schedule_retry(self, run: JobRun, name: bytes, job: envelope.Envelope) -> None:
+        wait_ms = backoff.retry_delay_ms(
             job.attempt, job.retry.backoff if job.retry else None, self._retry, random.randrange
         )
-        parked = job.at_attempt(attempts.parked_attempt(job.attempt))
+        parked = job.with_attempt(attempts.attempt_after_failure(job.attempt))
         member = delayed_member.encode(envelope.encode(parked, exact_payload=True), name)
         event = self._event(
             run,
             event_entry.RETRY_SCHEDULED,
-            attempt=attempts.announced_attempt(job.attempt),
+            attempt=attempts.next_run_number(job.attempt),
             backoff_ms=wait_ms,
         )
-        self._verdicts.add(Park(run.entry_id, member, wait_ms, event))
+        self._verdicts.add(ScheduledRetry(run.entry_id, member, wait_ms, event))
 
-    def _event(self, run: Run, kind: str, *, attempt: int | None = None, **more: Any) -> Event:
+    def _event(self, run: JobRun, kind: str, *, attempt: int | None = None, **more: Any) -> Event:
         job = run.job
         return Event(kind, job.id, self._now_ms(), name=job.name, attempt=attempt or job.attempt + 1, **more)
 
-    def _ended(self, run: Run, ended: float) -> None:
-        if run.delivered_before:
-            self._suspects.ended(run.entry_id)
+    def _finish_run(self, run: JobRun, ended: float) -> None:
+        if run.counted_starts:
+            self._suspects.on_run_end(run.entry_id)
         self.busy_s += ended - run.started
-        self._through()
+        self._finish_entry()
 
-    def _through(self) -> None:
-        self._holdings.load -= 1
+    def _finish_entry(self) -> None:
+        self._holdings.unfinished -= 1
         self.done += 1
-        self._outbox.ring()
+        self._outbox.notify_soon()

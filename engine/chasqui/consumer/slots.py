@@ -12,39 +12,39 @@ from contextvars import Context, copy_context
 from types import coroutine
 from typing import TYPE_CHECKING, Any
 
-from chasqui.consumer.arrivals import Misfit, Run, delivered_before
+from chasqui.consumer.arrivals import JobRun, RejectedEntry, counted_starts
 
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Awaitable, Callable, Coroutine, Generator
 
     from chasqui.clock import Clock
-    from chasqui.consumer.arrivals import Door
-    from chasqui.consumer.holdings import Batch, Holdings, Row
-    from chasqui.consumer.outcomes import Outcomes
-    from chasqui.consumer.suspects import Delivered, Suspects
+    from chasqui.consumer.arrivals import Admission
+    from chasqui.consumer.holdings import EntryLease, EntryRow, HeldEntries
+    from chasqui.consumer.outcomes import OutcomeHandler
+    from chasqui.consumer.suspects import BufferedEntry, CrashSuspects
 
 log = logging.getLogger("chasqui.worker")
 
-BREATH, BREATH_S = 128, 0.002
+MAX_SYNC_JOBS, MAX_SYNC_S = 128, 0.002
 """After so many jobs that never waited, or so long, everything else gets its turn: reads, acknowledgements, tasks."""
 
-Unfinished = tuple["Row", "Coroutine[Any, Any, None]"]
+UnfinishedRun = tuple["EntryRow", "Coroutine[Any, Any, None]"]
 """An entry, and what is left to be awaited for it."""
 
 
-class Slots:
+class AsyncSlots:
     """At most `concurrency` runs at a time. `wake` is called when there is work."""
 
     def __init__(
         self,
         handler: Callable[[Any], Coroutine[Any, Any, Any]],
         concurrency: int,
-        buffer: deque[Delivered],
-        door: Door,
-        holdings: Holdings,
-        outcomes: Outcomes,
-        suspects: Suspects,
+        buffer: deque[BufferedEntry],
+        door: Admission,
+        holdings: HeldEntries,
+        outcomes: OutcomeHandler,
+        suspects: CrashSuspects,
         clock: Clock,
     ) -> None:
         self._handler = handler
@@ -54,7 +54,7 @@ class Slots:
         self._lost = holdings.lost
         self._outcomes = outcomes
         self._suspects = suspects
-        self._mono = clock.mono
+        self._mono = clock.monotonic
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: list[asyncio.Future[None]] = []
@@ -69,11 +69,11 @@ class Slots:
                 nap.set_result(None)
                 return
         if len(self._tasks) < self._concurrency and not self._leaving:
-            task = self._loop.create_task(self._serve(), name=f"chasqui slot {len(self._tasks)}")
+            task = self._loop.create_task(self._slot_main(), name=f"chasqui slot {len(self._tasks)}")
             self._tasks.add(task)
-            task.add_done_callback(self._left)
+            task.add_done_callback(self._on_slot_end)
 
-    async def abandon(self, seconds: float) -> None:
+    async def stop(self, seconds: float) -> None:
         """Call off whatever runs, and give it some time to tidy up."""
         self._leaving = True
         for task in self._tasks:
@@ -81,45 +81,45 @@ class Slots:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds)
 
-    async def _serve(self) -> None:
+    async def _slot_main(self) -> None:
         while True:
             while self._buffer:
-                if unfinished := self._sprint():
+                if unfinished := self._run_buffered():
                     row, rest = unfinished
                     try:
                         await rest
                     except Exception as bug:  # noqa: BLE001 - the top of a loop: one entry must not cost a slot
-                        self._outcomes.botched(row, bug)
+                        self._outcomes.drop_after_bug(row, bug)
                 elif self._buffer:
                     await self._clock.sleep(0)
-            await self._sleep()
+            await self._wait_for_work()
 
-    def _sprint(self) -> Unfinished | None:
+    def _run_buffered(self) -> UnfinishedRun | None:
         """Run one job after the other until there is none, or one has to wait, or it is time to breathe.
 
         Nearly every job passes here, and nearly all of them go well: what these have in common is done once for
         all of them, at the end.
         """
         buffer, lost, mono, handler = self._buffer, self._lost, self._mono, self._handler
-        opened, outcomes = self._door.opened, self._outcomes
-        tell, keeps = outcomes.tell_both, outcomes.keeps
+        opened, outcomes = self._door.decode_fast, self._outcomes
+        tell, keeps = outcomes.encode_started_and_completed, outcomes.stores_results
         went_well: list[bytes] = []
         told: list[bytes] = []
-        busy_s, breathe_at = 0.0, mono() + BREATH_S
+        busy_s, breathe_at = 0.0, mono() + MAX_SYNC_S
         try:
-            for _ in range(min(BREATH, len(buffer))):
+            for _ in range(min(MAX_SYNC_JOBS, len(buffer))):
                 row, batch = buffer.popleft()
                 try:
                     job, started = opened(row[1]), mono()
-                    if job is None or started >= batch.sure_until or lost or (len(row) > 2 and row[3]):
-                        return row, self._run_carefully(row, batch)
+                    if job is None or started >= batch.valid_until or lost or (len(row) > 2 and row[3]):
+                        return row, self._run_unusual(row, batch)
                     context = copy_context()
                     try:
                         work = handler(job)
                         waits_for = context.run(work.send, None)
                     except StopIteration as end:
                         ended = mono()
-                        if ended >= batch.sure_until or lost or (keeps and end.value is not None):
+                        if ended >= batch.valid_until or lost or (keeps and end.value is not None):
                             outcomes.completed(row, batch, job, started, end.value, ended=ended)
                         else:
                             if tell:
@@ -129,52 +129,54 @@ class Slots:
                         if ended >= breathe_at:
                             break
                     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
-                        self._failed(Run(row, batch, job, started), error)
+                        self._on_failure(JobRun(row, batch, job, started), error)
                     else:
-                        run = Run(row, batch, job, started)
-                        return row, self._see_through(run, _rest(work, waits_for, context))
+                        run = JobRun(row, batch, job, started)
+                        return row, self._await_handler(run, _resume_handler(work, waits_for, context))
                 except Exception as bug:  # noqa: BLE001 - the top of a loop: one entry must not cost a slot
-                    outcomes.botched(row, bug)
+                    outcomes.drop_after_bug(row, bug)
         finally:
             if went_well:
-                outcomes.went_well(went_well, told, 2 * len(went_well) if tell else 0, busy_s)
+                outcomes.completed_many(went_well, told, 2 * len(went_well) if tell else 0, busy_s)
         return None
 
-    async def _run_carefully(self, row: Row, batch: Batch) -> None:
+    async def _run_unusual(self, row: EntryRow, batch: EntryLease) -> None:
         """Run the job in an entry that is not the usual case, if there is one to run."""
-        job = await self._looked_at(row, batch)
+        job = await self._admit_unusual(row, batch)
         if job is not None:
-            await self._see_through(Run(row, batch, job, self._mono()), _whole(self._handler, job))
+            await self._await_handler(
+                JobRun(row, batch, job, self._mono()), _start_handler(self._handler, job)
+            )
 
-    async def _looked_at(self, row: Row, batch: Batch) -> Any:
+    async def _admit_unusual(self, row: EntryRow, batch: EntryLease) -> Any:
         """The job in an entry that is not the usual case; None when there is none to run, and that is seen to.
 
         Whether it is still ours says our own clock, or the server for one that came before.
         """
         job = self._door.admit(row)
-        if type(job) is Misfit:
+        if type(job) is RejectedEntry:
             self._outcomes.reject(job)
-        elif delivered_before(row):
-            return job if await self._suspects.confirmed(row, job) else None
-        elif self._outcomes.is_ours(row, batch):
+        elif counted_starts(row):
+            return job if await self._suspects.confirm_start(row, job) else None
+        elif self._outcomes.is_leased(row, batch):
             return job
         else:
-            self._outcomes.hand_back(row)
+            self._outcomes.release(row)
         return None
 
-    async def _see_through(self, run: Run, work: Awaitable[Any]) -> None:
+    async def _await_handler(self, run: JobRun, work: Awaitable[Any]) -> None:
         """The handler has to wait: let others work meanwhile."""
-        run = self._outcomes.active(run)
+        run = self._outcomes.report_active(run)
         if self._buffer:
             self.wake()
         try:
             result = await work
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
-            self._failed(run, error)
+            self._on_failure(run, error)
         else:
-            self._outcomes.completed(run.row, run.batch, run.job, run.started, result, told=True)
+            self._outcomes.completed(run.row, run.batch, run.job, run.started, result, active_sent=True)
 
-    def _failed(self, run: Run, error: BaseException) -> None:
+    def _on_failure(self, run: JobRun, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
             self._outcomes.interrupted(run)
             raise error
@@ -187,12 +189,12 @@ class Slots:
         if called_off:
             raise error  # whoever cancelled this task wants it to end; another takes its place when needed
 
-    async def _sleep(self) -> None:
+    async def _wait_for_work(self) -> None:
         nap = self._loop.create_future()
         self._idle.append(nap)
         await nap
 
-    def _left(self, task: asyncio.Task[None]) -> None:
+    def _on_slot_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("a slot ended by a bug", exc_info=error)
@@ -201,7 +203,7 @@ class Slots:
 
 
 @coroutine
-def _whole(handler: Callable[[Any], Any], job: Any) -> Generator[Any, Any, Any]:
+def _start_handler(handler: Callable[[Any], Any], job: Any) -> Generator[Any, Any, Any]:
     """A handler from its beginning, in a context of its own."""
     context = copy_context()
     work = handler(job)
@@ -209,11 +211,11 @@ def _whole(handler: Callable[[Any], Any], job: Any) -> Generator[Any, Any, Any]:
         waits_for = context.run(work.send, None)
     except StopIteration as end:
         return end.value
-    return (yield from _rest(work, waits_for, context))
+    return (yield from _resume_handler(work, waits_for, context))
 
 
 @coroutine
-def _rest(work: Any, waits_for: Any, context: Context) -> Generator[Any, Any, Any]:
+def _resume_handler(work: Any, waits_for: Any, context: Context) -> Generator[Any, Any, Any]:
     """The rest of a coroutine that was started by hand, every step of it in its own context."""
     try:
         while True:

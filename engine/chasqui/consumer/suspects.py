@@ -13,50 +13,50 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from chasqui import attempts
-from chasqui.consumer.verdicts import HandBack, waited
+from chasqui.consumer.verdicts import EntryRelease, wait_for_event
 from chasqui.errors import ServerError
-from chasqui.loops import Loop, Turn
-from chasqui.server.commands import Consumer, time_ms
-from chasqui.server.commands.entries import RELEASED
+from chasqui.loops import SupervisedLoop, TurnResult
+from chasqui.server.commands import ConsumerInfo, parse_server_time
+from chasqui.server.commands.entries import RELEASED_CONSUMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui.clock import Clock
-    from chasqui.consumer.arrivals import Door
-    from chasqui.consumer.holdings import Batch, Holdings, Row
-    from chasqui.consumer.verdicts import Office, Verdicts
+    from chasqui.consumer.arrivals import Admission
+    from chasqui.consumer.holdings import EntryLease, EntryRow, HeldEntries
+    from chasqui.consumer.verdicts import ConsumerIdentity, SettlementQueue
     from chasqui.loops import LoopState
     from chasqui.server.call import Flow
     from chasqui.server.link import AsyncLink
 
 log = logging.getLogger("chasqui.worker")
 
-HELD = 64
+MAX_WAITING = 64
 """More than these are given to others at once."""
-FEW = 16
+REFILL_BELOW = 16
 """With fewer than these, abandoned entries are asked for again."""
-APART_S = 0.01
+START_INTERVAL_S = 0.01
 """A suspect that has lived so long lets the next one start, unless both are at their last chance: what kills at once
 kills alone, and a hundred jobs of a dead worker still run again within a second."""
 
-Delivered = tuple["Row", "Batch"]
+BufferedEntry = tuple["EntryRow", "EntryLease"]
 
 
-class Suspects:
+class CrashSuspects:
     """The lane in which suspects wait. `start` hands one to the slots."""
 
     def __init__(
         self,
         link: AsyncLink,
-        office: Office,
-        holdings: Holdings,
-        verdicts: Verdicts,
+        office: ConsumerIdentity,
+        holdings: HeldEntries,
+        verdicts: SettlementQueue,
         clock: Clock,
-        door: Door,
+        door: Admission,
         crash_limit: int,
         lease_ms: int,
-        start: Callable[[Delivered], None],
+        start: Callable[[BufferedEntry], None],
     ) -> None:
         self._link = link
         self._office = office
@@ -68,12 +68,12 @@ class Suspects:
         self._last_chance = crash_limit - 1
         self._lease_ms = lease_ms
         self._start = start
-        self._waiting: deque[Delivered] = deque()
+        self._waiting: deque[BufferedEntry] = deque()
         self._running: dict[bytes, int] = {}
         self._last_start = 0.0
         self._bell = asyncio.Event()
         self._bell.set()
-        self._loop = Loop("suspects", clock)
+        self._loop = SupervisedLoop("suspects", clock)
 
     @property
     def state(self) -> LoopState:
@@ -83,46 +83,46 @@ class Suspects:
     @property
     def has_room(self) -> bool:
         """Whether more of them may be asked for."""
-        return len(self._waiting) < FEW
+        return len(self._waiting) < REFILL_BELOW
 
-    def arrived(self, rows: Sequence[Row], batch: Batch) -> None:
+    def add(self, rows: Sequence[EntryRow], batch: EntryLease) -> None:
         """Hold them; those that are too many go to others."""
         self._loop.count("arrived", len(rows))
-        kept = max(0, HELD - len(self._waiting))
+        kept = max(0, MAX_WAITING - len(self._waiting))
         self._waiting += [(row, batch) for row in rows[:kept]]
         if rows[kept:]:
-            self._holdings.load -= len(rows[kept:])
-            self._verdicts.add(HandBack({row[0]: row[3] for row in rows[kept:]}))
+            self._holdings.unfinished -= len(rows[kept:])
+            self._verdicts.add(EntryRelease({row[0]: row[3] for row in rows[kept:]}))
         self._bell.set()
 
-    async def confirmed(self, row: Row, job: Any) -> bool:
+    async def confirm_start(self, row: EntryRow, job: Any) -> bool:
         """A suspect is about to run, and that counts. False when it is no longer ours, or when the server cannot be
         asked; then it goes back as it came.
         """
         entry_id, before = row[0], row[3]
         try:
-            if await self._link.run(recounted(self._office, {entry_id: before + 1})):
+            if await self._link.run(set_start_counts(self._office, {entry_id: before + 1})):
                 return True
             log.info("job %s was taken over by another worker before it started", job.id)
         except ServerError as error:
             log.warning("job %s is not started: %s", job.id, error)
-        self._verdicts.add(HandBack({entry_id: before}))
-        self._holdings.load -= 1
-        self.ended(entry_id)
+        self._verdicts.add(EntryRelease({entry_id: before}))
+        self._holdings.unfinished -= 1
+        self.on_run_end(entry_id)
         return False
 
-    def ended(self, entry_id: bytes) -> None:
+    def on_run_end(self, entry_id: bytes) -> None:
         """One has come to an end: the next may start."""
         self._running.pop(entry_id, None)
-        self._door.spared.discard(entry_id)
+        self._door.extra_start_ids.discard(entry_id)
         self._bell.set()
 
-    def given_up(self) -> dict[bytes, int]:
+    def drain(self) -> dict[bytes, int]:
         """All that wait, and how many deliveries of each count: the worker leaves."""
         left, self._waiting = self._waiting, deque()
         return {row[0]: row[3] for row, _ in left}
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the loop."""
         self._bell.set()
 
@@ -130,56 +130,58 @@ class Suspects:
         """Let them go, one after the other, until told to stop."""
         await self._loop.run(self.turn, stop)
 
-    async def turn(self) -> Turn:
+    async def turn(self) -> TurnResult:
         """Start whoever may start; none whose last start it was without a look at the other dead."""
-        await waited(self._bell)
+        await wait_for_event(self._bell)
         self._bell.clear()
-        while self._waiting and self._may_start():
+        while self._waiting and self._can_start():
             if self._waiting[0][0][3] >= self._crash_limit:
-                await self._hear(self._waiting[0][0])
+                await self._grant_extra_start(self._waiting[0][0])
             if self._waiting:  # else all were given up meanwhile
-                self._let_go()
-        return Turn()
+                self._start_next()
+        return TurnResult()
 
-    async def _hear(self, row: Row) -> None:
+    async def _grant_extra_start(self, row: EntryRow) -> None:
         """Spare the job if it may be a bystander."""
         entry_id, starts = row[0], row[3]
-        deaths = await self._link.run(deaths_since(self._office, entry_id, self._lease_ms))
-        if attempts.is_in_doubt(starts, deaths, self._crash_limit):
+        deaths = await self._link.run(count_silent_consumers(self._office, entry_id, self._lease_ms))
+        if attempts.deserves_extra_start(starts, deaths, self._crash_limit):
             log.warning(
                 "entry %s was started %d times and never ended, but %d workers died meanwhile: it starts again",
                 entry_id.decode(),
                 starts,
                 deaths,
             )
-            self._door.spared.add(entry_id)
+            self._door.extra_start_ids.add(entry_id)
 
-    def _may_start(self) -> bool:
+    def _can_start(self) -> bool:
         deliveries = self._waiting[0][0][3]
         if not self._running:
             return True
         if deliveries >= self._last_chance and max(self._running.values()) >= self._last_chance:
             return False
-        left = self._last_start + APART_S - self._clock.mono()
+        left = self._last_start + START_INTERVAL_S - self._clock.monotonic()
         if left > 0:
             asyncio.get_running_loop().call_later(left, self._bell.set)
         return left <= 0
 
-    def _let_go(self) -> None:
+    def _start_next(self) -> None:
         delivered = self._waiting.popleft()
         row = delivered[0]
         self._running[row[0]] = row[3]
-        self._last_start = self._clock.mono()
+        self._last_start = self._clock.monotonic()
         self._start(delivered)
 
 
-def recounted(office: Office, deliveries: dict[bytes, int]) -> Flow[list[bytes]]:
+def set_start_counts(office: ConsumerIdentity, deliveries: dict[bytes, int]) -> Flow[list[bytes]]:
     """Say how many deliveries of each entry count; answers those that are still ours."""
-    [mine] = yield [office.commands.recount(office.keys, office.group, office.consumer, deliveries)]
+    [mine] = yield [
+        office.commands.set_delivery_counts(office.keys, office.group, office.consumer, deliveries)
+    ]
     return list(mine)
 
 
-def deaths_since(office: Office, entry_id: bytes, lease_ms: int) -> Flow[int]:
+def count_silent_consumers(office: ConsumerIdentity, entry_id: bytes, lease_ms: int) -> Flow[int]:
     """How many consumers fell silent for longer than a lease since this entry was added. Who leaves in peace takes
     his name along.
     """
@@ -189,7 +191,9 @@ def deaths_since(office: Office, entry_id: bytes, lease_ms: int) -> Flow[int]:
     ]
     if isinstance(reply, ServerError):
         raise reply
-    age_ms = time_ms(clock) - int(entry_id.partition(b"-")[0])
+    age_ms = parse_server_time(clock) - int(entry_id.partition(b"-")[0])
     return sum(
-        lease_ms < row.idle_ms < age_ms for row in Consumer.list_of(reply) if row.name != RELEASED.encode()
+        lease_ms < row.idle_ms < age_ms
+        for row in ConsumerInfo.list_from_reply(reply)
+        if row.name != RELEASED_CONSUMER.encode()
     )

@@ -15,43 +15,43 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from chasqui.consumer.arrivals import Misfit, Run, delivered_before
+from chasqui.consumer.arrivals import JobRun, RejectedEntry, counted_starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chasqui.clock import Clock
-    from chasqui.consumer.arrivals import Door
-    from chasqui.consumer.holdings import Batch, Holdings, Row
-    from chasqui.consumer.outcomes import Outcomes
-    from chasqui.consumer.suspects import Delivered, Suspects
+    from chasqui.consumer.arrivals import Admission
+    from chasqui.consumer.holdings import EntryLease, EntryRow, HeldEntries
+    from chasqui.consumer.outcomes import OutcomeHandler
+    from chasqui.consumer.suspects import BufferedEntry, CrashSuspects
 
 log = logging.getLogger("chasqui.worker")
 
-SOON_S = 0.001
+EMPTY_BUFFER_WITHIN_S = 0.001
 """Enough threads are awake if they can empty the buffer in this time."""
-LOOK_S = 0.005
+CHECK_INTERVAL_S = 0.005
 """How often the event loop looks after the threads: tells of jobs that take longer than that, and wakes another thread
 if the awake ones are stuck in such."""
-Ended = tuple[Run, Any, BaseException | None, float]
+EndedRun = tuple[JobRun, Any, BaseException | None, float]
 """A run, what it returned, what it raised, and when."""
 
-MANY = 64
+NOTIFY_AT = 64
 """So many ended jobs are worth waking the event loop for while there is more to do."""
 
 
-class Threads:
+class ThreadSlots:
     """At most `concurrency` threads, started when first needed."""
 
     def __init__(
         self,
         handler: Callable[[Any], Any],
         concurrency: int,
-        buffer: deque[Delivered],
-        door: Door,
-        holdings: Holdings,
-        outcomes: Outcomes,
-        suspects: Suspects,
+        buffer: deque[BufferedEntry],
+        door: Admission,
+        holdings: HeldEntries,
+        outcomes: OutcomeHandler,
+        suspects: CrashSuspects,
         clock: Clock,
     ) -> None:
         self._handler = handler
@@ -61,36 +61,38 @@ class Threads:
         self._holdings = holdings
         self._outcomes = outcomes
         self._suspects = suspects
-        self._mono = clock.mono
+        self._mono = clock.monotonic
         self._loop = asyncio.get_running_loop()
         self._work = threading.Semaphore(0)
         self._lock = threading.Lock()
         self._threads = 0
         self._asleep = 0
-        self._running: dict[bytes, Run] = {}
+        self._running: dict[bytes, JobRun] = {}
         self._told: set[bytes] = set()
-        self._ended: deque[Ended] = deque()
+        self._ended: deque[EndedRun] = deque()
         self._rung = False
         self._looking = False
         self._leaving = False
-        self._usual_s = SOON_S
+        self._usual_s = EMPTY_BUFFER_WITHIN_S
 
     def wake(self) -> None:
         """There is work: let as many threads do it as that takes."""
-        wanted = max(1, min(self._concurrency, int(len(self._buffer) * self._usual_s / SOON_S)))
-        while self._threads - self._asleep < wanted and self._one_more():
+        wanted = max(
+            1, min(self._concurrency, int(len(self._buffer) * self._usual_s / EMPTY_BUFFER_WITHIN_S))
+        )
+        while self._threads - self._asleep < wanted and self._wake_or_start_thread():
             pass
         if not self._looking:
             self._looking = True
-            self._loop.call_later(LOOK_S, self._look, self._outcomes.done)
+            self._loop.call_later(CHECK_INTERVAL_S, self._check_threads, self._outcomes.done)
 
-    async def abandon(self, seconds: float) -> None:
+    async def stop(self, seconds: float) -> None:
         """Take no more. A running thread cannot be called off: its job is left to its lease."""
         self._leaving = True
         for _ in range(self._threads):
             self._work.release()
 
-    def _one_more(self) -> bool:
+    def _wake_or_start_thread(self) -> bool:
         with self._lock:
             if self._asleep:
                 self._asleep -= 1
@@ -99,23 +101,23 @@ class Threads:
             if self._threads >= self._concurrency or self._leaving:
                 return False
             self._threads += 1
-        threading.Thread(target=self._serve, name=f"chasqui slot {self._threads}", daemon=True).start()
+        threading.Thread(target=self._thread_main, name=f"chasqui slot {self._threads}", daemon=True).start()
         return True
 
-    def _look(self, done: int) -> None:
+    def _check_threads(self, done: int) -> None:
         """While there is work, see to it that nothing waits for a thread that is stuck, nor for being told."""
-        self._collect()
+        self._process_ended()
         for entry_id, run in self._running.copy().items():
             if entry_id not in self._told:
                 self._told.add(entry_id)
-                self._outcomes.active(run)
+                self._outcomes.report_active(run)
         if self._buffer and self._outcomes.done == done:
-            self._one_more()
-        self._looking = self._holdings.load > 0
+            self._wake_or_start_thread()
+        self._looking = self._holdings.unfinished > 0
         if self._looking:
-            self._loop.call_later(LOOK_S, self._look, self._outcomes.done)
+            self._loop.call_later(CHECK_INTERVAL_S, self._check_threads, self._outcomes.done)
 
-    def _collect(self) -> None:
+    def _process_ended(self) -> None:
         """Work out what follows from the runs that have ended."""
         self._rung = False
         while self._ended:
@@ -124,13 +126,13 @@ class Threads:
             self._told.discard(run.row[0])
             try:
                 if error is None:
-                    self._outcomes.completed(*run[:4], result, ended=ended, told=told)
+                    self._outcomes.completed(*run[:4], result, ended=ended, active_sent=told)
                 else:
-                    self._outcomes.failed(run._replace(told=told), error, ended)
+                    self._outcomes.failed(run._replace(active_sent=told), error, ended)
             except Exception as bug:  # noqa: BLE001 - one entry must not keep the others from being told
-                self._outcomes.botched(run.row, bug)
+                self._outcomes.drop_after_bug(run.row, bug)
 
-    def _serve(self) -> None:
+    def _thread_main(self) -> None:
         """What each thread does."""
         while not self._leaving:
             try:
@@ -141,42 +143,42 @@ class Threads:
                 self._work.acquire()
                 continue
             job = self._door.admit(row)
-            if type(job) is Misfit:
+            if type(job) is RejectedEntry:
                 self._call_soon(self._outcomes.reject, job)
-            elif self._may_start(row, batch, job):
-                self._run(Run(row, batch, job, self._mono()))
+            elif self._can_start(row, batch, job):
+                self._run(JobRun(row, batch, job, self._mono()))
 
-    def _may_start(self, row: Row, batch: Batch, job: Any) -> bool:
+    def _can_start(self, row: EntryRow, batch: EntryLease, job: Any) -> bool:
         """Whether the job is still ours: by our own clock, or by the server's word for one that came before."""
-        if delivered_before(row):
-            asked = asyncio.run_coroutine_threadsafe(self._suspects.confirmed(row, job), self._loop)
+        if counted_starts(row):
+            asked = asyncio.run_coroutine_threadsafe(self._suspects.confirm_start(row, job), self._loop)
             return asked.result()
-        if self._outcomes.is_ours(row, batch):
+        if self._outcomes.is_leased(row, batch):
             return True
-        self._call_soon(self._outcomes.hand_back, row)
+        self._call_soon(self._outcomes.release, row)
         return False
 
-    def _run(self, run: Run) -> None:
+    def _run(self, run: JobRun) -> None:
         entry_id, result, problem = run.row[0], None, None
         self._running[entry_id] = run
         try:
             result = copy_context().run(self._handler, run.job)
             if inspect.isawaitable(result):
-                result = asyncio.run_coroutine_threadsafe(_awaiting(result), self._loop).result()
+                result = asyncio.run_coroutine_threadsafe(_await(result), self._loop).result()
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
             problem = error
         ended = self._mono()
         del self._running[entry_id]
         self._usual_s += (ended - run.started - self._usual_s) / 8
         self._ended.append((run, result, problem, ended))
-        if not self._rung and (not self._buffer or len(self._ended) >= MANY):
+        if not self._rung and (not self._buffer or len(self._ended) >= NOTIFY_AT):
             self._rung = True
-            self._call_soon(self._collect)
+            self._call_soon(self._process_ended)
 
     def _call_soon(self, call: Callable[..., object], *args: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: this thread came too late
             self._loop.call_soon_threadsafe(call, *args)
 
 
-async def _awaiting(thing: Any) -> Any:
+async def _await(thing: Any) -> Any:
     return await thing

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from chasqui.errors import ServerError
-from chasqui.loops import Loop, Turn
+from chasqui.loops import SupervisedLoop, TurnResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from chasqui.clock import Clock
-    from chasqui.consumer.holdings import Holdings
+    from chasqui.consumer.holdings import HeldEntries
     from chasqui.loops import LoopState
     from chasqui.server.call import Call, Flow, Reply
     from chasqui.server.commands import Commands
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from chasqui.wire.event_entry import Event
     from chasqui.wire.keys import Keys
 
-AT_ONCE = 500
+BATCH_SIZE = 500
 """How many verdicts go in one round trip."""
 
 
-LOOK_S = 1.0
+IDLE_WAIT_S = 1.0
 """How long a loop with nothing to do waits before it says that it is still there."""
 
 
-async def waited(event: asyncio.Event, seconds: float = LOOK_S) -> None:
+async def wait_for_event(event: asyncio.Event, seconds: float = IDLE_WAIT_S) -> None:
     """Wait for the event, but not for ever."""
     try:
         async with asyncio.timeout(seconds):
@@ -44,7 +44,7 @@ async def waited(event: asyncio.Event, seconds: float = LOOK_S) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class ConsumerIdentity:
     """In whose name verdicts are spoken."""
 
     commands: Commands
@@ -53,7 +53,7 @@ class Office:
     consumer: str
 
 
-class Verdict(Protocol):
+class Settlement(Protocol):
     """One decision about one or more entries."""
 
     @property
@@ -61,17 +61,17 @@ class Verdict(Protocol):
         """The entries it is about."""
         ...
 
-    def call(self, office: Office) -> Call:
+    def call(self, office: ConsumerIdentity) -> Call:
         """What is said to the server; it may be said again."""
         ...
 
-    def news(self, reply: Reply) -> Event | None:
+    def event_after(self, reply: Reply) -> Event | None:
         """What to tell once it is done; nothing when the entry was no longer ours."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class Completion:
     """The job went well. For entries that may be lost by now, and for results to be kept."""
 
     entry_id: bytes
@@ -85,9 +85,9 @@ class Settle:
         """The one entry."""
         return (self.entry_id,)
 
-    def call(self, office: Office) -> Call:
+    def call(self, office: ConsumerIdentity) -> Call:
         """Settle if still ours."""
-        return office.commands.settle_mine(
+        return office.commands.settle_owned(
             office.keys,
             office.group,
             office.consumer,
@@ -97,13 +97,13 @@ class Settle:
             ttl_s=self.ttl_s,
         )
 
-    def news(self, reply: Reply) -> Event | None:
+    def event_after(self, reply: Reply) -> Event | None:
         """It is completed, by us."""
         return self.event if reply == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
-class Park:
+class ScheduledRetry:
     """The job failed and shall be tried again later. The server counts the delay."""
 
     entry_id: bytes
@@ -116,9 +116,9 @@ class Park:
         """The one entry."""
         return (self.entry_id,)
 
-    def call(self, office: Office) -> Call:
+    def call(self, office: ConsumerIdentity) -> Call:
         """Park if still ours."""
-        return office.commands.park_retry(
+        return office.commands.schedule_retry(
             office.keys,
             office.group,
             office.consumer,
@@ -127,13 +127,13 @@ class Park:
             delay_ms=self.delay_ms,
         )
 
-    def news(self, reply: Reply) -> Event | None:
+    def event_after(self, reply: Reply) -> Event | None:
         """The retry is scheduled."""
         return self.event if reply is not None else None
 
 
 @dataclass(frozen=True, slots=True)
-class Bury:
+class DeadLetterMove:
     """Nobody shall try this again by himself."""
 
     entry_id: bytes
@@ -146,19 +146,19 @@ class Bury:
         """The one entry."""
         return (self.entry_id,)
 
-    def call(self, office: Office) -> Call:
+    def call(self, office: ConsumerIdentity) -> Call:
         """Bury if still ours."""
-        return office.commands.bury(
+        return office.commands.move_to_dlq(
             office.keys, office.group, office.consumer, self.entry_id, self.fields, cap=self.cap
         )
 
-    def news(self, reply: Reply) -> Event | None:
+    def event_after(self, reply: Reply) -> Event | None:
         """It lies among the dead letters."""
         return self.event if reply is not None else None
 
 
 @dataclass(frozen=True, slots=True)
-class HandBack:
+class EntryRelease:
     """Others shall have these: they were not started, so this delivery does not count."""
 
     deliveries: Mapping[bytes, int]
@@ -168,23 +168,23 @@ class HandBack:
         """All of them."""
         return self.deliveries.keys()
 
-    def call(self, office: Office) -> Call:
+    def call(self, office: ConsumerIdentity) -> Call:
         """Hand back those that are still ours."""
-        return office.commands.hand_back(office.keys, office.group, office.consumer, self.deliveries)
+        return office.commands.release(office.keys, office.group, office.consumer, self.deliveries)
 
-    def news(self, reply: Reply) -> Event | None:
+    def event_after(self, reply: Reply) -> Event | None:
         """Nothing happened to anybody."""
         return None
 
 
-class Verdicts:
+class SettlementQueue:
     """Carries verdicts out, many in one round trip. One that cannot be carried out now stays until it can."""
 
     def __init__(
         self,
         link: AsyncLink,
-        office: Office,
-        holdings: Holdings,
+        office: ConsumerIdentity,
+        holdings: HeldEntries,
         clock: Clock,
         heal: Callable[[], Flow[bool]],
         tell: Callable[[Event], None],
@@ -195,11 +195,11 @@ class Verdicts:
         self._holdings = holdings
         self._tell = tell
         self._changed = changed
-        self._waiting: deque[Verdict] = deque()
+        self._waiting: deque[Settlement] = deque()
         self._under_way = 0
         self._bell = asyncio.Event()
         self._bell.set()
-        self._loop = Loop("verdicts", clock, heal=lambda: link.run(heal()))
+        self._loop = SupervisedLoop("verdicts", clock, heal=lambda: link.run(heal()))
 
     @property
     def state(self) -> LoopState:
@@ -207,16 +207,16 @@ class Verdicts:
         return self._loop.state
 
     @property
-    def open(self) -> int:
+    def unsettled(self) -> int:
         """How many are not carried out yet."""
         return len(self._waiting) + self._under_way
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, verdict: Settlement) -> None:
         """To be carried out as soon as may be."""
         self._waiting.append(verdict)
         self._bell.set()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the loop, for instance to notice that it should stop."""
         self._bell.set()
 
@@ -224,41 +224,41 @@ class Verdicts:
         """Carry out what comes until told to stop."""
         await self._loop.run(self.turn, stop)
 
-    async def turn(self) -> Turn:
+    async def turn(self) -> TurnResult:
         """Carry out what there is; wait for some when there is none."""
         if not self._waiting:
-            await waited(self._bell)
+            await wait_for_event(self._bell)
         self._bell.clear()
-        batch = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
+        batch = [self._waiting.popleft() for _ in range(min(BATCH_SIZE, len(self._waiting)))]
         if batch:
-            await self._carry_out(batch)
-        return Turn()
+            await self._apply(batch)
+        return TurnResult()
 
-    async def _carry_out(self, batch: Sequence[Verdict]) -> None:
+    async def _apply(self, batch: Sequence[Settlement]) -> None:
         """Say them all. What was refused, or not heard, is said again in the next turn."""
         self._under_way = len(batch)
-        left: Sequence[Verdict] = batch
+        left: Sequence[Settlement] = batch
         try:
-            replies = await self._link.run(_said(self._office, batch))
+            replies = await self._link.run(_send(self._office, batch))
             told = list(zip(batch, replies, strict=True))
             left = [verdict for verdict, reply in told if isinstance(reply, ServerError)]
         finally:
             self._under_way = 0
             self._waiting.extend(left)
-        self._done([(verdict, reply) for verdict, reply in told if not isinstance(reply, ServerError)])
+        self._finish([(verdict, reply) for verdict, reply in told if not isinstance(reply, ServerError)])
         for reply in replies:
             if isinstance(reply, ServerError):
                 raise reply
 
-    def _done(self, outcomes: Sequence[tuple[Verdict, Reply]]) -> None:
+    def _finish(self, outcomes: Sequence[tuple[Settlement, Reply]]) -> None:
         for verdict, reply in outcomes:
-            self._holdings.let_go(verdict.entry_ids)
-            if event := verdict.news(reply):
+            self._holdings.remove(verdict.entry_ids)
+            if event := verdict.event_after(reply):
                 self._tell(event)
         self._loop.count("done", len(outcomes))
         self._changed()
 
 
-def _said(office: Office, verdicts: Sequence[Verdict]) -> Flow[list[Reply]]:
+def _send(office: ConsumerIdentity, verdicts: Sequence[Settlement]) -> Flow[list[Reply]]:
     """All in one round trip. One that is refused keeps none of the others from being carried out."""
     return (yield [replace(verdict.call(office), tolerant=True) for verdict in verdicts])

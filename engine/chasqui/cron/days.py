@@ -32,28 +32,28 @@ class DayRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Days:
+class MatchingDays:
     """The rule worked out: a month begins on one of 7 weekdays and has one of 4 lengths, so 28 answers are all."""
 
-    by_shape: tuple[tuple[int, ...], ...]
+    by_month_shape: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, rule: DayRule) -> Days:
+    def of(cls, rule: DayRule) -> MatchingDays:
         """All that the rule can answer."""
-        return cls(tuple(_matching(rule, first, length) for first in range(7) for length in _LENGTHS))
+        return cls(tuple(_matching_days(rule, first, length) for first in range(7) for length in _LENGTHS))
 
     def of_month(self, year: int, month: int) -> tuple[int, ...]:
         """The days of that month that match, in order."""
         monday_based, length = monthrange(year, month)
-        return self.by_shape[(monday_based + 1) % 7 * len(_LENGTHS) + length - _LENGTHS[0]]
+        return self.by_month_shape[(monday_based + 1) % 7 * len(_LENGTHS) + length - _LENGTHS[0]]
 
-    def ever(self, months: Iterable[int]) -> bool:
+    def matches_ever(self, months: Iterable[int]) -> bool:
         """Whether any of these months has a matching day in some year: February has no 30th."""
         # Within one century weekdays and leap years come round every 28 years, so these show each month's every shape.
         return any(self.of_month(year, month) for month in months for year in range(2000, 2028))
 
 
-def _matching(rule: DayRule, first_weekday: int, length: int) -> tuple[int, ...]:
+def _matching_days(rule: DayRule, first_weekday: int, length: int) -> tuple[int, ...]:
     by_date = _by_date(rule, first_weekday, length)
     if rule.any_weekday:
         return tuple(sorted(by_date))

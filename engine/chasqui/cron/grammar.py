@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from chasqui.cron.days import DayRule, Days
-from chasqui.cron.text import WHITE, quoted
+from chasqui.cron.days import DayRule, MatchingDays
+from chasqui.cron.text import WHITESPACE, quote
 from chasqui.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ _NICKNAMES = {
 }
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-_LARGEST = 65535
+_MAX_NUMBER = 65535
 
 
-class Bounds(NamedTuple):
+class FieldBounds(NamedTuple):
     """What one field may hold: its numbers, and the letters beside digits, lists, ranges and steps."""
 
     low: int
@@ -36,15 +36,15 @@ class Bounds(NamedTuple):
     letters: str = ""
 
 
-_SECOND, _MINUTE, _HOUR = Bounds(0, 59), Bounds(0, 59), Bounds(0, 23)
-_DATE, _MONTH, _WEEKDAY = Bounds(1, 31, "LW?"), Bounds(1, 12), Bounds(0, 7, "#L?")
-_YEAR = Bounds(FIRST_YEAR, LAST_YEAR)
+_SECOND, _MINUTE, _HOUR = FieldBounds(0, 59), FieldBounds(0, 59), FieldBounds(0, 23)
+_DATE, _MONTH, _WEEKDAY = FieldBounds(1, 31, "LW?"), FieldBounds(1, 12), FieldBounds(0, 7, "#L?")
+_YEAR = FieldBounds(FIRST_YEAR, LAST_YEAR)
 _ALL_BOUNDS = (_SECOND, _MINUTE, _HOUR, _DATE, _MONTH, _WEEKDAY, _YEAR)
 
 PLAIN, LAST, NEAREST = "", "L", "W"
 
 
-class Term(NamedTuple):
+class FieldTerm(NamedTuple):
     """One item of a field's list: some numbers, and what is meant by them (plain, `L`, `W`, or which nth)."""
 
     numbers: range
@@ -53,16 +53,16 @@ class Term(NamedTuple):
     stepped: bool = False
 
 
-class Parts(NamedTuple):
+class CronTerms(NamedTuple):
     """The seven fields as they were written. `both`: both day fields must match."""
 
-    second: list[Term]
-    minute: list[Term]
-    hour: list[Term]
-    date: list[Term]
-    month: list[Term]
-    weekday: list[Term]
-    year: list[Term]
+    second: list[FieldTerm]
+    minute: list[FieldTerm]
+    hour: list[FieldTerm]
+    date: list[FieldTerm]
+    month: list[FieldTerm]
+    weekday: list[FieldTerm]
+    year: list[FieldTerm]
     any_date: bool
     any_weekday: bool
     any_year: bool
@@ -70,45 +70,45 @@ class Parts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class CronFields:
     """A whole expression, read. `one_time_of_day` tells a fixed time (09:00) from an interval (every 5 minutes)."""
 
     seconds: tuple[int, ...]
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
-    days: Days
+    days: MatchingDays
     months: frozenset[int]
     years: frozenset[int] | range
     last_year: int
     one_time_of_day: bool
 
 
-class _WrongError(Exception):
+class _InvalidCronError(Exception):
     """Why a text is no cron expression, in the reference's words."""
 
 
-def read(expression: str) -> Fields:
+def parse_fields(expression: str) -> CronFields:
     """The fields of five, six (seconds first) or seven (year last) words, or ConfigError."""
     try:
-        return _fields(_words(expression))
-    except _WrongError as wrong:
-        message = f"invalid cron expression {quoted(expression)}: {wrong}"
+        return _cron_fields(_split_fields(expression))
+    except _InvalidCronError as wrong:
+        message = f"invalid cron expression {quote(expression)}: {wrong}"
         raise ConfigError(message, hint=_hint(expression)) from None
 
 
-def _words(expression: str) -> list[str]:
-    text = expression.upper().strip(WHITE)
+def _split_fields(expression: str) -> list[str]:
+    text = expression.upper().strip(WHITESPACE)
     if not text:
-        raise _WrongError("CronPattern cannot be an empty string.")
-    words = re.split(f"[{WHITE}]+", _numbered(_NICKNAMES.get(text, text)))
+        raise _InvalidCronError("CronPattern cannot be an empty string.")
+    words = re.split(f"[{WHITESPACE}]+", _replace_names(_NICKNAMES.get(text, text)))
     if not 5 <= len(words) <= 7:
-        raise _WrongError("Invalid pattern: Pattern must have between 5 and 7 fields.")
+        raise _InvalidCronError("Invalid pattern: Pattern must have between 5 and 7 fields.")
     if len(words) == 5:
         words.insert(0, "0")
     return words if len(words) == 7 else [*words, "*"]
 
 
-def _numbered(text: str) -> str:
+def _replace_names(text: str) -> str:
     """Names become numbers wherever they stand; Sunday ends a range as 7."""
     text = text.replace("-SUN", "-7")
     for number, name in enumerate(_WEEKDAYS):
@@ -118,50 +118,50 @@ def _numbered(text: str) -> str:
     return text
 
 
-def parts(expression: str) -> Parts:
+def parse_terms(expression: str) -> CronTerms:
     """The terms of each field, for those who tell what an expression says; it must be one."""
-    return _parts(_words(expression))
+    return _parse_terms(_split_fields(expression))
 
 
-def _parts(words: list[str]) -> Parts:
+def _parse_terms(words: list[str]) -> CronTerms:
     words[3] = words[3].replace("?", "*")
     words[5] = words[5].replace("?", "*")
     both = words[5].startswith("+")
     words[5] = words[5].removeprefix("+")
     for word, bounds in zip(words, _ALL_BOUNDS, strict=True):
-        _refuse_foreign_letters(word, bounds)
+        _check_letters(word, bounds)
     second, minute, hour, date, month, weekday, year = (
         _terms(word, bounds) for word, bounds in zip(words, _ALL_BOUNDS, strict=True)
     )
     any_date, any_weekday, any_year = (words[at] == "*" for at in (3, 5, 6))
-    return Parts(second, minute, hour, date, month, weekday, year, any_date, any_weekday, any_year, both)
+    return CronTerms(second, minute, hour, date, month, weekday, year, any_date, any_weekday, any_year, both)
 
 
-def _fields(words: list[str]) -> Fields:
-    told = _parts(words)
+def _cron_fields(words: list[str]) -> CronFields:
+    told = _parse_terms(words)
     second, minute, hour, date, month, weekday, year = told[:7]
     rule = _day_rule(date, weekday, any_date=told.any_date, any_weekday=told.any_weekday, both=told.both)
-    return Fields(
+    return CronFields(
         seconds=tuple(sorted(_numbers(second))),
         minutes=tuple(sorted(_numbers(minute))),
         hours=tuple(sorted(_numbers(hour))),
-        days=Days.of(rule),
+        days=MatchingDays.of(rule),
         months=_numbers(month),
         years=year[0].numbers if told.any_year else _numbers(year),
         last_year=max(_numbers(year), default=0),
-        one_time_of_day=all(map(_is_one, (second, minute, hour))),
+        one_time_of_day=all(map(_is_single_number, (second, minute, hour))),
     )
 
 
-def _refuse_foreign_letters(word: str, bounds: Bounds) -> None:
+def _check_letters(word: str, bounds: FieldBounds) -> None:
     for letter in word:
         if letter not in "*/0123456789,-" + bounds.letters:
             why = f"CronPattern contains illegal character '{letter}' in part '{word}'"
-            raise _WrongError(f"Pattern contains illegal characters: {why}")
+            raise _InvalidCronError(f"Pattern contains illegal characters: {why}")
 
 
 def _day_rule(
-    date: list[Term], weekday: list[Term], *, any_date: bool, any_weekday: bool, both: bool
+    date: list[FieldTerm], weekday: list[FieldTerm], *, any_date: bool, any_weekday: bool, both: bool
 ) -> DayRule:
     return DayRule(
         dates=_numbers(date),
@@ -176,23 +176,23 @@ def _day_rule(
     )
 
 
-def _numbers(terms: Iterable[Term], mark: str | int = PLAIN) -> frozenset[int]:
+def _numbers(terms: Iterable[FieldTerm], mark: str | int = PLAIN) -> frozenset[int]:
     return frozenset(number for term in terms if term.mark == mark for number in term.numbers)
 
 
-def _is_one(terms: list[Term]) -> bool:
+def _is_single_number(terms: list[FieldTerm]) -> bool:
     """One number, written as such: `*/60` means one minute too, but is an interval to the reference."""
     steps = [1, *(term.numbers.step for term in terms if term.stepped)]
     return len(_numbers(terms)) == 1 and steps[-1] == 1 and not any(term.star for term in terms)
 
 
-def _terms(word: str, bounds: Bounds) -> list[Term]:
+def _terms(word: str, bounds: FieldBounds) -> list[FieldTerm]:
     if word == "*":
-        return [Term(range(bounds.low, bounds.high + 1), star=True)]
+        return [FieldTerm(range(bounds.low, bounds.high + 1), star=True)]
     return [_term(part, bounds) for part in word.split(",") if part]
 
 
-def _term(part: str, bounds: Bounds) -> Term:
+def _term(part: str, bounds: FieldBounds) -> FieldTerm:
     if "/" in part:
         return _stepped(part, bounds)
     if "-" in part:
@@ -200,71 +200,71 @@ def _term(part: str, bounds: Bounds) -> Term:
     if "W" in part:
         return _nearest(part, bounds)
     if part == "L":
-        return Term(range(0), LAST)
+        return FieldTerm(range(0), LAST)
     return _single(part, bounds)
 
 
-def _stepped(part: str, bounds: Bounds) -> Term:
-    mark, body = _mark(part)
+def _stepped(part: str, bounds: FieldBounds) -> FieldTerm:
+    mark, body = _split_mark(part)
     start, *steps = body.split("/")
     if len(steps) != 1:
-        raise _WrongError("Component error: Invalid stepped range syntax.")
+        raise _InvalidCronError("Component error: Invalid stepped range syntax.")
     step = _number(steps[0], "Invalid step.")
     if step == 0:
-        raise _WrongError("Component error: Step cannot be zero.")
+        raise _InvalidCronError("Component error: Step cannot be zero.")
     low, high = _stepped_bounds(start, bounds)
     if not bounds.low <= low <= high <= bounds.high:
-        raise _WrongError("Component error: Range is out of bounds in stepping.")
+        raise _InvalidCronError("Component error: Range is out of bounds in stepping.")
     numbers = range(low, high + 1, step)
-    if numbers[-1] + step > _LARGEST:
-        raise _WrongError("Component error: Value exceeded max after stepping.")
-    return Term(numbers, mark, star=start == "*", stepped=True)
+    if numbers[-1] + step > _MAX_NUMBER:
+        raise _InvalidCronError("Component error: Value exceeded max after stepping.")
+    return FieldTerm(numbers, mark, star=start == "*", stepped=True)
 
 
-def _stepped_bounds(start: str, bounds: Bounds) -> tuple[int, int]:
+def _stepped_bounds(start: str, bounds: FieldBounds) -> tuple[int, int]:
     if start == "*":
         return bounds.low, bounds.high
     if "-" not in start:
         return _number(start, "Invalid start."), bounds.high
     ends = start.split("-")
     if len(ends) != 2:
-        raise _WrongError("Component error: Invalid range syntax in stepping.")
+        raise _InvalidCronError("Component error: Invalid range syntax in stepping.")
     return _number(ends[0], "Invalid range start."), _number(ends[1], "Invalid range end.")
 
 
-def _range(part: str, bounds: Bounds) -> Term:
-    mark, body = _mark(part)
+def _range(part: str, bounds: FieldBounds) -> FieldTerm:
+    mark, body = _split_mark(part)
     ends = body.split("-")
     if len(ends) != 2:
-        raise _WrongError("Component error: Invalid range syntax.")
+        raise _InvalidCronError("Component error: Invalid range syntax.")
     low, high = _number(ends[0], "Invalid start of range."), _number(ends[1], "Invalid end of range.")
     if not bounds.low <= low <= high <= bounds.high:
-        raise _WrongError("Component error: Range out of bounds.")
-    return Term(range(low, high + 1), mark)
+        raise _InvalidCronError("Component error: Range out of bounds.")
+    return FieldTerm(range(low, high + 1), mark)
 
 
-def _nearest(part: str, bounds: Bounds) -> Term:
+def _nearest(part: str, bounds: FieldBounds) -> FieldTerm:
     day = _number(part.partition("W")[0], "Invalid day for closest weekday.")
     if not bounds.low <= day <= bounds.high:
-        raise _WrongError("Component error: Day for closest weekday out of bounds.")
-    return Term(range(day, day + 1), NEAREST)
+        raise _InvalidCronError("Component error: Day for closest weekday out of bounds.")
+    return FieldTerm(range(day, day + 1), NEAREST)
 
 
-def _single(part: str, bounds: Bounds) -> Term:
+def _single(part: str, bounds: FieldBounds) -> FieldTerm:
     if part.endswith("L") and "#" not in part:
         part = part.replace("L", "#L")
     if "#" not in bounds.letters and "#" in part:
-        raise _WrongError("Component error: Nth specifier # not allowed in the current field.")
+        raise _InvalidCronError("Component error: Nth specifier # not allowed in the current field.")
     if "#" not in bounds.letters and "L" in part:
-        raise _WrongError("Component error: L not allowed in the current field.")
-    mark, body = _mark(part)
+        raise _InvalidCronError("Component error: L not allowed in the current field.")
+    mark, body = _split_mark(part)
     number = _number(body, "Invalid number.")
     if not bounds.low <= number <= bounds.high:
-        raise _WrongError("Component error: Number out of bounds.")
-    return Term(range(number, number + 1), mark)
+        raise _InvalidCronError("Component error: Number out of bounds.")
+    return FieldTerm(range(number, number + 1), mark)
 
 
-def _mark(part: str) -> tuple[str | int, str]:
+def _split_mark(part: str) -> tuple[str | int, str]:
     """What follows `#` (the nth, or `L` for the last), and what stands before it."""
     body, sharp, nth = part.partition("#")
     if part.endswith("L"):
@@ -273,14 +273,14 @@ def _mark(part: str) -> tuple[str | int, str]:
         return PLAIN, body
     number = _number(nth, "Invalid nth specifier.", largest=255)
     if not 1 <= number <= 5:
-        raise _WrongError("Component error: Nth specifier out of bounds.")
+        raise _InvalidCronError("Component error: Nth specifier out of bounds.")
     return number, body
 
 
-def _number(text: str, otherwise: str, largest: int = _LARGEST) -> int:
+def _number(text: str, otherwise: str, largest: int = _MAX_NUMBER) -> int:
     digits = text.lstrip("0")[:6] or "0"
     if not re.fullmatch("[0-9]+", text) or int(digits) > largest:
-        raise _WrongError(f"Component error: {otherwise}")
+        raise _InvalidCronError(f"Component error: {otherwise}")
     return int(digits)
 
 

@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING
 from chasqui.cron import zones
 
 if TYPE_CHECKING:
-    from chasqui.cron.schedule import Schedule
+    from chasqui.cron.schedule import CronSchedule
 
 _MS = timedelta(milliseconds=1)
 
 
-def local(at_ms: int, zone: tzinfo) -> str:
+def local_time_text(at_ms: int, zone: tzinfo) -> str:
     """A moment as the clocks of the zone show it: `Mon 2026-03-30 09:00:00 CEST`."""
     wall = _aware(at_ms, zone)
     return f"{wall:%a %Y-%m-%d %H:%M:%S} {wall.tzname()}"
 
 
-def remark(schedule: Schedule, at_ms: int, before_ms: int | None = None) -> str | None:
+def dst_remark(schedule: CronSchedule, at_ms: int, before_ms: int | None = None) -> str | None:
     """What is odd about a fire, if anything is; `before_ms` is the fire before it."""
     zone, wall = schedule.zone, zones.wall_clock(at_ms, schedule.zone)
     return (
-        _out_of_place(schedule, wall, at_ms) or _shown_twice(wall, zone) or _changed(zone, before_ms, at_ms)
+        _moved_by_gap(schedule, wall, at_ms)
+        or _shown_twice(wall, zone)
+        or _offset_change(zone, before_ms, at_ms)
     )
 
 
-def _out_of_place(schedule: Schedule, wall: datetime, at_ms: int) -> str | None:
+def _moved_by_gap(schedule: CronSchedule, wall: datetime, at_ms: int) -> str | None:
     """A fixed time of day that fires at another one: the clocks jumped over it."""
     fields = schedule.fields
     if not fields.one_time_of_day:
@@ -42,17 +44,17 @@ def _out_of_place(schedule: Schedule, wall: datetime, at_ms: int) -> str | None:
     jump = f"clocks go forward at {gone:%H:%M}"
     if zones.exists(meant, schedule.zone):
         return f"{jump}: fires a second time that day, at {wall:%H:%M}"
-    return f"{jump}: {_clock(meant)} does not exist that day, fires at {_clock(wall)}"
+    return f"{jump}: {_clock_text(meant)} does not exist that day, fires at {_clock_text(wall)}"
 
 
 def _shown_twice(wall: datetime, zone: tzinfo) -> str | None:
     first, second = wall.replace(tzinfo=zone), wall.replace(tzinfo=zone, fold=1)
     if first.utcoffset() == second.utcoffset() or not zones.exists(wall, zone):
         return None
-    return f"clocks go back: {_clock(wall)} is shown twice that day, fires the first time"
+    return f"clocks go back: {_clock_text(wall)} is shown twice that day, fires the first time"
 
 
-def _changed(zone: tzinfo, before_ms: int | None, at_ms: int) -> str | None:
+def _offset_change(zone: tzinfo, before_ms: int | None, at_ms: int) -> str | None:
     if before_ms is None:
         return None
     shift = _offset(at_ms, zone) - _offset(before_ms, zone)
@@ -70,5 +72,5 @@ def _aware(at_ms: int, zone: tzinfo) -> datetime:
     return (zones.EPOCH + at_ms * _MS).astimezone(zone)
 
 
-def _clock(wall: datetime) -> str:
+def _clock_text(wall: datetime) -> str:
     return f"{wall:%H:%M:%S}" if wall.second else f"{wall:%H:%M}"

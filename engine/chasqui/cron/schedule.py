@@ -36,12 +36,12 @@ class NoSuchTimeError(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class CronSchedule:
     """When a cron expression fires. All times are milliseconds since 1970."""
 
     expression: str
     tz: str | None
-    fields: grammar.Fields
+    fields: grammar.CronFields
     zone: tzinfo
 
     def next(self, from_ms: int) -> int:
@@ -62,7 +62,7 @@ class Schedule:
             found = self.next(found)
         return found
 
-    def leap(self, from_ms: int, until_ms: int) -> tuple[int, int]:
+    def skip_within_day(self, from_ms: int, until_ms: int) -> tuple[int, int]:
         """How many times follow one of its times within the same day, up to `until_ms`, and the last of them.
 
         Between two changes of the zone's clocks a day names its times by counting, so nobody has to walk from one to
@@ -70,17 +70,17 @@ class Schedule:
         """
         wall = zones.wall_clock(from_ms, self.zone)
         until = zones.wall_clock(until_ms - (until_ms - from_ms) % 1000, self.zone)
-        for end in (_start_of(wall + _DAY), _start_of(wall, wall.hour) + _HOUR):
-            if zones.is_even(wall, end, self.zone):
+        for end in (_hour_start(wall + _DAY), _hour_start(wall, wall.hour) + _HOUR):
+            if zones.has_constant_offset(wall, end, self.zone):
                 last = min(until, end - _SECOND)
-                count = self._place(last) - self._place(wall)
+                count = self._times_up_to(last) - self._times_up_to(wall)
                 if count <= 0:
                     break
-                found = self._at_place(self._place(last) - 1)
-                return count, from_ms + (found - _into_day(wall)) * 1000
+                found = self._second_of_day(self._times_up_to(last) - 1)
+                return count, from_ms + (found - _seconds_into_day(wall)) * 1000
         return 0, from_ms
 
-    def _place(self, wall: datetime) -> int:
+    def _times_up_to(self, wall: datetime) -> int:
         """How many of a day's times there are up to this one."""
         hours, minutes, seconds = self.fields.hours, self.fields.minutes, self.fields.seconds
         place = bisect_left(hours, wall.hour) * len(minutes) * len(seconds)
@@ -90,38 +90,38 @@ class Schedule:
                 place += bisect_right(seconds, wall.second)
         return place
 
-    def _at_place(self, index: int) -> int:
+    def _second_of_day(self, index: int) -> int:
         """The second of the day of one of its times, counted from 0."""
         rest, second = divmod(index, len(self.fields.seconds))
         hour, minute = divmod(rest, len(self.fields.minutes))
         return self.fields.hours[hour] * 3600 + self.fields.minutes[minute] * 60 + self.fields.seconds[second]
 
     def _search(self, wall: datetime) -> int:
-        if not self._may_match(wall.year):
+        if not self._can_match(wall.year):
             raise NoSuchTimeError
         while True:
-            wall, settled = self._clock(self._date(wall))
+            wall, settled = self._next_matching_time(self._next_matching_date(wall))
             if not zones.exists(wall, self.zone):
-                landed = zones.after_gap(wall, self.zone)
-                if self.fields.one_time_of_day and self._lands(wall, landed):
-                    return zones.instant(landed, self.zone)
+                landed = zones.end_of_gap(wall, self.zone)
+                if self.fields.one_time_of_day and self._fires_after_gap(wall, landed):
+                    return zones.to_ms(landed, self.zone)
                 wall = landed
             elif settled:
-                return zones.instant(wall, self.zone)
+                return zones.to_ms(wall, self.zone)
 
-    def _may_match(self, year: int) -> bool:
+    def _can_match(self, year: int) -> bool:
         """False spares a search of three thousand years: a year gone by, 30 February, an empty field."""
         fields = self.fields
         clock = fields.seconds and fields.minutes and fields.hours
-        return bool(clock) and year <= fields.last_year and fields.days.ever(fields.months)
+        return bool(clock) and year <= fields.last_year and fields.days.matches_ever(fields.months)
 
-    def _lands(self, wall: datetime, landed: datetime) -> bool:
+    def _fires_after_gap(self, wall: datetime, landed: datetime) -> bool:
         """Whether a fixed time that a gap swallowed fires behind it: yes, if that is still a day it names."""
         if landed - wall > _LONGEST_FIXED_GAP:
             raise NoSuchTimeError
-        return self._date(landed) == landed
+        return self._next_matching_date(landed) == landed
 
-    def _date(self, wall: datetime) -> datetime:
+    def _next_matching_date(self, wall: datetime) -> datetime:
         """The same moment if its date matches, else the start of the next date that does."""
         found, dropped = self._next_date(wall.date())
         if found == wall.date():
@@ -142,33 +142,33 @@ class Schedule:
             if year not in self.fields.years or month not in self.fields.months:
                 dropped = dropped or first > 0 or bool(left)
             elif left:
-                return _within_reach(start, date(year, month, left[0])), dropped
+                return _check_horizon(start, date(year, month, left[0])), dropped
             first = 0
         raise NoSuchTimeError
 
-    def _clock(self, wall: datetime) -> tuple[datetime, bool]:
+    def _next_matching_time(self, wall: datetime) -> tuple[datetime, bool]:
         """The next matching time of this day and True; or, where a unit runs out, the start of the next and False."""
-        hour = _at_least(wall.hour, self.fields.hours)
+        hour = _first_at_least(wall.hour, self.fields.hours)
         if hour is None:
             return wall.replace(hour=0, minute=0, second=0) + _DAY, False
         if hour > wall.hour:
             wall = wall.replace(hour=hour, minute=0, second=0)
-        minute = _at_least(wall.minute, self.fields.minutes)
+        minute = _first_at_least(wall.minute, self.fields.minutes)
         if minute is None:
             return wall.replace(minute=0, second=0) + _HOUR, False
         if minute > wall.minute:
             wall = wall.replace(minute=minute, second=0)
-        second = _at_least(wall.second, self.fields.seconds)
+        second = _first_at_least(wall.second, self.fields.seconds)
         if second is None:
             return wall.replace(second=0) + _MINUTE, False
         return wall.replace(second=second), True
 
 
 @lru_cache(maxsize=1024)  # a scheduler asks for the same few expressions every second
-def parse(expression: str, tz: str | None = None) -> Schedule:
+def parse_cron(expression: str, tz: str | None = None) -> CronSchedule:
     """The schedule that this text means in this zone; ConfigError says what is wrong with either."""
-    fields = grammar.read(expression)
-    return Schedule(expression, tz, fields, zones.zone(tz))
+    fields = grammar.parse_fields(expression)
+    return CronSchedule(expression, tz, fields, zones.parse_zone(tz))
 
 
 def _months_from(start: date) -> Iterator[tuple[int, int]]:
@@ -179,20 +179,20 @@ def _months_from(start: date) -> Iterator[tuple[int, int]]:
             yield year, month
 
 
-def _within_reach(start: date, found: date) -> date:
+def _check_horizon(start: date, found: date) -> date:
     if start < found > _HORIZON:
         raise NoSuchTimeError
     return found
 
 
-def _start_of(wall: datetime, hour: int = 0) -> datetime:
+def _hour_start(wall: datetime, hour: int = 0) -> datetime:
     return datetime.combine(wall.date(), time(hour, microsecond=wall.microsecond))
 
 
-def _into_day(wall: datetime) -> int:
+def _seconds_into_day(wall: datetime) -> int:
     return wall.hour * 3600 + wall.minute * 60 + wall.second
 
 
-def _at_least(value: int, numbers: tuple[int, ...]) -> int | None:
+def _first_at_least(value: int, numbers: tuple[int, ...]) -> int | None:
     index = bisect_left(numbers, value)
     return numbers[index] if index < len(numbers) else None

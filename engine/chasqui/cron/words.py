@@ -14,7 +14,7 @@ from chasqui.cron.grammar import LAST, NEAREST, PLAIN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from chasqui.cron.grammar import Parts, Term
+    from chasqui.cron.grammar import CronTerms, FieldTerm
 
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (
@@ -27,62 +27,62 @@ _FEW_TIMES = 6
 
 def describe(expression: str) -> str:
     """What an expression says; `ConfigError` if it is none."""
-    grammar.read(expression)
-    told = grammar.parts(expression)
+    grammar.parse_fields(expression)
+    told = grammar.parse_terms(expression)
     if not all((told.second, told.minute, told.hour, told.month, told.year)):
         return "never: a field is left empty"
-    clock, rest = _clock(told), [_days(told), _months(told.month), _years(told)]
+    clock, rest = _time_phrase(told), [_day_phrase(told), _month_phrase(told.month), _year_phrase(told)]
     if not any(rest) and clock[0].startswith("at ") and len(clock) == 1 and ":" in clock[0]:
         rest = ["every day"]
     return ", ".join(part for part in [*clock, *rest] if part)
 
 
-def _clock(told: Parts) -> list[str]:
+def _time_phrase(told: CronTerms) -> list[str]:
     """The time of day: as times where they are few, else as what each hand does."""
     hands = [_plain_numbers(terms) for terms in (told.hour, told.minute, told.second)]
     if all(hands) and len(times := list(product(*(hand or [] for hand in hands)))) <= _FEW_TIMES:
         with_seconds = any(second for _, _, second in times)
-        return ["at " + listed([_time(*time, with_seconds=with_seconds) for time in times])]
-    hour = _hour(told.hour)
-    minute = _hand(told.minute, "minute", 60)
+        return ["at " + join_words([_clock_text(*time, with_seconds=with_seconds) for time in times])]
+    hour = _hour_phrase(told.hour)
+    minute = _cycle_phrase(told.minute, "minute", 60)
     if _numbers(told.second) == {0}:
-        return [part for part in (_minutes(told.minute, told.hour) or minute, hour) if part]
+        return [part for part in (_fixed_minute_phrase(told.minute, told.hour) or minute, hour) if part]
     every_minute = minute == "every minute"
-    second = _hand(told.second, "second", 60)
-    return [part for part in (second, "" if every_minute else _during(told.minute), hour) if part]
+    second = _cycle_phrase(told.second, "second", 60)
+    return [part for part in (second, "" if every_minute else _minute_condition(told.minute), hour) if part]
 
 
-def _minutes(minute: Sequence[Term], hour: Sequence[Term]) -> str | None:
+def _fixed_minute_phrase(minute: Sequence[FieldTerm], hour: Sequence[FieldTerm]) -> str | None:
     """A fixed minute of many hours."""
     numbers = _plain_numbers(minute)
     if not numbers:
         return None
     if numbers == [0]:
         return "every hour, on the hour" if _is_star(hour) else "on the hour"
-    past = f"at {listed(numbers)} {'minute' if numbers == [1] else 'minutes'} past"
+    past = f"at {join_words(numbers)} {'minute' if numbers == [1] else 'minutes'} past"
     return f"{past} every hour" if _is_star(hour) else f"{past} the hour"
 
 
-def _during(minute: Sequence[Term]) -> str:
+def _minute_condition(minute: Sequence[FieldTerm]) -> str:
     """Minutes as a condition, beside seconds that are told first."""
     numbers = _plain_numbers(minute)
     if numbers:
-        return f"in {'minute' if len(numbers) == 1 else 'minutes'} {listed(numbers)} of the hour"
-    return "in " + _hand(minute, "minute", 60).removeprefix("at ")
+        return f"in {'minute' if len(numbers) == 1 else 'minutes'} {join_words(numbers)} of the hour"
+    return "in " + _cycle_phrase(minute, "minute", 60).removeprefix("at ")
 
 
-def _hand(terms: Sequence[Term], unit: str, whole: int) -> str:
+def _cycle_phrase(terms: Sequence[FieldTerm], unit: str, whole: int) -> str:
     """What a hand does that comes round: seconds and minutes."""
     [first, *others] = terms
     if not others and first.star and first.numbers.step == 1:
         return f"every {unit}"
     if not others and first.star and whole % first.numbers.step == 0:
         return f"every {first.numbers.step} {unit}s" if first.numbers.step < whole else f"at {unit} 0"
-    told = listed([_hand_term(term, unit) for term in terms])
+    told = join_words([_cycle_term(term, unit) for term in terms])
     return f"at {told}" if told.startswith(unit) else told
 
 
-def _hand_term(term: Term, unit: str) -> str:
+def _cycle_term(term: FieldTerm, unit: str) -> str:
     numbers = term.numbers
     if len(numbers) == 1:
         return f"{unit} {numbers[0]}"
@@ -91,16 +91,16 @@ def _hand_term(term: Term, unit: str) -> str:
     return f"every {numbers.step} {unit}s from {unit} {numbers[0]} to {numbers[-1]}"
 
 
-def _hour(terms: Sequence[Term]) -> str:
+def _hour_phrase(terms: Sequence[FieldTerm]) -> str:
     if _is_star(terms):
         return ""
     [first, *others] = terms
     if not others and first.star and 24 % first.numbers.step == 0 and first.numbers.step < 24:
         return f"every {first.numbers.step} hours from 00:00"
-    return listed([_hour_term(term) for term in terms])
+    return join_words([_hour_term_phrase(term) for term in terms])
 
 
-def _hour_term(term: Term) -> str:
+def _hour_term_phrase(term: FieldTerm) -> str:
     numbers = term.numbers
     if len(numbers) == 1:
         return f"from {numbers[0]:02d}:00 to {numbers[0]:02d}:59"
@@ -109,32 +109,34 @@ def _hour_term(term: Term) -> str:
     return f"every {numbers.step} hours from {numbers[0]:02d}:00 to {numbers[-1]:02d}:59"
 
 
-def _days(told: Parts) -> str:
+def _day_phrase(told: CronTerms) -> str:
     if not told.any_date and not told.date:
         date = "on no day of the month"
     else:
-        date = "" if told.any_date else "on " + listed([_date(term) for term in told.date])
+        date = "" if told.any_date else "on " + join_words([_date_phrase(term) for term in told.date])
     if not told.any_weekday and not told.weekday:
         weekday = "on no day of the week"
     else:
-        weekday = "" if told.any_weekday else "on " + listed([_weekday(term) for term in told.weekday])
+        weekday = (
+            "" if told.any_weekday else "on " + join_words([_weekday_phrase(term) for term in told.weekday])
+        )
     if date and weekday:
         return f"{date}, if that is also {weekday}" if told.both else f"{date} or {weekday}"
     return date or weekday
 
 
-def _date(term: Term) -> str:
+def _date_phrase(term: FieldTerm) -> str:
     if term.mark == LAST:
         return "the last day of the month"
     if term.mark == NEAREST:
         return f"the workday nearest the {ordinal(term.numbers[0])}"
-    return _run(term, ordinal, "the ", "day", 31)
+    return _number_phrase(term, ordinal, "the ", "day", 31)
 
 
-def _weekday(term: Term) -> str:
+def _weekday_phrase(term: FieldTerm) -> str:
     if term.mark == PLAIN:
-        return _run(term, _weekday_name, "", "day", 7)
-    names = listed([_weekday_name(number) for number in term.numbers])
+        return _number_phrase(term, _weekday_name, "", "day", 7)
+    names = join_words([_weekday_name(number) for number in term.numbers])
     if term.mark == LAST:
         never = 7 in term.numbers
         return f"the last {names} of the month" + (" (7L never comes; write 0L)" if never else "")
@@ -145,19 +147,23 @@ def _weekday_name(number: int) -> str:
     return WEEKDAYS[number]
 
 
-def _months(terms: Sequence[Term]) -> str:
+def _month_phrase(terms: Sequence[FieldTerm]) -> str:
     if _is_star(terms):
         return ""
-    return "in " + listed([_run(term, lambda number: MONTHS[number], "", "month", 12) for term in terms])
+    return "in " + join_words(
+        [_number_phrase(term, lambda number: MONTHS[number], "", "month", 12) for term in terms]
+    )
 
 
-def _years(told: Parts) -> str:
+def _year_phrase(told: CronTerms) -> str:
     if told.any_year:
         return ""
-    return "in " + listed([_run(term, str, "", "year", grammar.LAST_YEAR) for term in told.year])
+    return "in " + join_words(
+        [_number_phrase(term, str, "", "year", grammar.LAST_YEAR) for term in told.year]
+    )
 
 
-def _run(term: Term, name: Callable[[int], str], article: str, unit: str, high: int) -> str:
+def _number_phrase(term: FieldTerm, name: Callable[[int], str], article: str, unit: str, high: int) -> str:
     """One number, some in a row, or every nth."""
     numbers = term.numbers
     if len(numbers) == 1:
@@ -171,7 +177,7 @@ def _run(term: Term, name: Callable[[int], str], article: str, unit: str, high: 
             else f" to {article}{name(numbers[-1])}"
         )
         return f"every {ordinal(numbers.step)} {unit} from {article}{name(numbers[0])}{end}"
-    return listed([f"{article}{name(number)}" for number in numbers])
+    return join_words([f"{article}{name(number)}" for number in numbers])
 
 
 def ordinal(number: int) -> str:
@@ -180,26 +186,26 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def listed(items: Iterable[object]) -> str:
+def join_words(items: Iterable[object]) -> str:
     """a, b and c."""
     told = [str(item) for item in items]
     return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
 
 
-def _time(hour: int, minute: int, second: int, *, with_seconds: bool) -> str:
+def _clock_text(hour: int, minute: int, second: int, *, with_seconds: bool) -> str:
     return f"{hour:02d}:{minute:02d}" + (f":{second:02d}" if with_seconds else "")
 
 
-def _plain_numbers(terms: Sequence[Term]) -> list[int] | None:
+def _plain_numbers(terms: Sequence[FieldTerm]) -> list[int] | None:
     """The numbers, where they were written one by one."""
     if all(len(term.numbers) == 1 and not term.star and not term.stepped for term in terms):
         return sorted({term.numbers[0] for term in terms})
     return None
 
 
-def _numbers(terms: Sequence[Term]) -> set[int]:
+def _numbers(terms: Sequence[FieldTerm]) -> set[int]:
     return {number for term in terms for number in term.numbers}
 
 
-def _is_star(terms: Sequence[Term]) -> bool:
+def _is_star(terms: Sequence[FieldTerm]) -> bool:
     return len(terms) == 1 and terms[0].star and terms[0].numbers.step == 1

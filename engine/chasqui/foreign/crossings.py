@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.server.call import Flow
-    from chasqui.server.commands.arrivals import Parcel
+    from chasqui.server.commands.arrivals import ImportedJob
     from chasqui.wire.keys import Keys
 
 Cursor: TypeAlias = Any
@@ -18,7 +18,7 @@ Cursor: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class SourceCounts:
     """What a source holds: what could go now, now or later, what is somebody's, what failed, and what is on its way.
 
     sent, received: how many messages its own counters tell of; 0 for a system that counts none.
@@ -34,7 +34,7 @@ class Census:
 
 
 @dataclass(slots=True)
-class Crossed:
+class TransferResult:
     """What came of a page. counts: by where messages are now (stream, delayed, dlq) or why they stay (held, changed,
     gone, arrived before). failures: by id, why one cannot be a job.
     """
@@ -46,22 +46,22 @@ class Crossed:
         """One more of these."""
         self.counts[what] += 1
 
-    def fail(self, job_id: str, why: str) -> None:
+    def add_failure(self, job_id: str, why: str) -> None:
         """One that stays for good."""
         self.failures[job_id] = why
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ParkedPage:
     """Parcels that wait to be taken to the target, and ids that were settled meanwhile and need only be forgotten."""
 
-    parcels: Sequence[Parcel]
+    parcels: Sequence[ImportedJob]
     done: Sequence[str]
     failures: dict[str, str]
     looked: int
 
 
-class Source(Protocol):
+class TransferSource(Protocol):
     """A queue of another system, as something to move away from; see the crossings."""
 
     kind: str
@@ -71,26 +71,26 @@ class Source(Protocol):
         """The keys of the queue."""
         ...
 
-    def census(self) -> Flow[Census]:
+    def count(self) -> Flow[SourceCounts]:
         """What it holds."""
         ...
 
-    def forward(self, target: Keys, cursor: Cursor) -> Flow[tuple[Crossed, Cursor]]:
+    def forward(self, target: Keys, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
         """Move a page on the same server."""
         ...
 
-    def park(self, cursor: Cursor) -> Flow[tuple[Crossed, Cursor]]:
+    def park(self, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
         """Set a page aside."""
         ...
 
-    def parked(self) -> Flow[Load]:
+    def read_parked(self) -> Flow[ParkedPage]:
         """Some of what is set aside, packed."""
         ...
 
-    def clean(self, job_ids: Sequence[str]) -> Flow[None]:
+    def delete_parked(self, job_ids: Sequence[str]) -> Flow[None]:
         """Forget what has arrived."""
         ...
 
-    def give_back(self) -> Flow[int]:
+    def return_parked(self) -> Flow[int]:
         """Return what is set aside."""
         ...

@@ -9,17 +9,17 @@ F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Coverage:
     """A place, and how much of it was looked at."""
 
-    place: str
-    looked: int
+    part: str
+    scanned: int
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class Examined(Generic[F]):
+class DoctorResult(Generic[F]):
     """What is wrong with a queue, as far as it was looked at."""
 
     findings: list[F]
-    places: tuple[Looked, ...] = ()
+    places: tuple[Coverage, ...] = ()

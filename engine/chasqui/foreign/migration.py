@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from chasqui.clock import SystemClock
-from chasqui.foreign.crossings import Census, Crossed, Source
+from chasqui.foreign.crossings import SourceCounts, TransferResult, TransferSource
 from chasqui.foreign.joblist.crossing import JobListSource
-from chasqui.foreign.parcels import Terms
+from chasqui.foreign.parcels import ConversionOptions
 from chasqui.foreign.rsmq.crossing import RsmqSource
 from chasqui.server.call import Call
-from chasqui.server.commands import time_ms
-from chasqui.server.commands.arrivals import arrive
+from chasqui.server.commands import parse_server_time
+from chasqui.server.commands.arrivals import import_job
 from chasqui.server.commands.foreign_calls import clock
 from chasqui.wire.rsmq_keys import RsmqKeys
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
     from chasqui.clock import Clock
     from chasqui.foreign.crossings import Cursor
-    from chasqui.options import Caps
+    from chasqui.options import StreamCaps
     from chasqui.server.call import Flow
-    from chasqui.server.commands.arrivals import Parcel
+    from chasqui.server.commands.arrivals import ImportedJob
     from chasqui.server.link import Link
     from chasqui.wire.joblist_keys import JobListKeys
     from chasqui.wire.keys import Keys
 
-STAYED = ("held", "full")
+RETRIED_NEXT_PASS = ("held", "full")
 """What may go in a later pass, and is counted anew in each."""
 MOVED = ("stream", "delayed", "dlq")
 POLL_S = 0.5
 
 
 @dataclass(slots=True)
-class Report:
+class MigrationReport:
     """How a migration stands, or stood in the end.
 
     before, after: what the source held. counts: what came of messages, by where they went or why not. failures: by id,
@@ -52,8 +52,8 @@ class Report:
     source: str
     target: str
     dry_run: bool
-    before: Census = field(default_factory=Census)
-    after: Census = field(default_factory=Census)
+    before: SourceCounts = field(default_factory=SourceCounts)
+    after: SourceCounts = field(default_factory=SourceCounts)
     counts: dict[str, int] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     passes: int = 0
@@ -68,18 +68,18 @@ class Report:
         """Whether the last pass ended because the target holds as many jobs as it may."""
         return bool(self.counts.get("full"))
 
-    def add(self, crossed: Crossed) -> None:
+    def add(self, crossed: TransferResult) -> None:
         """After one more page. What stays is counted anew in each pass."""
         for what, many in crossed.counts.items():
             self.counts[what] = self.counts.get(what, 0) + many
         self.failures |= crossed.failures
 
 
-Progress: TypeAlias = Callable[[Report], None]
-KeepOn: TypeAlias = Callable[[Report], bool]
+MigrationProgress: TypeAlias = Callable[[MigrationReport], None]
+ContinueCheck: TypeAlias = Callable[[MigrationReport], bool]
 
 
-def once(_: Report) -> bool:
+def single_pass(_: MigrationReport) -> bool:
     """Go through the source once."""
     return False
 
@@ -97,19 +97,19 @@ class Migration:
         target: Keys,
         *,
         target_link: Link | None = None,
-        terms: Terms | None = None,
+        conversion: ConversionOptions | None = None,
         visibility_ms: int | None = None,
         clock: Clock | None = None,
     ) -> None:
-        terms = terms or Terms()
+        conversion = conversion or ConversionOptions()
         self._link = source_link
-        self._source: Source = (
-            RsmqSource(source, terms)
+        self._source: TransferSource = (
+            RsmqSource(source, conversion)
             if isinstance(source, RsmqKeys)
-            else JobListSource(source, terms, visibility_ms=visibility_ms)
+            else JobListSource(source, conversion, visibility_ms=visibility_ms)
         )
         self._target = target
-        self._caps = terms.caps
+        self._caps = conversion.caps
         # the keys of two systems never share a slot, so within a cluster it is as far as to another server
         self._far = target_link or (source_link if source_link.address.kind == "cluster" else None)
         self._clock = clock or SystemClock()
@@ -118,61 +118,63 @@ class Migration:
         self,
         *,
         dry_run: bool = False,
-        progress: Progress | None = None,
-        keep_on: KeepOn = once,
+        progress: MigrationProgress | None = None,
+        should_continue: ContinueCheck = single_pass,
         poll_s: float = POLL_S,
-    ) -> Report:
+    ) -> MigrationReport:
         """Move everything that may be moved. After each pass `keep_on` is asked whether to go through again, for what
         was held, was sent meanwhile or will be; after a pass that moved nothing it waits a little first.
         """
         source = self._source
-        report = Report(source.kind, source.keys.queue, self._target.queue, dry_run)
-        report.before = report.after = self._link.run(source.census())
+        report = MigrationReport(source.kind, source.keys.queue, self._target.queue, dry_run)
+        report.before = report.after = self._link.run(source.count())
         while not dry_run:
             moved = report.moved
-            report.counts = {what: many for what, many in report.counts.items() if what not in STAYED}
-            self._pass(report, progress)
+            report.counts = {
+                what: many for what, many in report.counts.items() if what not in RETRIED_NEXT_PASS
+            }
+            self._run_pass(report, progress)
             report.passes += 1
-            report.after = self._link.run(source.census())
-            if not keep_on(report):
+            report.after = self._link.run(source.count())
+            if not should_continue(report):
                 break
             if report.moved == moved:
-                self._clock.pause(poll_s)
+                self._clock.sleep_sync(poll_s)
         return report
 
-    def _pass(self, report: Report, progress: Progress | None) -> None:
+    def _run_pass(self, report: MigrationReport, progress: MigrationProgress | None) -> None:
         """Go through the source from its beginning to its end, or until the target is full."""
         if self._far:
-            self._ship(self._far, report, progress)
+            self._import_parked(self._far, report, progress)
         cursor: Cursor = None
         while not report.is_full:
             if self._far:
-                if not self._far.run(_has_room(self._target, self._caps)):
+                if not self._far.run(has_room(self._target, self._caps)):
                     report.counts["full"] = report.counts.get("full", 0) + 1
                     return
                 crossed, cursor = self._link.run(self._source.park(cursor))
                 report.add(crossed)
-                self._ship(self._far, report, progress)
+                self._import_parked(self._far, report, progress)
             else:
                 crossed, cursor = self._link.run(self._source.forward(self._target, cursor))
                 report.add(crossed)
-                _tell(report, progress)
+                _report_progress(report, progress)
             if cursor is None:
                 return
 
-    def _ship(self, far: Link, report: Report, progress: Progress | None) -> None:
+    def _import_parked(self, far: Link, report: MigrationReport, progress: MigrationProgress | None) -> None:
         """Take everything that is set aside to the target, and forget it here only then."""
         while True:
-            load = self._link.run(self._source.parked())
+            load = self._link.run(self._source.read_parked())
             arrived = [*load.done]
             if load.parcels:
-                crossed, taken = far.run(_taken_in(self._target, load.parcels, self._caps))
+                crossed, taken = far.run(_import_page(self._target, load.parcels, self._caps))
                 report.add(crossed)
                 arrived += taken
             if arrived:
-                self._link.run(self._source.clean(arrived))
+                self._link.run(self._source.delete_parked(arrived))
             report.failures |= load.failures
-            _tell(report, progress)
+            _report_progress(report, progress)
             if not arrived or report.is_full:
                 return
 
@@ -183,56 +185,62 @@ def migrate(
     target: Keys,
     *,
     target_link: Link | None = None,
-    terms: Terms | None = None,
+    terms: ConversionOptions | None = None,
     visibility_ms: int | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
-    keep_on: KeepOn = once,
+    progress: MigrationProgress | None = None,
+    keep_on: ContinueCheck = single_pass,
     clock: Clock | None = None,
-) -> Report:
+) -> MigrationReport:
     """Move a queue; see `Migration`."""
     way = Migration(
         source_link,
         source,
         target,
         target_link=target_link,
-        terms=terms,
+        conversion=terms,
         visibility_ms=visibility_ms,
         clock=clock,
     )
-    return way.run(dry_run=dry_run, progress=progress, keep_on=keep_on)
+    return way.run(dry_run=dry_run, progress=progress, should_continue=keep_on)
 
 
-def give_back(link: Link, source: RsmqKeys | JobListKeys) -> int:
+def return_parked(link: Link, source: RsmqKeys | JobListKeys) -> int:
     """Return what a mover that will not come again has set aside to its queue; answers how many.
 
     Only what has not arrived: run the migration once more if in doubt, for what has would then come twice.
     """
-    way = RsmqSource(source, Terms()) if isinstance(source, RsmqKeys) else JobListSource(source, Terms())
-    return link.run(way.give_back())
+    way = (
+        RsmqSource(source, ConversionOptions())
+        if isinstance(source, RsmqKeys)
+        else JobListSource(source, ConversionOptions())
+    )
+    return link.run(way.return_parked())
 
 
-def _has_room(target: Keys, caps: Caps) -> Flow[bool]:
+def has_room(target: Keys, caps: StreamCaps) -> Flow[bool]:
     """Whether one more job fits; so that nothing is set aside that cannot be taken in."""
     [length] = yield [Call(("XLEN", target.stream), keys=(target.stream,))]
     return bool(length < caps.stream)
 
 
-def _taken_in(target: Keys, parcels: Sequence[Parcel], caps: Caps) -> Flow[tuple[Crossed, list[str]]]:
+def _import_page(
+    target: Keys, parcels: Sequence[ImportedJob], caps: StreamCaps
+) -> Flow[tuple[TransferResult, list[str]]]:
     """One round trip to ask the time and one for all of them; what had arrived before is counted apart, and what
     finds no room is not among the ids that have arrived.
     """
     [now] = yield [clock()]
-    now_ms = time_ms(now)
-    told = yield [arrive(target, parcel, now_ms=now_ms, caps=caps) for parcel in parcels]
-    crossed, arrived = Crossed(), list[str]()
+    now_ms = parse_server_time(now)
+    told = yield [import_job(target, parcel, now_ms=now_ms, caps=caps) for parcel in parcels]
+    crossed, arrived = TransferResult(), list[str]()
     for parcel, answer in zip(parcels, told, strict=True):
-        crossed.count({1: parcel.where(now_ms), 0: "arrived before"}.get(answer, "full"))
+        crossed.count({1: parcel.destination(now_ms), 0: "arrived before"}.get(answer, "full"))
         if answer >= 0:
             arrived.append(parcel.job_id)
     return crossed, arrived
 
 
-def _tell(report: Report, progress: Progress | None) -> None:
+def _report_progress(report: MigrationReport, progress: MigrationProgress | None) -> None:
     if progress:
         progress(report)

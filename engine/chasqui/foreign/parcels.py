@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chasqui.errors import ArgumentError, ChasquiError
-from chasqui.server.commands.arrivals import CAPS, Parcel
+from chasqui.server.commands.arrivals import DEFAULT_CAPS, ImportedJob
 from chasqui.wire import dead_entry, envelope, payload
-from chasqui.wire.dead_entry import DeadEntry, Reason
+from chasqui.wire.dead_entry import DeadLetterEntry, DeadLetterReason
 from chasqui.wire.packed import U32_MAX
-from chasqui.wire.stream_entry import check_name
+from chasqui.wire.stream_entry import encode_name
 
 if TYPE_CHECKING:
-    from chasqui.foreign.joblist.values import Job
+    from chasqui.foreign.joblist.values import ListJob
     from chasqui.foreign.rsmq.values import Message
-    from chasqui.options import Caps
+    from chasqui.options import StreamCaps
     from chasqui.wire.packed import Value
 
-Body: TypeAlias = Literal["auto", "bytes", "json"]
-OverLimit: TypeAlias = Literal["keep", "clamp", "dlq", "reset"]
+BodyFormat: TypeAlias = Literal["auto", "bytes", "json"]
+OverLimitPolicy: TypeAlias = Literal["keep", "clamp", "dlq", "reset"]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ConversionOptions:
     """How messages are to be taken over.
 
     name: the jobs' name. body: "auto" makes text of what is UTF-8 and bytes of the rest, "bytes" bytes of everything,
@@ -38,20 +38,20 @@ class Terms:
     """
 
     name: str = ""
-    body: Body | None = None
+    body: BodyFormat | None = None
     max_attempts: int | None = None
-    over_limit: OverLimit = "keep"
-    caps: Caps = CAPS
+    over_limit: OverLimitPolicy = "keep"
+    caps: StreamCaps = DEFAULT_CAPS
 
     def __post_init__(self) -> None:
-        check_name(self.name)
+        encode_name(self.name)
 
 
-class NotAJob(ChasquiError):
+class NotConvertible(ChasquiError):
     """A message that cannot become a job as it is; it stays where it is, and the report tells why."""
 
 
-def can_be_an_id(message_id: str) -> bool:
+def is_valid_job_id(message_id: str) -> bool:
     """Whether a job can have this id: any that is text."""
     try:
         return bool(message_id.encode())
@@ -59,14 +59,14 @@ def can_be_an_id(message_id: str) -> bool:
         return False
 
 
-def of_message(message: Message, terms: Terms, now_ms: int) -> Parcel:
+def job_from_message(message: Message, terms: ConversionOptions, now_ms: int) -> ImportedJob:
     """An RSMQ message as a job. When it was sent is told by its id, else by its first receive, else unknown: now."""
     if message.body is None:
-        raise NotAJob("it has no body")
+        raise NotConvertible("it has no body")
     sent_ms = message.first_received_ms or now_ms if message.sent_us is None else message.sent_us // 1000
-    return _packed(
+    return _pack_job(
         message.id,
-        _value(message.body, terms.body or "auto"),
+        _decode_body(message.body, terms.body or "auto"),
         sent_ms,
         message.receives or 0,
         terms,
@@ -74,49 +74,51 @@ def of_message(message: Message, terms: Terms, now_ms: int) -> Parcel:
     )
 
 
-def of_job(job: Job, terms: Terms, now_ms: int) -> Parcel:
+def job_from_list_job(job: ListJob, terms: ConversionOptions, now_ms: int) -> ImportedJob:
     """A list queue's job as one of ours; a failed one as a dead letter, with its error."""
     raw = job.fields.get("payload")
     if raw is None:
-        raise NotAJob("its hash is gone" if job.expired else "it has no payload")
+        raise NotConvertible("its hash is gone" if job.is_expired else "it has no payload")
     failed = job.text("status") == "failed"
-    return _packed(
+    return _pack_job(
         job.id,
-        _value(raw, terms.body or "json"),
+        _decode_body(raw, terms.body or "json"),
         job.number("enqueued_at_ms") or now_ms,
         job.number("attempts") or 0,
         terms,
-        death=(job.text("last_error") or "") if failed else None,
+        failure=(job.text("last_error") or "") if failed else None,
     )
 
 
-def _packed(
+def _pack_job(
     job_id: str,
     value: Value,
     created_at_ms: int,
     attempts: int,
-    terms: Terms,
+    terms: ConversionOptions,
     *,
     due_ms: int | None = None,
-    death: str | None = None,
-) -> Parcel:
+    failure: str | None = None,
+) -> ImportedJob:
     """Pack a job; `death` is what it died of."""
-    attempt, exhausted = _counted(attempts, terms)
+    attempt, exhausted = _attempt_index(attempts, terms)
     try:
         job = envelope.Envelope(job_id, payload.from_data(value), max(0, created_at_ms), attempt)
         raw = envelope.encode(job)
     except (ArgumentError, UnicodeEncodeError) as fault:
-        raise NotAJob(f"it cannot be packed: {fault}") from fault
+        raise NotConvertible(f"it cannot be packed: {fault}") from fault
     name = terms.name.encode()
-    if death is None and exhausted:
-        death = f"received {attempts} times, and {terms.max_attempts} are allowed"
-    if death is None:
-        return Parcel(job_id, raw, name, due_ms)
-    letter = DeadEntry(raw, job_id, Reason.RETRIES_EXHAUSTED, death or None, name_bytes=name)
-    return Parcel(job_id, raw, name, due_ms, tuple(dead_entry.encode(letter)))
+    if failure is None and exhausted:
+        failure = f"received {attempts} times, and {terms.max_attempts} are allowed"
+    if failure is None:
+        return ImportedJob(job_id, raw, name, due_ms)
+    letter = DeadLetterEntry(
+        raw, job_id, DeadLetterReason.RETRIES_EXHAUSTED, failure or None, name_bytes=name
+    )
+    return ImportedJob(job_id, raw, name, due_ms, tuple(dead_entry.encode(letter)))
 
 
-def _counted(attempts: int, terms: Terms) -> tuple[int, bool]:
+def _attempt_index(attempts: int, terms: ConversionOptions) -> tuple[int, bool]:
     """The attempt to write, and whether the job is over."""
     most = terms.max_attempts
     if most is not None and attempts >= most:
@@ -128,7 +130,7 @@ def _counted(attempts: int, terms: Terms) -> tuple[int, bool]:
     return min(max(0, attempts), U32_MAX), False
 
 
-def _value(raw: bytes, form: Body) -> Value:
+def _decode_body(raw: bytes, form: BodyFormat) -> Value:
     if form == "bytes":
         return raw
     if form == "json":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui.errors import Refused, ServerError
+from chasqui.errors import ChangeRefused, ServerError
 from chasqui.server.cluster import slot_of
 from chasqui.wire.rsmq_keys import RsmqKeys
 
@@ -19,43 +19,45 @@ if TYPE_CHECKING:
     from chasqui.server.link import AsyncLink, Link
     from chasqui.wire.joblist_keys import JobListKeys
 
-SPLIT = "its keys lie in several slots of this cluster: no client can work on it"
+SPLIT_MESSAGE = "its keys lie in several slots of this cluster: no client can work on it"
 
 
-def lie_apart(keys: Sequence[str | bytes]) -> bool:
+def are_split(keys: Sequence[str | bytes]) -> bool:
     """Whether these keys are in different slots."""
     return len({slot_of(key) for key in keys}) > 1
 
 
-def check_together(link: Link | AsyncLink, *queues: RsmqKeys | JobListKeys, listed: bool = False) -> None:
+def check_same_slot(link: Link | AsyncLink, *queues: RsmqKeys | JobListKeys, listed: bool = False) -> None:
     """Refuse what needs all keys of these queues in one step, where the link leads to a cluster and they lie apart.
 
     listed: also the set in which RSMQ lists its queues.
     """
     if link.address.kind != "cluster":
         return
-    keys = [key for queue in queues for key in _keys(queue, listed=listed)]
-    if lie_apart(keys):
+    keys = [key for queue in queues for key in _keys_of(queue, listed=listed)]
+    if are_split(keys):
         names = " and ".join(repr(queue.queue) for queue in queues)
-        raise Refused(f"the keys of {names} lie in several slots of this cluster", hint=_hint(queues[0]))
+        raise ChangeRefused(
+            f"the keys of {names} lie in several slots of this cluster", hint=_hint(queues[0])
+        )
 
 
-def is_split(reply: Reply) -> bool:
+def is_cross_slot_error(reply: Reply) -> bool:
     """Whether a script was refused because its keys lie apart."""
     return isinstance(reply, ServerError) and reply.code == "CROSSSLOT"
 
 
-def told(reply: Reply) -> Reply:
+def raise_if_refused(reply: Reply) -> Reply:
     """What was told, unless it was refused."""
     if isinstance(reply, ServerError):
         raise reply
     return reply
 
 
-def _keys(queue: RsmqKeys | JobListKeys, *, listed: bool) -> list[str]:
+def _keys_of(queue: RsmqKeys | JobListKeys, *, listed: bool) -> list[str]:
     if isinstance(queue, RsmqKeys):
-        return [queue.messages, queue.hash, queue.parked, *([queue.queues] if listed else [])]
-    return [*queue.lists, queue.prefix, queue.parked]
+        return [queue.messages, queue.hash, queue.in_migration, *([queue.queues] if listed else [])]
+    return [*queue.lists, queue.prefix, queue.in_migration]
 
 
 def _hint(queue: RsmqKeys | JobListKeys) -> str:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from chasqui import snapshot
 from chasqui.errors import ServerError
 from chasqui.foreign.joblist import stale
-from chasqui.foreign.joblist.values import Held
-from chasqui.foreign.rsmq.values import Attributes
-from chasqui.foreign.slots import lie_apart
-from chasqui.foreign.stored import integer, text
+from chasqui.foreign.joblist.values import ClaimState
+from chasqui.foreign.rsmq.values import QueueAttributes
+from chasqui.foreign.slots import are_split
+from chasqui.foreign.stored import to_int, to_text
 from chasqui.server.commands import joblist_calls, rsmq_calls
-from chasqui.server.commands.values import whole_ms
-from chasqui.snapshot import Snapshot, Unseen, WrongKey
+from chasqui.server.commands.values import score_to_ms
+from chasqui.snapshot import Snapshot, SnapshotFailure, WrongTypeKey
 from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.keys import Keys
 from chasqui.wire.rsmq_keys import RsmqKeys
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from chasqui.server.commands import Commands
 
 _RSMQ_TYPES = ("zset", "hash", "set", "zset")
-Place: TypeAlias = Keys | RsmqKeys | JobListKeys
+QueueKeys: TypeAlias = Keys | RsmqKeys | JobListKeys
 """A queue of any kind, by its keys."""
 
 
@@ -70,8 +70,8 @@ class ForeignSnapshot:
     stale: int | None = None
     parked: int = 0
     listed: bool | None = None
-    attributes: Attributes | None = None
-    wrong: tuple[WrongKey, ...] = ()
+    attributes: QueueAttributes | None = None
+    wrong: tuple[WrongTypeKey, ...] = ()
     split: bool = False
 
     @property
@@ -85,16 +85,16 @@ class ForeignSnapshot:
         return self
 
 
-Seen: TypeAlias = Snapshot | ForeignSnapshot | Unseen
+AnySnapshot: TypeAlias = Snapshot | ForeignSnapshot | SnapshotFailure
 
 
 def snapshots(
     commands: Commands,
-    places: Sequence[Place],
+    places: Sequence[QueueKeys],
     *,
     visibility_ms: int | None = None,
     cluster: bool = False,
-) -> Flow[list[Seen]]:
+) -> Flow[list[AnySnapshot]]:
     """Any number of queues of any kinds, in one round trip per node, in the order asked.
 
     visibility_ms: how old a list queue's claim may become; only its workers know, so without it nothing is stale.
@@ -102,24 +102,29 @@ def snapshots(
     """
     if not places:
         return []
-    calls = [_looks(commands, place, cluster=cluster) for place in places]
+    calls = [_snapshot_calls(commands, place, cluster=cluster) for place in places]
     replies = iter((yield [call for some in calls for call in some]))
     told = [[next(replies) for _ in some] for some in calls]
     return [
-        _seen(place, some[0] if len(some) == 1 else _joined(some), visibility_ms, split=len(some) > 1)
+        _to_snapshot(
+            place,
+            some[0] if len(some) == 1 else _merge_split_replies(some),
+            visibility_ms,
+            split=len(some) > 1,
+        )
         for place, some in zip(places, told, strict=True)
     ]
 
 
-def _looks(commands: Commands, place: Place, *, cluster: bool) -> list[Call]:
+def _snapshot_calls(commands: Commands, place: QueueKeys, *, cluster: bool) -> list[Call]:
     if isinstance(place, Keys):
-        return [commands.look(place)]
+        return [commands.read_snapshot(place)]
     calls = rsmq_calls if isinstance(place, RsmqKeys) else joblist_calls
-    whole: Call = calls.look(place)
-    return calls.looks_apart(place) if cluster and lie_apart(whole.keys) else [whole]
+    whole: Call = calls.read_snapshot(place)
+    return calls.snapshot_by_key(place) if cluster and are_split(whole.keys) else [whole]
 
 
-def _joined(looks: Sequence[Reply]) -> Reply:
+def _merge_split_replies(looks: Sequence[Reply]) -> Reply:
     """Looks at single keys as one at all of them; what only several keys together tell is not known."""
     if refused := next((look for look in looks if isinstance(look, Exception)), None):
         return refused
@@ -131,21 +136,21 @@ def _joined(looks: Sequence[Reply]) -> Reply:
     return [now_ms, types, [look[2][at] for at, look in enumerate(looks)], None, []]
 
 
-def _seen(place: Place, reply: Reply, visibility_ms: int | None, *, split: bool) -> Seen:
+def _to_snapshot(place: QueueKeys, reply: Reply, visibility_ms: int | None, *, split: bool) -> AnySnapshot:
     if isinstance(place, Keys):
-        return snapshot.seen(place, reply)
+        return snapshot.snapshot_from_reply(place, reply)
     if isinstance(reply, ServerError):
-        return Unseen(place.queue, reply)
+        return SnapshotFailure(place.queue, reply)
     if isinstance(place, RsmqKeys):
-        return replace(_rsmq(place, reply), split=split)
-    seen = _joblist(place, reply, visibility_ms)
+        return replace(_rsmq_snapshot(place, reply), split=split)
+    seen = _joblist_snapshot(place, reply, visibility_ms)
     return replace(seen, longest_idle_ms=None, stale=None, split=True) if split else seen
 
 
-def _rsmq(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
+def _rsmq_snapshot(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
     now_ms, types, (messages, hidden, in_flight, looked, first), fields, listed, parked = reply
     told = looked >= hidden
-    oldest_ms = now_ms if first is None else whole_ms(first)
+    oldest_ms = now_ms if first is None else score_to_ms(first)
     known = any(field is not None for field in fields)
     return ForeignSnapshot(
         queue=keys.queue,
@@ -161,16 +166,16 @@ def _rsmq(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
         longest_idle_ms=None,
         parked=parked,
         listed=bool(listed),
-        attributes=Attributes.of(fields) if known else None,
-        wrong=_wrong((keys.messages, keys.hash, keys.queues, keys.parked), types, _RSMQ_TYPES),
+        attributes=QueueAttributes.from_fields(fields) if known else None,
+        wrong=_wrong_keys((keys.messages, keys.hash, keys.queues, keys.in_migration), types, _RSMQ_TYPES),
     )
 
 
-def _joblist(keys: JobListKeys, reply: Reply, visibility_ms: int | None) -> ForeignSnapshot:
+def _joblist_snapshot(keys: JobListKeys, reply: Reply, visibility_ms: int | None) -> ForeignSnapshot:
     now_ms, types, (pending, processing, completed, failed, parked), oldest, rows = reply
-    held = [Held.of(text(job_id), fields) for job_id, *fields in rows]
-    claims = [claimed for one in held if (claimed := integer(one.claimed or None))]
-    enqueued = integer(oldest)
+    held = [ClaimState.from_fields(to_text(job_id), fields) for job_id, *fields in rows]
+    claims = [claimed for one in held if (claimed := to_int(one.claimed or None))]
+    enqueued = to_int(oldest)
     return ForeignSnapshot(
         queue=keys.queue,
         kind="joblist",
@@ -182,19 +187,21 @@ def _joblist(keys: JobListKeys, reply: Reply, visibility_ms: int | None) -> Fore
         completed=completed,
         oldest_waiting_ms=0 if enqueued is None else max(0, now_ms - enqueued),
         longest_idle_ms=max(0, now_ms - min(claims)) if claims else 0,
-        stale=None if visibility_ms is None else _stale(held, now_ms, visibility_ms),
+        stale=None if visibility_ms is None else _count_stale(held, now_ms, visibility_ms),
         parked=parked,
-        wrong=_wrong((*keys.lists, keys.parked), types, ("list",) * 5),
+        wrong=_wrong_keys((*keys.lists, keys.in_migration), types, ("list",) * 5),
     )
 
 
-def _stale(held: Sequence[Held], now_ms: int, visibility_ms: int) -> int:
-    return sum(stale.by_the_guide(one, now_ms, visibility_ms) == "stale" for one in held)
+def _count_stale(held: Sequence[ClaimState], now_ms: int, visibility_ms: int) -> int:
+    return sum(stale.guide_rule(one, now_ms, visibility_ms) == "stale" for one in held)
 
 
-def _wrong(names: Sequence[str], types: Sequence[Any], expected: Sequence[str]) -> tuple[WrongKey, ...]:
+def _wrong_keys(
+    names: Sequence[str], types: Sequence[Any], expected: Sequence[str]
+) -> tuple[WrongTypeKey, ...]:
     return tuple(
-        WrongKey(name, found.decode(), wanted)
+        WrongTypeKey(name, found.decode(), wanted)
         for name, found, wanted in zip(names, types, expected, strict=True)
         if found.decode() not in {wanted, "none"}
     )

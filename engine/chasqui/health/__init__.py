@@ -6,33 +6,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from chasqui.health.finding import Finding, Level, State, percent_of, state, worst
-from chasqui.health.serving import ServerFacts, of_server
-from chasqui.health.standing import of_queue
+from chasqui.health.finding import Finding, Level, QueueStatus, fill_percent, queue_status, worst_level
+from chasqui.health.serving import ServerFacts, check_server
+from chasqui.health.standing import check_queue
+from chasqui.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from chasqui.health.sampled import of_examination
+    from chasqui.health.sampled import check_samples as check_samples
 
 __all__ = [
     "Finding",
     "Level",
+    "QueueStatus",
     "ServerFacts",
-    "State",
-    "of_examination",
-    "of_queue",
-    "of_server",
-    "percent_of",
-    "state",
-    "worst",
+    "check_queue",
+    "check_samples",
+    "check_server",
+    "fill_percent",
+    "queue_status",
+    "worst_level",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Samples can only be judged by who knows how jobs, events and schedules are written: imported when asked for."""
-    if name != "of_examination":
-        raise AttributeError(f"module 'chasqui.health' has no attribute {name!r}")
-    from chasqui.health.sampled import of_examination
-
-    return of_examination
+# Judging samples takes the codecs of jobs, events and schedules: imported on first use.
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.options import Limit
+    from chasqui.options import Threshold
 
 
 class Level(IntEnum):
@@ -38,10 +38,10 @@ class Finding:
     text: str
     queue: str | None = None
     evidence: dict[str, Any] = field(default_factory=dict)
-    mend: str | None = None
+    fix: str | None = None
 
 
-class Standing(Protocol):
+class WorkCounts(Protocol):
     """A queue of any kind, as far as its work goes."""
 
     @property
@@ -56,7 +56,7 @@ class Standing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class QueueStatus:
     """A queue in a word and a glyph, for those who see no colours; `level` is 0 when nothing is the matter."""
 
     word: str
@@ -64,44 +64,44 @@ class State:
     level: int = 0
 
 
-def state(snapshot: Standing, findings: Sequence[Finding]) -> State:
+def queue_status(snapshot: WorkCounts, findings: Sequence[Finding]) -> QueueStatus:
     """The word for a queue: the worst finding from a warning upwards, otherwise whether it has work."""
-    level = worst(findings)
+    level = worst_level(findings)
     if level == Level.CRITICAL:
-        return State("critical", "▲", level)
+        return QueueStatus("critical", "▲", level)
     if level == Level.WARNING:
-        return State("warning", "◆", level)
-    return State("working", "●") if snapshot.waiting or snapshot.pending else State("idle", "○")
+        return QueueStatus("warning", "◆", level)
+    return QueueStatus("working", "●") if snapshot.waiting or snapshot.pending else QueueStatus("idle", "○")
 
 
-def worst(findings: Iterable[Finding]) -> int:
+def worst_level(findings: Iterable[Finding]) -> int:
     """The level of the worst, 0 for none."""
     return max((finding.level for finding in findings), default=0)
 
 
-def over(limit: Limit, value: int) -> Level | None:
+def level_of(limit: Threshold, value: int) -> Level | None:
     """Which line a number has crossed, if any."""
     if limit.crit is not None and value >= limit.crit:
         return Level.CRITICAL
     return Level.WARNING if limit.warn is not None and value >= limit.warn else None
 
 
-def percent_of(cap: int, length: int) -> int:
+def fill_percent(cap: int, length: int) -> int:
     """How full, in whole percent; rounded down, so that a hundred means full."""
     return 100 * length // cap if cap else 0
 
 
-def line(*words: str) -> str:
+def chasqui_command(*words: str) -> str:
     """A command line of ours, as it can be pasted."""
     return shlex.join(["chasqui", *words])
 
 
-def amount(count: int, one: str, many: str | None = None) -> str:
+def count_text(count: int, one: str, many: str | None = None) -> str:
     """A count and its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def lasted(ms: int) -> str:
+def duration_text(ms: int) -> str:
     """How long, in its largest unit."""
     for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
         if ms >= size:

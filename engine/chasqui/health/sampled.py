@@ -5,63 +5,63 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from chasqui.health.finding import Finding, Level, amount, lasted, line
-from chasqui.options import Checkup, Scheduler
-from chasqui.snapshot import id_ms, text_of
+from chasqui.health.finding import Finding, Level, chasqui_command, count_text, duration_text
+from chasqui.options import SampleLimits, SchedulerOptions
+from chasqui.snapshot import decode_name_exact, time_ms
 from chasqui.wire import event_entry, ids
 from chasqui.wire.repeat_spec import Every, RepeatSpec, Skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chasqui.checkup import Examination
-    from chasqui.events import Told
+    from chasqui.checkup import QueueSamples
+    from chasqui.events import StoredEvent
 
-DEFAULTS = Checkup()
-SHOWN = 5
+DEFAULTS = SampleLimits()
+MAX_IDS_SHOWN = 5
 """How many ids are told as evidence; the count is told beside them."""
-SHORTEST_MEMBER = 4
-_NEAR = 0.8
-_ENDINGS = (event_entry.FAILED, event_entry.RETRY_SCHEDULED, event_entry.DLQ)
+MIN_MEMBER_BYTES = 4
+_NEAR_CLAIM = 0.8
+_RUN_ENDINGS = (event_entry.FAILED, event_entry.RETRY_SCHEDULED, event_entry.DLQ)
 
 
-def of_examination(seen: Examination, options: Checkup = DEFAULTS) -> list[Finding]:
+def check_samples(seen: QueueSamples, options: SampleLimits = DEFAULTS) -> list[Finding]:
     """What the samples show beyond the snapshot, the worst first."""
     looks = (
-        _refused,
-        _unreadable,
-        _garbage,
-        _specs,
+        _refused_reads,
+        _undecodable,
+        _garbage_members,
+        _bad_specs,
         _ghosts,
-        _consumers,
+        _gone_consumers,
         _redelivered,
-        _runs,
-        _twice,
-        _clocks,
+        _long_runs,
+        _double_runs,
+        _worker_clock,
     )
     found = [finding for look in looks for finding in look(seen, options)]
     return sorted(found, key=lambda finding: -finding.level)
 
 
-def _refused(seen: Examination, _: Checkup) -> Iterator[Finding]:
+def _refused_reads(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
     for text in dict.fromkeys(seen.refused):
         yield Finding(
             Level.WARNING,
             "refused",
             f"the server refused a look: {text}",
-            seen.queue.queue,
+            seen.snapshot.queue,
             {"error": text},
             "chasqui server status",
         )
 
 
-def _unreadable(seen: Examination, _: Checkup) -> Iterator[Finding]:
+def _undecodable(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
     """In the stream and among schedules nothing unreadable belongs; among the dead it is expected, and noted."""
-    queue = seen.queue.queue
+    queue = seen.snapshot.queue
     told = {
-        "stream": (Level.WARNING, "in the stream", line("why", "ID", "--queue", queue)),
-        "delayed": (Level.WARNING, "among the delayed jobs", line("delayed", "list", queue)),
-        "dlq": (Level.NOTE, "among the dead letters", line("dlq", "peek", queue)),
+        "stream": (Level.WARNING, "in the stream", chasqui_command("why", "ID", "--queue", queue)),
+        "delayed": (Level.WARNING, "among the delayed jobs", chasqui_command("delayed", "list", queue)),
+        "dlq": (Level.NOTE, "among the dead letters", chasqui_command("dlq", "peek", queue)),
     }
     for sample in seen.samples:
         if not sample.unreadable or sample.place not in told:
@@ -71,36 +71,36 @@ def _unreadable(seen: Examination, _: Checkup) -> Iterator[Finding]:
         yield Finding(
             level,
             "undecodable",
-            f"{len(sample.unreadable):,} of {sample.looked:,} looked at {where} cannot be read: {first.fault}",
+            f"{len(sample.unreadable):,} of {sample.sampled:,} looked at {where} cannot be read: {first.reason}",
             queue,
             {
                 "place": sample.place,
-                "looked": sample.looked,
+                "looked": sample.sampled,
                 "total": sample.total,
                 "unreadable": len(sample.unreadable),
-                "where": [one.where for one in sample.unreadable[:SHOWN]],
+                "where": [one.location for one in sample.unreadable[:MAX_IDS_SHOWN]],
             },
             mend,
         )
 
 
-def _garbage(seen: Examination, _: Checkup) -> Iterator[Finding]:
+def _garbage_members(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
     delayed = next((sample for sample in seen.samples if sample.place == "delayed"), None)
-    short = [one for one in delayed.unreadable if one.size < SHORTEST_MEMBER] if delayed else []
+    short = [one for one in delayed.unreadable if one.size < MIN_MEMBER_BYTES] if delayed else []
     if short:
         yield Finding(
             Level.CRITICAL,
             "garbage-member",
-            f"{amount(len(short), 'delayed member is', 'delayed members are')} too short for a job;"
+            f"{count_text(len(short), 'delayed member is', 'delayed members are')} too short for a job;"
             " the released engine's promoters stop for good when one becomes due",
-            seen.queue.queue,
-            {"members": len(short), "due_ms": [one.where for one in short[:SHOWN]]},
-            line("promote", seen.queue.queue),
+            seen.snapshot.queue,
+            {"members": len(short), "due_ms": [one.location for one in short[:MAX_IDS_SHOWN]]},
+            chasqui_command("promote", seen.snapshot.queue),
         )
 
 
-def _specs(seen: Examination, _: Checkup) -> Iterator[Finding]:
-    queue, tick_ms = seen.queue.queue, Scheduler().tick_ms
+def _bad_specs(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
+    queue, tick_ms = seen.snapshot.queue, SchedulerOptions().tick_ms
     for one in seen.specs:
         if not isinstance(one.spec, RepeatSpec):
             yield Finding(
@@ -109,7 +109,7 @@ def _specs(seen: Examination, _: Checkup) -> Iterator[Finding]:
                 f"the schedule {one.key} cannot be read ({one.spec.reason}); the released engine's schedulers stop on it",
                 queue,
                 {"key": one.key, "fault": one.spec.reason},
-                line("repeatable", "remove", queue, one.key),
+                chasqui_command("repeatable", "remove", queue, one.key),
             )
             continue
         pattern = one.spec.pattern
@@ -125,70 +125,70 @@ def _specs(seen: Examination, _: Checkup) -> Iterator[Finding]:
                 f" {tick_ms} ms and skip what they missed: it hardly ever fires",
                 queue,
                 {"key": one.key, "interval_ms": pattern.interval_ms, "tick_ms": tick_ms},
-                line("repeatable", "list", queue),
+                chasqui_command("repeatable", "list", queue),
             )
 
 
-def _ghosts(seen: Examination, _: Checkup) -> Iterator[Finding]:
+def _ghosts(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
     for group in seen.groups:
         if group.ghosts:
             yield Finding(
                 Level.WARNING,
                 "ghosts",
-                f"{amount(len(group.ghosts), 'job is', 'jobs are')} in flight whose entry was deleted; they never end",
-                seen.queue.queue,
+                f"{count_text(len(group.ghosts), 'job is', 'jobs are')} in flight whose entry was deleted; they never end",
+                seen.snapshot.queue,
                 {
                     "group": group.name,
                     "ghosts": len(group.ghosts),
                     "looked": len(group.pending),
-                    "ids": list(group.ghosts[:SHOWN]),
+                    "ids": list(group.ghosts[:MAX_IDS_SHOWN]),
                 },
-                line("workers", "prune", seen.queue.queue),
+                chasqui_command("workers", "prune", seen.snapshot.queue),
             )
 
 
-def _consumers(seen: Examination, options: Checkup) -> Iterator[Finding]:
+def _gone_consumers(seen: QueueSamples, options: SampleLimits) -> Iterator[Finding]:
     for group in seen.groups:
         gone = [one for one in group.consumers if one.idle_ms >= options.gone_ms]
         if not gone:
             continue
         holding = sum(one.pending for one in gone)
-        text = f"{amount(len(gone), 'consumer')} asked for nothing since {lasted(min(one.idle_ms for one in gone))}"
+        text = f"{count_text(len(gone), 'consumer')} asked for nothing since {duration_text(min(one.idle_ms for one in gone))}"
         yield Finding(
             Level.WARNING if holding else Level.NOTE,
             "gone-consumers",
-            f"{text} and hold {amount(holding, 'job')} in flight" if holding else text,
-            seen.queue.queue,
+            f"{text} and hold {count_text(holding, 'job')} in flight" if holding else text,
+            seen.snapshot.queue,
             {
                 "group": group.name,
                 "consumers": len(gone),
                 "pending": holding,
-                "names": [text_of(one.name) for one in gone[:SHOWN]],
+                "names": [decode_name_exact(one.name) for one in gone[:MAX_IDS_SHOWN]],
             },
-            line("workers", "claim" if holding else "prune", seen.queue.queue),
+            chasqui_command("workers", "claim" if holding else "prune", seen.snapshot.queue),
         )
 
 
-def _redelivered(seen: Examination, _: Checkup) -> Iterator[Finding]:
+def _redelivered(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
     again = [(group.name, one) for group in seen.groups for one in group.pending if one.deliveries > 1]
     if again:
         most = max(one.deliveries for _, one in again)
         yield Finding(
             Level.WARNING,
             "redelivered",
-            f"{amount(len(again), 'job')} in flight {'was' if len(again) == 1 else 'were'} delivered more than once,"
+            f"{count_text(len(again), 'job')} in flight {'was' if len(again) == 1 else 'were'} delivered more than once,"
             f" up to {most} times: workers died over them or ran them too long",
-            seen.queue.queue,
+            seen.snapshot.queue,
             {
                 "jobs": len(again),
                 "most_deliveries": most,
-                "entry_ids": [one.entry_id.decode() for _, one in again[:SHOWN]],
+                "entry_ids": [one.entry_id.decode() for _, one in again[:MAX_IDS_SHOWN]],
             },
-            line("workers", "list", seen.queue.queue),
+            chasqui_command("workers", "list", seen.snapshot.queue),
         )
 
 
-def _runs(seen: Examination, options: Checkup) -> Iterator[Finding]:
+def _long_runs(seen: QueueSamples, options: SampleLimits) -> Iterator[Finding]:
     durations = sorted(
         told.event.duration_us
         for told in seen.events
@@ -197,33 +197,33 @@ def _runs(seen: Examination, options: Checkup) -> Iterator[Finding]:
     if not durations:
         return
     p99_ms = durations[math.ceil(0.99 * len(durations)) - 1] // 1000
-    if p99_ms >= _NEAR * options.claim_ms:
+    if p99_ms >= _NEAR_CLAIM * options.claim_ms:
         yield Finding(
             Level.WARNING,
             "long-runs",
-            f"one run in a hundred takes {lasted(p99_ms)} or more; the released engine's workers run a job again,"
-            f" beside itself, after {lasted(options.claim_ms)}",
-            seen.queue.queue,
+            f"one run in a hundred takes {duration_text(p99_ms)} or more; the released engine's workers run a job again,"
+            f" beside itself, after {duration_text(options.claim_ms)}",
+            seen.snapshot.queue,
             {"p99_ms": p99_ms, "runs": len(durations), "claim_ms": options.claim_ms},
-            line("worker", "run", "MODULE:HANDLER", "--queue", seen.queue.queue),
+            chasqui_command("worker", "run", "MODULE:HANDLER", "--queue", seen.snapshot.queue),
         )
 
 
-def _twice(seen: Examination, _: Checkup) -> Iterator[Finding]:
-    doubled = runs_twice(seen.events)
+def _double_runs(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
+    doubled = double_runs(seen.events)
     if doubled:
         yield Finding(
             Level.WARNING,
             "ran-twice",
-            f"{amount(len(doubled), 'attempt')} of a job began twice with no failure between:"
+            f"{count_text(len(doubled), 'attempt')} of a job began twice with no failure between:"
             " two workers ran it, or one died over it",
-            seen.queue.queue,
-            {"attempts": len(doubled), "job_ids": [job_id for job_id, _ in doubled[:SHOWN]]},
-            line("why", doubled[0][0], "--queue", seen.queue.queue),
+            seen.snapshot.queue,
+            {"attempts": len(doubled), "job_ids": [job_id for job_id, _ in doubled[:MAX_IDS_SHOWN]]},
+            chasqui_command("why", doubled[0][0], "--queue", seen.snapshot.queue),
         )
 
 
-def runs_twice(events: Sequence[Told]) -> list[tuple[str, int | None]]:
+def double_runs(events: Sequence[StoredEvent]) -> list[tuple[str, int | None]]:
     """Attempts that became active twice. An id of the caller's own may be added again once its job is done."""
     active: dict[str, set[int | None]] = {}
     doubled: dict[tuple[str, int | None], None] = {}
@@ -235,24 +235,24 @@ def runs_twice(events: Sequence[Told]) -> list[tuple[str, int | None]]:
             if event.attempt in begun:
                 doubled[event.job_id, event.attempt] = None
             begun.add(event.attempt)
-        elif event.kind in _ENDINGS or (
-            event.kind == event_entry.COMPLETED and ids.time_ms(event.job_id) is None
+        elif event.kind in _RUN_ENDINGS or (
+            event.kind == event_entry.COMPLETED and ids.created_ms(event.job_id) is None
         ):
             active.pop(event.job_id, None)
     return list(doubled)
 
 
-def _clocks(seen: Examination, options: Checkup) -> Iterator[Finding]:
+def _worker_clock(seen: QueueSamples, options: SampleLimits) -> Iterator[Finding]:
     """Who tells of an event writes its own time into it; the entry's id is the server's."""
-    apart = [told.event.ts - id_ms(told.entry_id) for told in seen.events if told.event.ts is not None]
+    apart = [told.event.ts - time_ms(told.entry_id) for told in seen.events if told.event.ts is not None]
     skew_ms = max(apart, key=abs, default=0)
     if abs(skew_ms) >= options.skew_ms:
         ahead = "ahead of" if skew_ms > 0 else "behind"
         yield Finding(
             Level.WARNING,
             "worker-clock",
-            f"a worker's clock is {lasted(abs(skew_ms))} {ahead} the server's",
-            seen.queue.queue,
+            f"a worker's clock is {duration_text(abs(skew_ms))} {ahead} the server's",
+            seen.snapshot.queue,
             {"skew_ms": skew_ms, "events": len(apart)},
             "timedatectl set-ntp true",
         )

@@ -16,9 +16,9 @@ from chasqui.server.secret import Secret
 if TYPE_CHECKING:
     from pathlib import Path
 
-Kind = Literal["server", "unix", "cluster", "sentinel", "embedded"]
+ServerKind = Literal["server", "unix", "cluster", "sentinel", "embedded"]
 
-SCHEMES: dict[str, tuple[Kind, bool]] = {
+SCHEMES: dict[str, tuple[ServerKind, bool]] = {
     "redis": ("server", False),
     "rediss": ("server", True),
     "unix": ("unix", False),
@@ -28,7 +28,7 @@ SCHEMES: dict[str, tuple[Kind, bool]] = {
     "rediss+sentinel": ("sentinel", True),
     "embedded": ("embedded", False),
 }
-QUERY_WORDS = frozenset({"db", "username", "password", "sentinel_username", "sentinel_password"})
+QUERY_OPTIONS = frozenset({"db", "username", "password", "sentinel_username", "sentinel_password"})
 ENCODE_HINT = "percent-encode special characters of a user name or password: @ is %40, / is %2F, ? is %3F"
 
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^:\[\]/@]*))(?::(?P<port>\d*))?")
@@ -75,7 +75,7 @@ class Address:
     name: the sentinels' service, or the embedded server.
     """
 
-    kind: Kind
+    kind: ServerKind
     nodes: tuple[Node, ...] = ()
     name: str = ""
     db: int = 0
@@ -92,18 +92,18 @@ class Address:
             case "embedded":
                 return f"embedded://{self.name}"
             case "sentinel":
-                return f"redis{self._s}+sentinel://{hosts}/{self.name}{db}"
+                return f"redis{self._tls_suffix}+sentinel://{hosts}/{self.name}{db}"
             case "cluster":
-                return f"redis{self._s}+cluster://{hosts}{db}"
+                return f"redis{self._tls_suffix}+cluster://{hosts}{db}"
             case "server":
-                return f"redis{self._s}://{hosts}{db}"
+                return f"redis{self._tls_suffix}://{hosts}{db}"
 
     @property
-    def _s(self) -> str:
+    def _tls_suffix(self) -> str:
         return "s" if self.tls else ""
 
 
-def parse(
+def parse_address(
     url: str | Secret,
     *,
     username: str | None = None,
@@ -115,17 +115,17 @@ def parse(
     Raises `ConfigError` with a hint, and quotes nothing: in a malformed URL any part may be the password.
     For the same reason the URL is wrapped at once and errors leave from this frame only.
     """
-    url, password = Secret.of(url) or Secret(""), Secret.of(password)
+    url, password = Secret.wrap(url) or Secret(""), Secret.wrap(password)
     try:
-        return _parse(url.reveal().strip(), Login(username, password), tls)
+        return _parse_url(url.reveal().strip(), Login(username, password), tls)
     except ConfigError as problem:
         found = problem.with_traceback(None)
     raise found
 
 
-def secured(url: str | Secret) -> Secret:
+def with_tls(url: str | Secret) -> Secret:
     """The same place over TLS: `redis` becomes `rediss`, whatever follows it; sockets have no need of it."""
-    text = (Secret.of(url) or Secret("")).reveal().strip()
+    text = (Secret.wrap(url) or Secret("")).reveal().strip()
     scheme, colon, rest = text.partition("://")
     if scheme.lower() in ("unix", "embedded"):
         raise ConfigError(f"TLS is for networks, and {scheme}:// is not one", hint="leave out tls=True")
@@ -136,7 +136,7 @@ def secured(url: str | Secret) -> Secret:
     return Secret(f"{scheme}://{rest}")
 
 
-def _parse(url: str, given: Login, tls: Tls | None) -> Address:
+def _parse_url(url: str, given: Login, tls: Tls | None) -> Address:
     scheme, colon, rest = url.partition("://")
     if not colon or scheme.lower() not in SCHEMES:
         known = " ".join(f"{name}://" for name in SCHEMES)
@@ -148,40 +148,40 @@ def _parse(url: str, given: Login, tls: Tls | None) -> Address:
         raise ConfigError(f"TLS options need a rediss URL, not {scheme}://", hint="write rediss:// instead")
     rest, _, query = rest.partition("?")
     userinfo, _, place = rest.rpartition("@")
-    options = _options(query)
+    options = _parse_query(query)
     login = Login(
-        given.username or _user(userinfo) or options.get("username"),
-        given.password or _password(userinfo) or Secret.of(options.get("password")),
+        given.username or _parse_username(userinfo) or options.get("username"),
+        given.password or _parse_password(userinfo) or Secret.wrap(options.get("password")),
     )
-    sentinels = Login(options.get("sentinel_username"), Secret.of(options.get("sentinel_password")))
-    where = _place(kind, place, options.get("db"))
+    sentinels = Login(options.get("sentinel_username"), Secret.wrap(options.get("sentinel_password")))
+    where = _parse_location(kind, place, options.get("db"))
     return Address(kind, *where, login, sentinels, (tls or Tls()) if secure else None)
 
 
-def _place(kind: Kind, place: str, db: str | None) -> tuple[tuple[Node, ...], str, int]:
+def _parse_location(kind: ServerKind, place: str, db: str | None) -> tuple[tuple[Node, ...], str, int]:
     """Nodes, name and database number of what follows the user part."""
     if kind == "unix":
         if not place.startswith("/"):
             raise ConfigError("the URL names no socket", hint="write three slashes: unix:///run/redis.sock")
-        return (Node(unquote(place)),), "", _number(db)
+        return (Node(unquote(place)),), "", _parse_db(db)
     if kind == "embedded":
-        return (), unquote(place.strip("/")), _number(db)
+        return (), unquote(place.strip("/")), _parse_db(db)
     hosts, _, path = place.partition("/")
-    nodes = tuple(_node(host, is_sentinel=kind == "sentinel") for host in hosts.split(","))
+    nodes = tuple(_parse_node(host, is_sentinel=kind == "sentinel") for host in hosts.split(","))
     if len(nodes) > 1 and kind == "server":
         raise ConfigError("the URL names several servers", hint="write redis+cluster:// or redis+sentinel://")
-    name, path = _service(path) if kind == "sentinel" else ("", path.strip("/"))
-    return nodes, name, _number(path or db)
+    name, path = _parse_service(path) if kind == "sentinel" else ("", path.strip("/"))
+    return nodes, name, _parse_db(path or db)
 
 
-def _service(path: str) -> tuple[str, str]:
+def _parse_service(path: str) -> tuple[str, str]:
     name, _, db = path.strip("/").partition("/")
     if not name:
         raise ConfigError("the URL names no service", hint="write redis+sentinel://host:26379/service/db")
     return unquote(name), db
 
 
-def _node(text: str, *, is_sentinel: bool) -> Node:
+def _parse_node(text: str, *, is_sentinel: bool) -> Node:
     match = _HOST.fullmatch(text)
     number = int(match["port"] or (26379 if is_sentinel else 6379)) if match else 0
     if not match or not 0 < number < 65536:
@@ -189,23 +189,23 @@ def _node(text: str, *, is_sentinel: bool) -> Node:
     return Node(match["v6"] or unquote(match["host"]) or "127.0.0.1", number, is_sentinel)
 
 
-def _options(query: str) -> dict[str, str]:
+def _parse_query(query: str) -> dict[str, str]:
     options = dict(parse_qsl(query.partition("#")[0], keep_blank_values=True))
-    if not options.keys() <= QUERY_WORDS:
-        known = ", ".join(sorted(QUERY_WORDS))
+    if not options.keys() <= QUERY_OPTIONS:
+        known = ", ".join(sorted(QUERY_OPTIONS))
         raise ConfigError("the URL has an option nobody knows", hint=f"known are {known}; {ENCODE_HINT}")
     return options
 
 
-def _user(userinfo: str) -> str | None:
+def _parse_username(userinfo: str) -> str | None:
     return unquote(userinfo.partition(":")[0]) or None
 
 
-def _password(userinfo: str) -> Secret | None:
-    return Secret.of(unquote(userinfo.partition(":")[2]) or None)
+def _parse_password(userinfo: str) -> Secret | None:
+    return Secret.wrap(unquote(userinfo.partition(":")[2]) or None)
 
 
-def _number(text: str | None) -> int:
+def _parse_db(text: str | None) -> int:
     if text and not (text.isascii() and text.isdigit()):
         raise ConfigError("the database in the URL is not a number", hint=f"write /0 to /15; {ENCODE_HINT}")
     return int(text or 0)

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-Word = bytes | str | int | float
+Arg = bytes | str | int | float
 Reply = Any
 T = TypeVar("T")
 
@@ -31,15 +31,15 @@ class Call:
     about_before: it asks about the calls before it in its batch, so it is sent again with those that are.
     """
 
-    words: tuple[Word, ...]
+    args: tuple[Arg, ...]
     keys: tuple[str | bytes, ...] = ()
     script: str | None = None
     block_ms: int | None = None
     tolerant: bool = False
-    about_before: bool = False
+    resend_with_batch: bool = False
 
 
-class Train(Sequence[Call]):
+class LazyBatch(Sequence[Call]):
     """A batch whose calls are made one by one, each while those before it are on their way to the server already.
 
     For long batches: sender and server then work at the same time. All calls go where the first one goes. Once made
@@ -59,7 +59,7 @@ class Train(Sequence[Call]):
         return self._length
 
     @overload
-    def __getitem__(self, place: int) -> Call: ...
+    def __getitem__(self, index: int) -> Call: ...
     @overload
     def __getitem__(self, place: slice) -> list[Call]: ...
     def __getitem__(self, place: int | slice) -> Call | list[Call]:

@@ -14,7 +14,7 @@ from redis.crc import key_slot
 from chasqui.errors import ConfigError, ServerError, Unreachable
 from chasqui.server.address import Node
 from chasqui.server.faults import ErrorReply
-from chasqui.server.parcel import Broken, ask
+from chasqui.server.parcel import FailedRequest, query_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,9 +32,9 @@ class SlotMap:
     masters: tuple[Node, ...]
 
     @classmethod
-    def read(cls, reply: Iterable[Sequence[Any]], asked: Node) -> SlotMap:
+    def parse(cls, reply: Iterable[Sequence[Any]], asked: Node) -> SlotMap:
         """From CLUSTER SLOTS. A node that does not know its own name is the one that was asked."""
-        rows = sorted((row[0], row[1], _named(row[2], asked)) for row in reply)
+        rows = sorted((row[0], row[1], _node_from_row(row[2], asked)) for row in reply)
         return cls(tuple(r[0] for r in rows), tuple(r[1] for r in rows), tuple(r[2] for r in rows))
 
     def master_of(self, slot: int) -> Node | None:
@@ -48,58 +48,58 @@ class SlotMap:
         return list(dict.fromkeys(self.masters))
 
 
-class Cluster:
+class ClusterRoute:
     """Each call to the master of its first key; calls without keys go along with the others."""
 
     follows_redirects = True
 
-    def __init__(self, contacts: Sequence[Node], silence: float) -> None:
-        self._contacts = tuple(contacts)
+    def __init__(self, seed_nodes: Sequence[Node], silence: float) -> None:
+        self._contacts = tuple(seed_nodes)
         self._silence = silence
         self._map = SlotMap((), (), ())
         self._fresh = False
 
-    def place(self, calls: Sequence[Call]) -> Steps[list[Node]]:
+    def nodes_for(self, calls: Sequence[Call]) -> Steps[list[Node]]:
         """The master of each call's first key. Without any key, any master will do."""
         slots = [slot_of(call.keys[0]) if call.keys else None for call in calls]
-        known = yield from self._learned()
+        known = yield from self._current_map()
         masters = {slot: self._master(known, slot) for slot in slots if slot is not None}
         company = next(iter(masters.values()), known.nodes[0])
         return [company if slot is None else masters[slot] for slot in slots]
 
-    def everywhere(self) -> Steps[list[Node]]:
+    def all_nodes(self) -> Steps[list[Node]]:
         """Every master."""
-        known = yield from self._learned()
+        known = yield from self._current_map()
         return known.nodes
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Ask for the map again before the next call."""
         self._fresh = False
 
     def _master(self, known: SlotMap, slot: int) -> Node:
         master = known.master_of(slot)
         if master is None:
-            self.doubt()
+            self.invalidate()
             raise ServerError(f"no node of the cluster holds slot {slot}", transient=True, code="CLUSTERDOWN")
         return master
 
-    def _learned(self) -> Steps[SlotMap]:
+    def _current_map(self) -> Steps[SlotMap]:
         if not self._fresh:
-            self._map = yield from self._ask_around()
+            self._map = yield from self._fetch_map()
             self._fresh = True
         return self._map
 
-    def _ask_around(self) -> Steps[SlotMap]:
+    def _fetch_map(self) -> Steps[SlotMap]:
         """The map of the first node that answers: those met lately, then those we were told of at first."""
         problem: ServerError = Unreachable("the cluster has no nodes")
         for node in dict.fromkeys((*self._map.nodes, *self._contacts)):
-            reply = yield from ask(node, "CLUSTER", "SLOTS", silence=self._silence)
-            if isinstance(reply, Broken):
+            reply = yield from query_node(node, "CLUSTER", "SLOTS", silence=self._silence)
+            if isinstance(reply, FailedRequest):
                 problem = reply.error
             elif isinstance(reply, ErrorReply):
                 raise _not_a_cluster(reply, node)
             elif reply:
-                return SlotMap.read(reply, node)
+                return SlotMap.parse(reply, node)
             else:
                 problem = ServerError(f"{node} knows of no slots yet", transient=True, code="CLUSTERDOWN")
         raise problem
@@ -111,13 +111,13 @@ def slot_of(key: str | bytes) -> int:
     return slot
 
 
-def redirect_of(reply: ErrorReply, asked: Node) -> Node:
+def redirect_target(reply: ErrorReply, asked: Node) -> Node:
     """The node that MOVED or ASK points to. Without a host it is the one that was asked."""
     host, _, port = str(reply).split(" ")[2].rpartition(":")
     return Node(host.strip("[]") or asked.host, int(port))
 
 
-def _named(row: Sequence[Any], asked: Node) -> Node:
+def _node_from_row(row: Sequence[Any], asked: Node) -> Node:
     host = row[0].decode() if row[0] else ""
     return Node(asked.host if host in {"", "?"} else host, row[1])
 

@@ -22,10 +22,10 @@ from chasqui.clock import Clock, SystemClock
 from chasqui.errors import ConfigError, ServerError, Unreachable
 from chasqui.server import keeper
 
-LONGEST_SOCKET_PATH = 100
-LEAST_FREE_BYTES = 8 * 1024 * 1024
-ELSEWHERE = "it needs a directory of your own on a disk that can be written: XDG_DATA_HOME says where"
-SHORT_PLACE = "/tmp"  # noqa: S108 - a closed directory of our own is made in it, and checked
+MAX_SOCKET_PATH = 100
+MIN_FREE_BYTES = 8 * 1024 * 1024
+DIRECTORY_HINT = "it needs a directory of your own on a disk that can be written: XDG_DATA_HOME says where"
+SHORT_SOCKET_ROOT = "/tmp"  # noqa: S108 - a closed directory of our own is made in it, and checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class EmbeddedStatus:
 class EmbeddedServer:
     """The server of one directory, as seen by one user of it. Used in a `with`, it is let go at the end."""
 
-    def __init__(self, directory: Path, *, patience_seconds: int = 30, clock: Clock | None = None) -> None:
-        self.directory = _real(directory)
+    def __init__(self, directory: Path, *, start_timeout_s: int = 30, clock: Clock | None = None) -> None:
+        self.directory = _real_path(directory)
         self.socket = socket_path(self.directory)
-        self._patience_seconds = patience_seconds
+        self._patience_seconds = start_timeout_s
         self._clock = clock or SystemClock()
         self._users: int | None = None
 
@@ -63,12 +63,12 @@ class EmbeddedServer:
 
         With `service` it stays when its last user is gone, until `stop`; a running one becomes a service.
         """
-        make_private(self.directory)
-        make_private(self.socket.parent)
-        self._hold()
-        if not keeper.answers(self.socket):
+        ensure_private_dir(self.directory)
+        ensure_private_dir(self.socket.parent)
+        self._register_user()
+        if not keeper.is_ready(self.socket):
             try:
-                self._launch(service=service)
+                self._start_keeper(service=service)
             except (
                 BaseException
             ):  # an interrupted starter lives on in its terminal, and must not keep the server
@@ -87,20 +87,20 @@ class EmbeddedServer:
     def stop(self) -> bool:
         """End the server for everybody, with all it acknowledged on disk. False: there was none."""
         victim, found = None, False
-        deadline = self._clock.mono() + self._patience_seconds
+        deadline = self._clock.monotonic() + self._patience_seconds
         while (now := self.status()).running and now.pid in (None, victim or now.pid):
             victim, found = victim or now.pid, True
             self._shut_down()  # more than once: it may not listen yet
-            if self._clock.mono() > deadline:
+            if self._clock.monotonic() > deadline:
                 raise Unreachable(f"the embedded server in {self.directory} does not end")
-            self._clock.pause(0.01)
+            self._clock.sleep_sync(0.01)
         return found
 
     def status(self) -> EmbeddedStatus:
         """What the server tells of itself; it is not started for that."""
-        if not self._is_kept():
+        if not self._is_locked():
             return EmbeddedStatus(self.directory, self.socket, running=False)
-        told = dict(re.findall(r"^(\w+):(.*?)\r?$", keeper.ask(self.socket, "INFO"), re.MULTILINE))
+        told = dict(re.findall(r"^(\w+):(.*?)\r?$", keeper.send_command(self.socket, "INFO"), re.MULTILINE))
         service = (self.directory / keeper.SERVICE).exists()
         if not told:
             return EmbeddedStatus(self.directory, self.socket, running=True, service=service)
@@ -123,16 +123,16 @@ class EmbeddedServer:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _hold(self) -> None:
+    def _register_user(self) -> None:
         """Count as a user. This waits while the keeper ends a server that nobody used."""
         if self._users is None:
             self._users = _open_private(self.directory / keeper.USERS)
             fcntl.flock(self._users, fcntl.LOCK_SH)
 
-    def _launch(self, *, service: bool) -> None:
+    def _start_keeper(self, *, service: bool) -> None:
         self._check_space()
         log = self.directory / keeper.LOG
-        words = [_interpreter(), "-I", "-S", keeper.__file__, str(server_binary()), str(self.directory)]
+        words = [_python_executable(), "-I", "-S", keeper.__file__, str(server_binary()), str(self.directory)]
         words += [str(self.socket), keeper.SERVICE if service else "", str(self._patience_seconds)]
         try:
             said = subprocess.run(
@@ -149,54 +149,54 @@ class EmbeddedServer:
             raise Unreachable(
                 f"the embedded server in {self.directory} is still reading its data", hint="try again later"
             ) from None
-        if said == keeper.HELD:
+        if said == keeper.UNRESPONSIVE:
             raise Unreachable(
                 f"a server holds {self.directory} but does not answer", hint=f"its log is {log}"
             )
         if said != keeper.READY:
-            raise _failure(self.directory, said)
+            raise _start_error(self.directory, said)
 
     def _check_space(self) -> None:
         """A full disk ends a server at its first write: say so instead of starting one."""
         free = os.statvfs(self.directory)
-        if free.f_bavail * free.f_frsize < LEAST_FREE_BYTES:
+        if free.f_bavail * free.f_frsize < MIN_FREE_BYTES:
             raise ServerError(
                 f"no space left for the embedded server in {self.directory}",
-                hint=f"it needs {LEAST_FREE_BYTES // 1024**2} MiB to start; what it holds is safe",
+                hint=f"it needs {MIN_FREE_BYTES // 1024**2} MiB to start; what it holds is safe",
                 transient=True,
             )
 
-    def _is_kept(self) -> bool:
+    def _is_locked(self) -> bool:
         """Whether a keeper or a server lives in the directory, answering or not."""
         lock = self.directory / keeper.LOCK
         if not _exists(lock):
             return False
-        check_private(self.directory)
+        check_private_dir(self.directory)
         with os.fdopen(_open_private(lock)) as file:
             return not keeper.try_lock(file, fcntl.LOCK_SH)
 
     def _shut_down(self) -> None:
-        reply = keeper.ask(self.socket, "SHUTDOWN")
+        reply = keeper.send_command(self.socket, "SHUTDOWN")
         if reply.startswith("-"):
             raise ServerError(
                 f"the embedded server in {self.directory} refuses to end: {reply[1:]}", transient=True
             )
 
 
-def ensure(directory: Path, *, service: bool = False) -> Path:
+def ensure_running(directory: Path, *, service: bool = False) -> Path:
     """The socket of this directory's server, which is started if need be and stays as long as this process."""
-    directory = _real(directory)
-    make_private(directory)
-    return _for_life(directory, directory.stat().st_ino).start(service=service)
+    directory = _real_path(directory)
+    ensure_private_dir(directory)
+    return _held_for_process(directory, directory.stat().st_ino).start(service=service)
 
 
 @cache
-def _for_life(directory: Path, inode: int) -> EmbeddedServer:
+def _held_for_process(directory: Path, inode: int) -> EmbeddedServer:
     """One hold per process and directory, however often asked for; the end of the process lets it go."""
     return EmbeddedServer(directory)
 
 
-def default_directory(base: Path, name: str) -> Path:
+def embedded_directory(base: Path, name: str) -> Path:
     """The directory of the embedded server called `name`, below `base` and nowhere else."""
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", name):
         raise ConfigError(
@@ -209,10 +209,10 @@ def default_directory(base: Path, name: str) -> Path:
 def socket_path(directory: Path) -> Path:
     """Inside the directory, or, where that is longer than the system takes, at a short place of this user."""
     path = directory / "server.sock"
-    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
         return path
     digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
-    return Path(SHORT_PLACE, f"chasqui-{os.geteuid()}", f"{digest}.sock")
+    return Path(SHORT_SOCKET_ROOT, f"chasqui-{os.geteuid()}", f"{digest}.sock")
 
 
 def server_binary() -> Path:
@@ -228,17 +228,17 @@ def server_binary() -> Path:
     )
 
 
-def make_private(directory: Path) -> None:
+def ensure_private_dir(directory: Path) -> None:
     """Make the directory, closed to others, or make sure that it is."""
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{directory} cannot be made: {error.strerror}", hint=ELSEWHERE) from error
-    check_private(directory)
+        raise ConfigError(f"{directory} cannot be made: {error.strerror}", hint=DIRECTORY_HINT) from error
+    check_private_dir(directory)
 
 
-def check_private(directory: Path) -> None:
+def check_private_dir(directory: Path) -> None:
     """Whoever can enter the directory owns the server; so it must be ours, and ours alone."""
     found = directory.lstat()
     if found.st_uid != os.geteuid():
@@ -247,7 +247,7 @@ def check_private(directory: Path) -> None:
         raise ConfigError(f"{directory} is open to other users", hint=f"chmod 700 {directory}")
 
 
-def _real(directory: Path) -> Path:
+def _real_path(directory: Path) -> Path:
     """One name for one directory. Links that lead in a circle are left to whoever opens it to complain about."""
     return Path(os.path.realpath(directory))
 
@@ -256,23 +256,25 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise ConfigError(f"{path.parent} cannot be entered: {error.strerror}", hint=ELSEWHERE) from error
+        raise ConfigError(
+            f"{path.parent} cannot be entered: {error.strerror}", hint=DIRECTORY_HINT
+        ) from error
 
 
 def _open_private(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be opened: {error.strerror}", hint=ELSEWHERE) from error
+        raise ConfigError(f"{path} cannot be opened: {error.strerror}", hint=DIRECTORY_HINT) from error
 
 
-def _interpreter() -> str:
+def _python_executable() -> str:
     if not sys.executable:
         raise ConfigError("this Python does not know its own program", hint="use a Redis server instead")
     return sys.executable
 
 
-def _failure(directory: Path, said: str) -> ServerError:
+def _start_error(directory: Path, said: str) -> ServerError:
     """Why it did not come up, in the server's own words: its complaints are the lines marked with `#`.
 
     Without any, the keeper's last words; and none at all when somebody ended it first.

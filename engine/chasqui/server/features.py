@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from chasqui.server.call import Flow, Reply
 
-NOWHERE = "{chasqui:}:nowhere"
-TRIES = (
-    ("XADD", NOWHERE, "NOMKSTREAM", "IDMP", "p", "i", "*", "f", "v"),
-    ("XACKDEL", NOWHERE, "g", "IDS", 1, "0-1"),
-    ("XREADGROUP", "GROUP", "g", "c", "CLAIM", 1000, "STREAMS", NOWHERE, ">"),
+PROBE_KEY = "{chasqui:}:nowhere"
+PROBE_COMMANDS = (
+    ("XADD", PROBE_KEY, "NOMKSTREAM", "IDMP", "p", "i", "*", "f", "v"),
+    ("XACKDEL", PROBE_KEY, "g", "IDS", 1, "0-1"),
+    ("XREADGROUP", "GROUP", "g", "c", "CLAIM", 1000, "STREAMS", PROBE_KEY, ">"),
 )
-NEW_WORDS = (b"IDMP", b"XACKDEL", b"CLAIM")
+PROBED_WORDS = (b"IDMP", b"XACKDEL", b"CLAIM")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,43 +45,45 @@ class Features:
         return [word for word, has in known.items() if not has]
 
 
-def plain() -> Features:
+def no_features() -> Features:
     """For asks that are said alike to every server: nothing is believed to be there, and nothing was asked."""
     return Features(idmp=False, ackdel=False, claim=False, kind="unknown", version="")
 
 
-def probe(*, read_only: bool = False) -> Flow[Features]:
+def probe_features(*, read_only: bool = False) -> Flow[Features]:
     """One round trip. The three calls are tried on a key that does not exist, so nothing is ever written.
 
     A read-only link sends no write, not even a harmless one: there the server's own command table is believed. It
     is believed too where a try says nothing: the user may not, the server is full, a replica or still loading.
     """
-    tries = [] if read_only else [Call(words, keys=(NOWHERE,), tolerant=True) for words in TRIES]
+    tries = [] if read_only else [Call(words, keys=(PROBE_KEY,), tolerant=True) for words in PROBE_COMMANDS]
     *tried, table, info = yield [
         *tries,
         Call(("COMMAND", "DOCS", "XADD", "XACKDEL", "XREADGROUP"), tolerant=True),
         Call(("INFO", "server"), tolerant=True),
     ]
-    listed = [word in set(_words(table)) for word in NEW_WORDS]
-    has = [_has(reply, known) for reply, known in zip(tried, listed, strict=True)] if tried else listed
+    listed = [word in set(_table_words(table)) for word in PROBED_WORDS]
+    has = (
+        [_is_supported(reply, known) for reply, known in zip(tried, listed, strict=True)] if tried else listed
+    )
     idmp, ackdel, claim = has
     kind, version = _identity(info)
     return Features(idmp, ackdel, claim, kind, version)
 
 
-def _has(reply: Reply, listed: bool) -> bool:
+def _is_supported(reply: Reply, listed: bool) -> bool:
     """Only a plain ERR is a no: the words were not understood. That there is no such group was understood."""
     code = reply.code if isinstance(reply, ServerError) else None
     return code in {None, "NOGROUP"} or (code != "ERR" and listed)
 
 
-def _words(table: Reply) -> Iterator[bytes]:
+def _table_words(table: Reply) -> Iterator[bytes]:
     """Every word of the nested command table, as commands are written."""
     if isinstance(table, bytes):
         yield table.upper()
     elif isinstance(table, list):
         for part in table:
-            yield from _words(part)
+            yield from _table_words(part)
 
 
 def _identity(info: Reply) -> tuple[str, str]:

@@ -28,12 +28,12 @@ SERVICE = "service"
 LOG = "server.log"
 
 READY = "ready"
-HELD = "held"
-LARGEST_LOG_BYTES = 1_000_000
+UNRESPONSIVE = "held"
+MAX_LOG_BYTES = 1_000_000
 PR_SET_PDEATHSIG = 1
 
 
-def ask(address: Path, *words: str, seconds: float = 5) -> str:
+def send_command(address: Path, *words: str, seconds: float = 5) -> str:
     """One command without spaces in its words, and the reply as text. Empty: nobody there, or the line was cut."""
     try:
         with socket.socket(socket.AF_UNIX) as line, line.makefile("rb") as replies:
@@ -47,9 +47,9 @@ def ask(address: Path, *words: str, seconds: float = 5) -> str:
         return ""
 
 
-def answers(address: Path) -> bool:
+def is_ready(address: Path) -> bool:
     """Whether a server is there and has read its data."""
-    return ask(address, "PING", seconds=1) == "+PONG"
+    return send_command(address, "PING", seconds=1) == "+PONG"
 
 
 def try_lock(file: IO[str], operation: int = fcntl.LOCK_EX) -> bool:
@@ -68,34 +68,34 @@ def main(binary: str, directory: str, address: str, service: str, patience_secon
     os.umask(0o077)
     os.chdir(directory)
     with Path(LOCK).open("w") as lock:
-        if not _take_over(lock, Path(address), int(patience_seconds)):
+        if not _claim_directory(lock, Path(address), int(patience_seconds)):
             return
-        server = _start(binary, address, lock, stays=service == SERVICE)
-        if _came_up(server, Path(address)):
-            _say(READY)
-            threading.Thread(target=_end_when_unused, args=(server,), daemon=True).start()
+        server = _start_server(binary, address, lock, stays=service == SERVICE)
+        if _wait_until_ready(server, Path(address)):
+            _report_to_starter(READY)
+            threading.Thread(target=_stop_when_unused, args=(server,), daemon=True).start()
             server.wait()
 
 
-def _take_over(lock: IO[str], address: Path, patience_seconds: int) -> bool:
+def _claim_directory(lock: IO[str], address: Path, patience_seconds: int) -> bool:
     """Whether this process is to start the server. If another one did, wait until that server answers."""
-    signal.signal(signal.SIGALRM, _give_up)
+    signal.signal(signal.SIGALRM, _on_start_timeout)
     signal.alarm(patience_seconds)
     while not try_lock(lock):
-        if answers(address):
-            _say(READY)
+        if is_ready(address):
+            _report_to_starter(READY)
             return False
-        _pause(0.02)
+        _sleep(0.02)
     signal.alarm(0)
     return True
 
 
-def _give_up(*_: object) -> None:
-    _say(HELD)
+def _on_start_timeout(*_: object) -> None:
+    _report_to_starter(UNRESPONSIVE)
     os._exit(1)
 
 
-def _start(binary: str, address: str, lock: IO[str], *, stays: bool) -> subprocess.Popen[bytes]:
+def _start_server(binary: str, address: str, lock: IO[str], *, stays: bool) -> subprocess.Popen[bytes]:
     """Acknowledged is on disk: `always` syncs before the reply, where `everysec` may even put off the write."""
     if stays:
         Path(SERVICE).touch()
@@ -111,11 +111,11 @@ def _start(binary: str, address: str, lock: IO[str], *, stays: bool) -> subproce
             stdout=log,
             stderr=log,
             pass_fds=[lock.fileno()],
-            preexec_fn=_end_with_keeper,  # noqa: PLW1509 - no thread is running yet
+            preexec_fn=_die_with_keeper,  # noqa: PLW1509 - no thread is running yet
         )
 
 
-def _end_with_keeper() -> None:
+def _die_with_keeper() -> None:
     """In the server, before it is one. The keeper's main thread starts it and lives as long as the keeper."""
     if sys.platform == "linux":
         import ctypes
@@ -125,24 +125,24 @@ def _end_with_keeper() -> None:
 
 def _open_log() -> IO[bytes]:
     log = Path(LOG)
-    if log.exists() and log.stat().st_size > LARGEST_LOG_BYTES:
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
         log.replace(f"{LOG}.1")
     return log.open("ab")
 
 
-def _came_up(server: subprocess.Popen[bytes], address: Path) -> bool:
+def _wait_until_ready(server: subprocess.Popen[bytes], address: Path) -> bool:
     """Reading much data takes as long as it takes; only the server's end means that it failed."""
-    while not answers(address):
+    while not is_ready(address):
         try:
             server.wait(timeout=0.01)
         except subprocess.TimeoutExpired:
             continue
-        _say(f"pid {server.pid}")
+        _report_to_starter(f"pid {server.pid}")
         return False
     return True
 
 
-def _end_when_unused(server: subprocess.Popen[bytes]) -> None:
+def _stop_when_unused(server: subprocess.Popen[bytes]) -> None:
     """SIGTERM ends it with all it has on disk. It refuses while it cannot write, so ask again, but let users in."""
     with Path(USERS).open("w") as users:
         while True:
@@ -150,12 +150,12 @@ def _end_when_unused(server: subprocess.Popen[bytes]) -> None:
             if Path(SERVICE).exists():
                 return
             server.terminate()
-            _pause(5)
+            _sleep(5)
             fcntl.flock(users, fcntl.LOCK_UN)
-            _pause(1)
+            _sleep(1)
 
 
-def _say(verdict: str) -> None:
+def _report_to_starter(verdict: str) -> None:
     """Tell the starter, if it still listens, and close the line: that is what it waits for."""
     try:
         os.write(sys.stdout.fileno(), verdict.encode())
@@ -167,7 +167,7 @@ def _say(verdict: str) -> None:
     os.close(nowhere)
 
 
-def _pause(seconds: float) -> None:
+def _sleep(seconds: float) -> None:
     """The engine's clock is out of reach here; waiting for no file at all is waiting."""
     select.select([], [], [], seconds)
 

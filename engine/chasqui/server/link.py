@@ -12,18 +12,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from chasqui.clock import Clock, SystemClock
-from chasqui.errors import ConfigError, Refused
+from chasqui.errors import ChangeRefused, ConfigError
 from chasqui.server import features, listening
-from chasqui.server.address import Address, Node, parse
+from chasqui.server.address import Address, Node, parse_address
 from chasqui.server.call import Call
-from chasqui.server.cluster import Cluster
-from chasqui.server.lines import AsyncLine, Line
-from chasqui.server.parcel import Forget, Pause, Traffic
-from chasqui.server.pilot import Pilot
-from chasqui.server.pools import Setup
-from chasqui.server.routes import Direct, Sentinels
+from chasqui.server.cluster import ClusterRoute
+from chasqui.server.lines import AsyncRoundTrip, RoundTrip
+from chasqui.server.parcel import DropConnections, Pause, TrafficCounters
+from chasqui.server.pilot import FlowExecutor
+from chasqui.server.pools import PoolFactory
+from chasqui.server.routes import DirectRoute, SentinelRoute
 from chasqui.server.secret import Secret
-from chasqui.server.stream_line import StreamLine
+from chasqui.server.stream_line import PipelinedConnection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -32,26 +32,28 @@ if TYPE_CHECKING:
 
     from chasqui.server.call import Flow
     from chasqui.server.features import Features
-    from chasqui.server.parcel import Outcome, Parcel, Step, Steps
+    from chasqui.server.parcel import NodeRequest, RequestResult, Step, Steps
     from chasqui.server.pools import Credentials
     from chasqui.server.routes import Route
 
 T = TypeVar("T")
 
 CONNECT_TIMEOUT = 3.0
-TIMEOUT = 10.0
+READ_TIMEOUT = 10.0
 
 
-class _Link:
+class _BaseLink:
     """What both links are made of. Opening one sends nothing; the first flow connects."""
 
-    def __init__(self, setup: Setup, pilot: Pilot, traffic: Traffic, pools: dict[Node, Any]) -> None:
+    def __init__(
+        self, setup: PoolFactory, pilot: FlowExecutor, traffic: TrafficCounters, pools: dict[Node, Any]
+    ) -> None:
         self._setup = setup
         self._pilot = pilot
         self._traffic = traffic
         self._pools = pools
         self._features: Features | None = None
-        self._is_part = False
+        self._is_node_link = False
 
     @classmethod
     def open(
@@ -60,7 +62,7 @@ class _Link:
         *,
         read_only: bool = False,
         connect_timeout: float = CONNECT_TIMEOUT,
-        timeout: float = TIMEOUT,
+        timeout: float = READ_TIMEOUT,
         data_dir: Path | None = None,
         clock: Clock | None = None,
         credentials: Credentials | None = None,
@@ -72,12 +74,12 @@ class _Link:
         `embedded://` URL starts its server here and now, in this thread. credentials: asked before each login,
         instead of what the URL says.
         """
-        address = address if isinstance(address, Address) else Secret.of(address) or Secret("")
-        target = parse(address) if isinstance(address, Secret) else address
-        target = _started(target, data_dir) if target.kind == "embedded" else target
-        pilot = Pilot(_route(target, connect_timeout), read_only=read_only, silence=timeout)
-        setup = Setup.of(target, connect_timeout, clock or SystemClock(), credentials)
-        return cls(setup, pilot, Traffic(), {})
+        address = address if isinstance(address, Address) else Secret.wrap(address) or Secret("")
+        target = parse_address(address) if isinstance(address, Secret) else address
+        target = _start_embedded(target, data_dir) if target.kind == "embedded" else target
+        pilot = FlowExecutor(_route_for(target, connect_timeout), read_only=read_only, silence=timeout)
+        setup = PoolFactory.create(target, connect_timeout, clock or SystemClock(), credentials)
+        return cls(setup, pilot, TrafficCounters(), {})
 
     @property
     def address(self) -> Address:
@@ -112,15 +114,15 @@ class _Link:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.address}{' read-only' if self.read_only else ''}>"
 
-    def _part(self, node: Node) -> Self:
+    def _node_link(self, node: Node) -> Self:
         """A link to one node only, through the same connections."""
-        pilot = Pilot(Direct(node), read_only=self.read_only, silence=self._pilot.silence)
+        pilot = FlowExecutor(DirectRoute(node), read_only=self.read_only, silence=self._pilot.silence)
         part = type(self)(self._setup, pilot, self._traffic, self._pools)
-        part._is_part = True
+        part._is_node_link = True
         return part
 
 
-class Link(_Link):
+class Link(_BaseLink):
     """Drives flows and blocks. Threads may share one: each running flow takes a connection of its own.
 
     After a fork the child makes new connections and leaves the parent's alone.
@@ -128,26 +130,26 @@ class Link(_Link):
 
     def run(self, flow: Flow[T]) -> T:
         """Carry the flow through and return what it returns."""
-        return self._follow(self._pilot.fly(flow))
+        return self._run_steps(self._pilot.execute(flow))
 
     def features(self) -> Features:
         """What the server can do; asked once per link."""
         if self._features is None:
-            self._features = self.run(features.probe(read_only=self.read_only))
+            self._features = self.run(features.probe_features(read_only=self.read_only))
         return self._features
 
     def nodes(self) -> list[Link]:
         """A link per node that holds data, for what must be asked of each (SCAN, INFO). They close with this one."""
-        return [self._part(node) for node in self._follow(self._pilot.route.everywhere())]
+        return [self._node_link(node) for node in self._run_steps(self._pilot.route.all_nodes())]
 
-    def listen(self, channel: str) -> Iterator[bytes]:
+    def subscribe(self, channel: str) -> Iterator[bytes]:
         """What is published on a channel from now on, by a connection of its own; a `ServerError` ends it."""
-        [node] = self._follow(self._pilot.route.place([Call((), keys=(channel,))]))
-        return listening.listen(self._setup, self._pool(node), node, channel)
+        [node] = self._run_steps(self._pilot.route.nodes_for([Call((), keys=(channel,))]))
+        return listening.subscribe(self._setup, self._pool(node), node, channel)
 
     def close(self) -> None:
         """Close every connection."""
-        for pool in [] if self._is_part else self._pools.values():
+        for pool in [] if self._is_node_link else self._pools.values():
             pool.disconnect()
 
     def __enter__(self) -> Self:
@@ -158,37 +160,37 @@ class Link(_Link):
     ) -> None:
         self.close()
 
-    def _follow(self, steps: Steps[T]) -> T:
+    def _run_steps(self, steps: Steps[T]) -> T:
         """Do each step and tell the pilot how it went."""
         try:
             step = next(steps)
             while True:
-                step = steps.send(self._do(step))
+                step = steps.send(self._run_step(step))
         except StopIteration as end:
             result: T = end.value
             return result
         finally:
             steps.close()
 
-    def _do(self, step: Step) -> Sequence[Outcome]:
+    def _run_step(self, step: Step) -> Sequence[RequestResult]:
         if isinstance(step, Pause):
-            self._setup.clock.pause(step.seconds)
-        elif isinstance(step, Forget):
+            self._setup.clock.sleep_sync(step.seconds)
+        elif isinstance(step, DropConnections):
             self._pool(step.node).disconnect(inuse_connections=False)
         else:
-            return self._carry(step)
+            return self._exchange(step)
         return ()
 
-    def _carry(self, parcels: Sequence[Parcel]) -> Sequence[Outcome]:
+    def _exchange(self, parcels: Sequence[NodeRequest]) -> Sequence[RequestResult]:
         """Write to every node before reading from any, so that they work at the same time."""
         with ExitStack() as stack:
-            lines = [stack.enter_context(self._line(parcel)) for parcel in parcels]
+            lines = [stack.enter_context(self._open_exchange(parcel)) for parcel in parcels]
             for line in lines:
                 line.write()
             return [line.read() for line in lines]
 
-    def _line(self, parcel: Parcel) -> Line:
-        return Line(self._setup, self._pool(parcel.node), parcel, self._traffic)
+    def _open_exchange(self, parcel: NodeRequest) -> RoundTrip:
+        return RoundTrip(self._setup, self._pool(parcel.node), parcel, self._traffic)
 
     def _pool(self, node: Node) -> Any:
         if node not in self._pools:
@@ -196,7 +198,7 @@ class Link(_Link):
         return self._pools[node]
 
 
-class AsyncLink(_Link):
+class AsyncLink(_BaseLink):
     """Drives flows and awaits. Tasks of one event loop may share one: each running flow takes its own connection.
 
     Do not carry it over a fork or into another loop: open a new one there.
@@ -204,49 +206,52 @@ class AsyncLink(_Link):
 
     async def run(self, flow: Flow[T]) -> T:
         """Carry the flow through and return what it returns."""
-        return await self._follow(self._pilot.fly(flow))
+        return await self._run_steps(self._pilot.execute(flow))
 
     async def features(self) -> Features:
         """What the server can do; asked once per link."""
         if self._features is None:
-            self._features = await self.run(features.probe(read_only=self.read_only))
+            self._features = await self.run(features.probe_features(read_only=self.read_only))
         return self._features
 
     async def nodes(self) -> list[AsyncLink]:
         """A link per node that holds data, for what must be asked of each (SCAN, INFO). They close with this one."""
-        return [self._part(node) for node in await self._follow(self._pilot.route.everywhere())]
+        return [self._node_link(node) for node in await self._run_steps(self._pilot.route.all_nodes())]
 
-    async def line_to(self, key: str, *, asked_anew: bool = False) -> StreamLine:
+    async def pipelined_connection(self, key: str, *, refresh_route: bool = False) -> PipelinedConnection:
         """A connection of the caller's own to the node that holds this key; it must be closed before the link.
 
         asked_anew: do not believe what is known about the way, nor in idle connections, because the last line broke.
         """
         if self.read_only:
-            raise Refused("a line for writing is refused: this connection is read-only")
-        if asked_anew:
-            self._pilot.route.doubt()
-        [node] = await self._follow(self._pilot.route.place([Call((), keys=(key,))]))
-        if asked_anew:
-            await self._do(Forget(node))
-        line = StreamLine(self._setup, self._pool(node), node, self._traffic, self._pilot.silence)
+            raise ChangeRefused("a line for writing is refused: this connection is read-only")
+        if refresh_route:
+            self._pilot.route.invalidate()
+        [node] = await self._run_steps(self._pilot.route.nodes_for([Call((), keys=(key,))]))
+        if refresh_route:
+            await self._run_step(DropConnections(node))
+        line = PipelinedConnection(self._setup, self._pool(node), node, self._traffic, self._pilot.silence)
         return await line.open()
 
-    async def listen(self, channel: str) -> AsyncIterator[bytes]:
+    async def subscribe(self, channel: str) -> AsyncIterator[bytes]:
         """What is published on a channel from now on, by a connection of its own; a `ServerError` ends it."""
-        [node] = await self._follow(self._pilot.route.place([Call((), keys=(channel,))]))
-        async for payload in listening.listen_async(self._setup, self._pool(node), node, channel):
+        [node] = await self._run_steps(self._pilot.route.nodes_for([Call((), keys=(channel,))]))
+        async for payload in listening.subscribe_async(self._setup, self._pool(node), node, channel):
             yield payload
 
-    def blocking(self) -> Link:
+    def blocking_copy(self) -> Link:
         """A link of the other kind to the same place, for another thread; with connections of its own."""
-        route = _route(self.address, self._setup.connect_timeout)
+        route = _route_for(self.address, self._setup.connect_timeout)
         return Link(
-            self._setup, Pilot(route, read_only=self.read_only, silence=self._pilot.silence), Traffic(), {}
+            self._setup,
+            FlowExecutor(route, read_only=self.read_only, silence=self._pilot.silence),
+            TrafficCounters(),
+            {},
         )
 
     async def close(self) -> None:
         """Close every connection."""
-        for pool in [] if self._is_part else list(self._pools.values()):
+        for pool in [] if self._is_node_link else list(self._pools.values()):
             await pool.disconnect()
 
     async def __aenter__(self) -> Self:
@@ -257,32 +262,32 @@ class AsyncLink(_Link):
     ) -> None:
         await self.close()
 
-    async def _follow(self, steps: Steps[T]) -> T:
+    async def _run_steps(self, steps: Steps[T]) -> T:
         """Do each step and tell the pilot how it went."""
         try:
             step = next(steps)
             while True:
-                step = steps.send(await self._do(step))
+                step = steps.send(await self._run_step(step))
         except StopIteration as end:
             result: T = end.value
             return result
         finally:
             steps.close()
 
-    async def _do(self, step: Step) -> Sequence[Outcome]:
+    async def _run_step(self, step: Step) -> Sequence[RequestResult]:
         if isinstance(step, Pause):
             await self._setup.clock.sleep(step.seconds)
-        elif isinstance(step, Forget):
+        elif isinstance(step, DropConnections):
             await self._pool(step.node).disconnect(inuse_connections=False)
         elif len(step) == 1:
-            return [await self._carry(step[0])]
+            return [await self._exchange(step[0])]
         else:
-            return await asyncio.gather(*map(self._carry, step))
+            return await asyncio.gather(*map(self._exchange, step))
         return ()
 
-    async def _carry(self, parcel: Parcel) -> Outcome:
-        async with AsyncLine(self._setup, self._pool(parcel.node), parcel, self._traffic) as line:
-            return await line.converse()
+    async def _exchange(self, parcel: NodeRequest) -> RequestResult:
+        async with AsyncRoundTrip(self._setup, self._pool(parcel.node), parcel, self._traffic) as line:
+            return await line.write_and_read()
 
     def _pool(self, node: Node) -> Any:
         if node not in self._pools:
@@ -290,21 +295,21 @@ class AsyncLink(_Link):
         return self._pools[node]
 
 
-def _route(address: Address, silence: float) -> Route:
+def _route_for(address: Address, silence: float) -> Route:
     match address.kind:
         case "cluster":
-            return Cluster(address.nodes, silence)
+            return ClusterRoute(address.nodes, silence)
         case "sentinel":
-            return Sentinels(address.nodes, address.name, silence)
+            return SentinelRoute(address.nodes, address.name, silence)
         case _:
-            return Direct(address.nodes[0])
+            return DirectRoute(address.nodes[0])
 
 
-def _started(address: Address, data_dir: Path | None) -> Address:
+def _start_embedded(address: Address, data_dir: Path | None) -> Address:
     """The address of an embedded server, once it runs."""
     if data_dir is None:
         raise ConfigError("an embedded server needs a directory for its data", hint="pass data_dir")
     from chasqui.server import embedded  # most links never need it
 
-    socket = embedded.ensure(embedded.default_directory(data_dir, address.name or "default"))
+    socket = embedded.ensure_running(embedded.embedded_directory(data_dir, address.name or "default"))
     return replace(address, kind="unix", nodes=(Node(str(socket)),))

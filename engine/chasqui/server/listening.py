@@ -13,31 +13,31 @@ import hiredis
 from chasqui.errors import Unreachable
 from chasqui.server import faults
 from chasqui.server.faults import ErrorReply
-from chasqui.server.lines import CHUNK, INTERRUPTIONS, NO_CONNECTION
-from chasqui.server.parcel import pack
+from chasqui.server.lines import CONNECT_ERRORS, INTERRUPTS, READ_SIZE
+from chasqui.server.parcel import pack_commands
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from chasqui.server.address import Node
-    from chasqui.server.pools import Setup
+    from chasqui.server.pools import PoolFactory
 
-QUIET_S = 15.0
+PING_AFTER_S = 15.0
 """After so long a silence the server is asked for a sign of life; after twice as long it is given up."""
-_PING = pack([("PING",)])
+_PING = pack_commands([("PING",)])
 
 
-class _Ear:
+class _Subscription:
     """Sorts what is heard: payloads from the server's own words."""
 
-    def __init__(self, setup: Setup, node: Node, channel: str) -> None:
-        self.greeting = pack([("SUBSCRIBE", channel)])
+    def __init__(self, setup: PoolFactory, node: Node, channel: str) -> None:
+        self.subscribe_command = pack_commands([("SUBSCRIBE", channel)])
         self._where = str(node)
         self._tls = setup.address.tls
         self._reader = hiredis.Reader(replyError=ErrorReply)
         self._asked = False
 
-    def heard(self, data: bytes) -> Iterator[bytes]:
+    def payloads_in(self, data: bytes) -> Iterator[bytes]:
         """The payloads in these bytes."""
         if not data:
             raise ConnectionResetError(errno.ECONNRESET, "the server closed it")
@@ -49,36 +49,38 @@ class _Ear:
             if isinstance(words, list) and words[0] == b"message":
                 yield words[2]
 
-    def quiet(self) -> bytes:
+    def on_silence(self) -> bytes:
         """What to say after a silence; the second time there is nothing left to say."""
         if self._asked:
             raise TimeoutError
         self._asked = True
         return _PING
 
-    def meaning(self, problem: BaseException) -> Exception:
+    def to_error(self, problem: BaseException) -> Exception:
         """What a broken connection means."""
-        return faults.from_exception(problem, self._where, self._tls)
+        return faults.error_from_exception(problem, self._where, self._tls)
 
 
-def listen(setup: Setup, pool: Any, node: Node, channel: str, quiet_s: float = QUIET_S) -> Iterator[bytes]:
+def subscribe(
+    setup: PoolFactory, pool: Any, node: Node, channel: str, quiet_s: float = PING_AFTER_S
+) -> Iterator[bytes]:
     """Payloads as they are published, for ever; a `ServerError` ends it."""
-    ear, connection = _Ear(setup, node, channel), None
+    ear, connection = _Subscription(setup, node, channel), None
     try:
         connection = pool.get_connection()
         wire = connection._sock
         wire.settimeout(quiet_s)
-        wire.sendall(ear.greeting)
+        wire.sendall(ear.subscribe_command)
         while True:
             try:
-                data = wire.recv(CHUNK)
+                data = wire.recv(READ_SIZE)
             except TimeoutError:
-                wire.sendall(ear.quiet())
+                wire.sendall(ear.on_silence())
                 continue
-            yield from ear.heard(data)
-    except NO_CONNECTION as problem:
-        raise ear.meaning(problem) from None
-    except INTERRUPTIONS as interruption:
+            yield from ear.payloads_in(data)
+    except CONNECT_ERRORS as problem:
+        raise ear.to_error(problem) from None
+    except INTERRUPTS as interruption:
         raise interruption.with_traceback(None) from None
     finally:
         if connection:
@@ -86,27 +88,27 @@ def listen(setup: Setup, pool: Any, node: Node, channel: str, quiet_s: float = Q
             pool.release(connection)
 
 
-async def listen_async(
-    setup: Setup, pool: Any, node: Node, channel: str, quiet_s: float = QUIET_S
+async def subscribe_async(
+    setup: PoolFactory, pool: Any, node: Node, channel: str, quiet_s: float = PING_AFTER_S
 ) -> AsyncIterator[bytes]:
     """The same, awaited."""
     import asyncio  # a caller who blocks should not pay for it
 
-    ear, connection = _Ear(setup, node, channel), None
+    ear, connection = _Subscription(setup, node, channel), None
     try:
         connection = await pool.get_connection()
-        connection._writer.write(ear.greeting)
+        connection._writer.write(ear.subscribe_command)
         while True:
             try:
                 async with asyncio.timeout(quiet_s):
-                    data = await connection._reader.read(CHUNK)
+                    data = await connection._reader.read(READ_SIZE)
             except TimeoutError:
-                connection._writer.write(ear.quiet())
+                connection._writer.write(ear.on_silence())
                 continue
-            for payload in ear.heard(data):
+            for payload in ear.payloads_in(data):
                 yield payload
-    except NO_CONNECTION as problem:
-        raise ear.meaning(problem) from None
+    except CONNECT_ERRORS as problem:
+        raise ear.to_error(problem) from None
     finally:
         if connection:
             await connection.disconnect(nowait=True)

@@ -17,14 +17,14 @@ from chasqui.server.faults import ErrorReply
 if TYPE_CHECKING:
     from chasqui.errors import ServerError
     from chasqui.server.address import Node
-    from chasqui.server.call import Reply, Word
+    from chasqui.server.call import Arg, Reply
 
 T = TypeVar("T")
 
-_NOTHING = object()
+INCOMPLETE = object()
 
 
-class Parcel(NamedTuple):
+class NodeRequest(NamedTuple):
     """Commands for one node, to be written at once; `silence` is how long the server may say nothing at all.
 
     more: bytes that follow the payload, made as they are written.
@@ -32,17 +32,17 @@ class Parcel(NamedTuple):
 
     node: Node
     payload: bytes
-    replies: int
-    silence: float
-    more: Iterable[bytes] = ()
+    reply_count: int
+    read_timeout: float
+    more_chunks: Iterable[bytes] = ()
 
-    def pieces(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         """Everything to be written, in order."""
         yield self.payload
-        yield from self.more
+        yield from self.more_chunks
 
 
-class Broken(NamedTuple):
+class FailedRequest(NamedTuple):
     """A parcel without replies. `sent` is true when the server may have acted on it."""
 
     error: ServerError
@@ -55,14 +55,14 @@ class Pause(NamedTuple):
     seconds: float
 
 
-class Forget(NamedTuple):
+class DropConnections(NamedTuple):
     """Close the connections to a node: it is not what it was."""
 
     node: Node
 
 
 @dataclass(slots=True)
-class Traffic:
+class TrafficCounters:
     """What went over the wire, logins aside."""
 
     round_trips: int = 0
@@ -70,39 +70,39 @@ class Traffic:
     bytes_out: int = 0
     bytes_in: int = 0
 
-    def count(self, parcel: Parcel) -> None:
+    def count_request(self, parcel: NodeRequest) -> None:
         """One more parcel leaves."""
         self.round_trips += 1
-        self.commands += parcel.replies
+        self.commands += parcel.reply_count
 
 
-Step = Sequence[Parcel] | Pause | Forget
-Outcome = list[Any] | Broken
-Steps = Generator[Step, Sequence[Outcome], T]
+Step = Sequence[NodeRequest] | Pause | DropConnections
+RequestResult = list[Any] | FailedRequest
+Steps = Generator[Step, Sequence[RequestResult], T]
 
 
-def pack(commands: Sequence[tuple[Word, ...]]) -> bytes:
+def pack_commands(commands: Sequence[tuple[Arg, ...]]) -> bytes:
     """The commands as the server reads them, one after the other."""
     pack_one: Any = hiredis.pack_command  # its stub allows for a single word only
     try:
         return b"".join([pack_one(words) for words in commands])
     except UnicodeEncodeError:
-        return b"".join([pack_one(tuple(map(_octets, words))) for words in commands])
+        return b"".join([pack_one(tuple(map(_encode_word, words))) for words in commands])
 
 
-def _octets(word: Word) -> Word:
+def _encode_word(word: Arg) -> Arg:
     """Names that are not UTF-8 are held as text with lone surrogates; here they become their own bytes again."""
     return word.encode("utf-8", "surrogateescape") if isinstance(word, str) else word
 
 
-class Inbox:
+class ReplyCollector:
     """Collects the replies of one parcel from whatever bytes arrive."""
 
     __slots__ = ("_expected", "_reader", "replies")
 
     def __init__(self, expected: int) -> None:
         self._expected = expected
-        self._reader = hiredis.Reader(replyError=ErrorReply, notEnoughData=_NOTHING)
+        self._reader = hiredis.Reader(replyError=ErrorReply, notEnoughData=INCOMPLETE)
         self.replies: list[Reply] = []
 
     def feed(self, data: bytes) -> bool:
@@ -110,12 +110,12 @@ class Inbox:
         if not data:
             raise ConnectionResetError(errno.ECONNRESET, "the server closed it")
         self._reader.feed(data)
-        while (reply := self._reader.gets()) is not _NOTHING:
+        while (reply := self._reader.gets()) is not INCOMPLETE:
             self.replies.append(reply)
         return len(self.replies) >= self._expected
 
 
-def ask(node: Node, *words: Word, silence: float) -> Steps[Reply | Broken]:
+def query_node(node: Node, *words: Arg, silence: float) -> Steps[Reply | FailedRequest]:
     """One question of our own to one node; an error reply is a value, like everything else here."""
-    [outcome] = yield [Parcel(node, pack([words]), 1, silence)]
-    return outcome if isinstance(outcome, Broken) else outcome[0]
+    [outcome] = yield [NodeRequest(node, pack_commands([words]), 1, silence)]
+    return outcome if isinstance(outcome, FailedRequest) else outcome[0]

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from chasqui.server.address import Address, Node, Tls
 
 # Each running flow holds one connection. This is far above what one process should run at once, and bounded.
-MOST_CONNECTIONS = 1024
-PAUSES = (0.05, 0.1, 0.2, 0.4)
+MAX_CONNECTIONS = 1024
+RECONNECT_PAUSES_S = (0.05, 0.1, 0.2, 0.4)
 
 log = logging.getLogger("chasqui.link")
 
-Login = tuple[str | None, str | None]
-Credentials: TypeAlias = "Callable[[str | None], Awaitable[Login] | Login]"
+LoginPair = tuple[str | None, str | None]
+Credentials: TypeAlias = "Callable[[str | None], Awaitable[LoginPair] | LoginPair]"
 """Asked with host and port before each login; answers user name and password, or will do so when awaited."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class PoolFactory:
     """What all pools of one link share."""
 
     address: Address
@@ -48,29 +48,29 @@ class Setup:
     credentials: Credentials | None = None
 
     @classmethod
-    def of(
+    def create(
         cls, address: Address, connect_timeout: float, clock: Clock, credentials: Credentials | None = None
-    ) -> Setup:
+    ) -> PoolFactory:
         """Certificates are read here, once, so that a wrong path is told before anything is sent."""
         context = tls_context(address.tls) if address.tls else None
         return cls(address, connect_timeout, clock, context, credentials)
 
-    def pauses(self) -> Iterator[float]:
+    def reconnect_pauses(self) -> Iterator[float]:
         """How long to wait before each new try to connect, as long as there is time for one."""
-        end = self.clock.mono() + self.connect_timeout
-        return (pause for pause in PAUSES if self.clock.mono() + pause < end)
+        end = self.clock.monotonic() + self.connect_timeout
+        return (pause for pause in RECONNECT_PAUSES_S if self.clock.monotonic() + pause < end)
 
     def pool(self, node: Node) -> synchronous.ConnectionPool:
         """A pool of blocking connections to one node."""
         kinds = (synchronous.UnixDomainSocketConnection, synchronous.Connection, TlsConnection)
-        return synchronous.ConnectionPool(kinds[self._kind(node)], **self._settings(node))
+        return synchronous.ConnectionPool(kinds[self._connection_class(node)], **self._settings(node))
 
     def async_pool(self, node: Node) -> asynchronous.ConnectionPool:
         """A pool of connections to one node for the running event loop."""
         kinds = (asynchronous.UnixDomainSocketConnection, asynchronous.Connection, AsyncTlsConnection)
-        return asynchronous.ConnectionPool(kinds[self._kind(node)], **self._settings(node))
+        return asynchronous.ConnectionPool(kinds[self._connection_class(node)], **self._settings(node))
 
-    def _kind(self, node: Node) -> int:
+    def _connection_class(self, node: Node) -> int:
         return 0 if not node.port else 1 if self.tls_context is None else 2
 
     def _settings(self, node: Node) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Setup:
         settings: dict[str, Any] = {
             "protocol": 2,
             "driver_info": None,  # one round trip less, and a right less that an ACL must grant
-            "max_connections": MOST_CONNECTIONS,
+            "max_connections": MAX_CONNECTIONS,
             "socket_connect_timeout": self.connect_timeout,
             "socket_timeout": self.connect_timeout,  # of the login; exchanges set their own
             "username": login.username,
@@ -90,7 +90,7 @@ class Setup:
             settings |= {
                 "username": None,
                 "password": None,
-                "credential_provider": _Asked(self.credentials, node),
+                "credential_provider": _CallbackCredentials(self.credentials, node),
             }
         if not node.port:
             return settings | {"path": node.host}
@@ -100,7 +100,7 @@ class Setup:
         return settings
 
 
-class _Asked(redis.credentials.CredentialProvider):
+class _CallbackCredentials(redis.credentials.CredentialProvider):
     """Asks before each login: passwords that change by themselves are fetched when they are needed."""
 
     def __init__(self, credentials: Credentials, node: Node) -> None:
@@ -109,18 +109,18 @@ class _Asked(redis.credentials.CredentialProvider):
 
     def get_credentials(self) -> Any:
         found = self._credentials(str(self._node))
-        return _login(asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found)
+        return _auth_args(asyncio.run(_await(found)) if inspect.isawaitable(found) else found)
 
     async def get_credentials_async(self) -> Any:
         found = self._credentials(str(self._node))
-        return _login(await found if inspect.isawaitable(found) else found)
+        return _auth_args(await found if inspect.isawaitable(found) else found)
 
 
-async def _awaited(found: Awaitable[Login]) -> Login:
+async def _await(found: Awaitable[LoginPair]) -> LoginPair:
     return await found
 
 
-def _login(found: Login) -> Any:
+def _auth_args(found: LoginPair) -> Any:
     """The words of AUTH: none without a password, and no user name for the default user."""
     username, password = found
     return () if password is None else (username, password) if username else (password,)

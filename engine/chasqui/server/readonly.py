@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chasqui.errors import Refused
+from chasqui.errors import ChangeRefused
 from chasqui.server import scripts
 
 if TYPE_CHECKING:
-    from chasqui.server.call import Call, Word
+    from chasqui.server.call import Arg, Call
 
 _READS = """
     PING ECHO TIME INFO DBSIZE LASTSAVE ROLE
@@ -26,10 +26,10 @@ _READS = """
     XLEN XRANGE XREVRANGE XREAD XPENDING
     EVAL_RO EVALSHA_RO
 """
-READS = frozenset(_READS.split())
+READ_COMMANDS = frozenset(_READS.split())
 # The whole family only reads, whatever its second word.
-READING_FAMILIES = frozenset({"XINFO", "OBJECT", "COMMAND"})
-SUBCOMMANDS: dict[str, frozenset[str]] = {
+READ_FAMILIES = frozenset({"XINFO", "OBJECT", "COMMAND"})
+READ_SUBCOMMANDS: dict[str, frozenset[str]] = {
     "ACL": frozenset({"WHOAMI", "DRYRUN", "CAT"}),
     "CLIENT": frozenset({"LIST", "INFO", "GETNAME", "ID"}),
     "CLUSTER": frozenset({"SLOTS", "SHARDS", "INFO", "NODES", "KEYSLOT", "MYID", "COUNTKEYSINSLOT"}),
@@ -41,35 +41,35 @@ SUBCOMMANDS: dict[str, frozenset[str]] = {
 }
 
 
-def reads_only(call: Call) -> bool:
+def is_read_only(call: Call) -> bool:
     """Whether the call cannot change data, by what it says rather than by what it promises."""
-    command, second = _name(call.words[0]), _name(call.words[1]) if len(call.words) > 1 else ""
+    command, second = _upper(call.args[0]), _upper(call.args[1]) if len(call.args) > 1 else ""
     if command == "EVALSHA":
-        return call.script is not None and scripts.read_only(call.script)
+        return call.script is not None and scripts.is_read_only_script(call.script)
     if (command, second) == ("SCRIPT", "LOAD"):
-        return _loads_a_reader(call)
-    return command in READS or command in READING_FAMILIES or second in SUBCOMMANDS.get(command, ())
+        return _loads_read_only_script(call)
+    return command in READ_COMMANDS or command in READ_FAMILIES or second in READ_SUBCOMMANDS.get(command, ())
 
 
-def restrained(call: Call) -> Call:
+def read_only_call(call: Call) -> Call:
     """The call as a read-only link sends it: a script is run by the command that cannot write. Else `Refused`."""
-    if not reads_only(call):
-        raise Refused(
-            f"{_name(call.words[0])} may change data, and this connection is read-only",
+    if not is_read_only(call):
+        raise ChangeRefused(
+            f"{_upper(call.args[0])} may change data, and this connection is read-only",
             hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
         )
-    if _name(call.words[0]) == "EVALSHA":
-        return replace(call, words=("EVALSHA_RO", *call.words[1:]))
+    if _upper(call.args[0]) == "EVALSHA":
+        return replace(call, args=("EVALSHA_RO", *call.args[1:]))
     return call
 
 
-def _loads_a_reader(call: Call) -> bool:
-    if call.script is None or len(call.words) != 3 or not scripts.read_only(call.script):
+def _loads_read_only_script(call: Call) -> bool:
+    if call.script is None or len(call.args) != 3 or not scripts.is_read_only_script(call.script):
         return False
-    text = call.words[2]
-    return (text.decode() if isinstance(text, bytes) else text) == scripts.text(call.script)
+    text = call.args[2]
+    return (text.decode() if isinstance(text, bytes) else text) == scripts.script_text(call.script)
 
 
-def _name(word: Word) -> str:
+def _upper(word: Arg) -> str:
     """A command word as the server would read it: case does not matter, and neither does its Python type."""
     return (word.decode("latin-1") if isinstance(word, bytes) else str(word)).upper()

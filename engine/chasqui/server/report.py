@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from chasqui.errors import ServerError
 from chasqui.server.call import Call
-from chasqui.server.commands.values import time_ms
+from chasqui.server.commands.values import parse_server_time
 
 if TYPE_CHECKING:
     from chasqui.server.call import Flow, Reply
 
 
 @dataclass(frozen=True, slots=True)
-class ServerReport:
+class ServerInfo:
     """None where the server does not say, or not to us.
 
     eviction: what goes when memory is full; anything but `noeviction` may delete jobs. persistence: `aof`, `rdb`
@@ -37,7 +37,7 @@ class ServerReport:
     keys: int | None
 
 
-def report() -> Flow[ServerReport]:
+def server_info() -> Flow[ServerInfo]:
     """One round trip. A right that is missing costs its answers only, not the report."""
     clock, info, saving, keys = yield [
         Call(("TIME",)),
@@ -45,28 +45,28 @@ def report() -> Flow[ServerReport]:
         Call(("CONFIG", "GET", "save"), tolerant=True),
         Call(("DBSIZE",), tolerant=True),
     ]
-    told = told_by(info)
-    return ServerReport(
-        server_time_ms=_time(clock),
+    told = parse_info(info)
+    return ServerInfo(
+        server_time_ms=_server_time_ms(clock),
         role=told.get("role"),
         mode=told.get("redis_mode") or told.get("server_mode"),
-        uptime_s=_number(told.get("uptime_in_seconds")),
-        clients=_number(told.get("connected_clients")),
-        memory_bytes=_number(told.get("used_memory")),
-        max_memory_bytes=_number(told.get("maxmemory")),
+        uptime_s=_parse_int(told.get("uptime_in_seconds")),
+        clients=_parse_int(told.get("connected_clients")),
+        memory_bytes=_parse_int(told.get("used_memory")),
+        max_memory_bytes=_parse_int(told.get("maxmemory")),
         eviction=told.get("maxmemory_policy"),
         persistence=_persistence(told, saving),
         keys=keys if isinstance(keys, int) else None,
     )
 
 
-def eviction() -> Flow[str | None]:
+def eviction_policy() -> Flow[str | None]:
     """What goes when memory is full, and nothing else: for those who start and only want to know whether to warn."""
     [info] = yield [Call(("INFO", "memory"), tolerant=True)]
-    return told_by(info).get("maxmemory_policy")
+    return parse_info(info).get("maxmemory_policy")
 
 
-def told_by(info: Reply) -> dict[str, str]:
+def parse_info(info: Reply) -> dict[str, str]:
     """The lines of an INFO reply by name; empty when it was refused."""
     if not isinstance(info, bytes):
         return {}
@@ -82,14 +82,14 @@ def _persistence(told: dict[str, str], saving: Reply) -> str | None:
     return "rdb" if len(saving) > 1 and saving[1] else "none"
 
 
-def _time(reply: Reply) -> int:
+def _server_time_ms(reply: Reply) -> int:
     try:
-        return time_ms(reply)
+        return parse_server_time(reply)
     except (TypeError, ValueError):
         raise ServerError(
             "the server answers TIME with something that is no time", hint="is it a Redis server?"
         ) from None
 
 
-def _number(text: str | None) -> int | None:
+def _parse_int(text: str | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,20}", text) else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from chasqui.errors import NotFound, Unreachable
 from chasqui.server.address import Node
-from chasqui.server.parcel import Broken, ask
+from chasqui.server.parcel import FailedRequest, query_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,20 +24,20 @@ class Route(Protocol):
 
     follows_redirects: bool
 
-    def place(self, calls: Sequence[Call]) -> Steps[list[Node]]:
+    def nodes_for(self, calls: Sequence[Call]) -> Steps[list[Node]]:
         """The node of each call."""
         ...
 
-    def everywhere(self) -> Steps[list[Node]]:
+    def all_nodes(self) -> Steps[list[Node]]:
         """All nodes that hold data, once each."""
         ...
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Something did not fit: ask again before the next call."""
         ...
 
 
-class Direct:
+class DirectRoute:
     """One server, come what may."""
 
     follows_redirects = False
@@ -45,21 +45,21 @@ class Direct:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def place(self, calls: Sequence[Call]) -> Steps[list[Node]]:
+    def nodes_for(self, calls: Sequence[Call]) -> Steps[list[Node]]:
         """The one node, for each."""
         yield from ()
         return [self._node] * len(calls)
 
-    def everywhere(self) -> Steps[list[Node]]:
+    def all_nodes(self) -> Steps[list[Node]]:
         """The one node."""
         yield from ()
         return [self._node]
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """There is nobody to ask."""
 
 
-class Sentinels:
+class SentinelRoute:
     """The master the sentinels name, until it turns out to be none."""
 
     follows_redirects = False
@@ -70,42 +70,42 @@ class Sentinels:
         self._silence = silence
         self._master: Node | None = None
 
-    def place(self, calls: Sequence[Call]) -> Steps[list[Node]]:
+    def nodes_for(self, calls: Sequence[Call]) -> Steps[list[Node]]:
         """The master, for each."""
         if self._master is None:
-            self._master = yield from self._find()
+            self._master = yield from self._find_master()
         return [self._master] * len(calls)
 
-    def everywhere(self) -> Steps[list[Node]]:
+    def all_nodes(self) -> Steps[list[Node]]:
         """The master: replicas hold nothing else."""
-        return (yield from self.place([]))
+        return (yield from self.nodes_for([]))
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Ask the sentinels again."""
         self._master = None
 
-    def _find(self) -> Steps[Node]:
+    def _find_master(self) -> Steps[Node]:
         """The first sentinel with an answer whose node agrees that it is the master.
 
         A sentinel behind the times names the old master, so the node is asked for its role before it is believed.
         """
         problems: list[str] = []
         for sentinel in self._sentinels:
-            named = yield from ask(
+            named = yield from query_node(
                 sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service, silence=self._silence
             )
             if isinstance(named, list):
                 node = Node(named[0].decode(), int(named[1]))
-                role = yield from ask(node, "ROLE", silence=self._silence)
+                role = yield from query_node(node, "ROLE", silence=self._silence)
                 if isinstance(role, list) and role[0] == b"master":
                     return node
                 problems.append(f"{node}, named by {sentinel}, is not a master now")
             elif named is None:
                 raise NotFound(f"the sentinel {sentinel} knows no service {self._service!r}")
             else:
-                problems.append(_told(named, sentinel))
+                problems.append(_failure_text(named, sentinel))
         raise Unreachable(f"no sentinel could name the master of {self._service!r}: {'; '.join(problems)}")
 
 
-def _told(answer: Broken | ErrorReply, node: Node) -> str:
-    return str(answer.error) if isinstance(answer, Broken) else f"{node}: {answer}"
+def _failure_text(answer: FailedRequest | ErrorReply, node: Node) -> str:
+    return str(answer.error) if isinstance(answer, FailedRequest) else f"{node}: {answer}"

@@ -20,7 +20,7 @@ from chasqui.server.call import Call
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.server.call import Word
+    from chasqui.server.call import Arg
 
 _FILES = Path(__file__).parent / "lua"
 _HEADER = re.compile(
@@ -32,7 +32,7 @@ _HEADER = re.compile(
 )
 
 
-FOREIGN = ("joblist", "rsmq")
+FOREIGN_FOLDERS = ("joblist", "rsmq")
 """Folders of scripts that work on other systems' layouts; a script there is called `folder/name`."""
 
 
@@ -46,7 +46,7 @@ class Script:
     purpose: str
     keys: tuple[str, ...]
     args: tuple[str, ...]
-    rest: str | None
+    list_arg: str | None
     returns: str
 
     @property
@@ -55,7 +55,7 @@ class Script:
         return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-def parse(name: str, text: str) -> Script:
+def parse_header(name: str, text: str) -> Script:
     """Read the header of a Lua file; a file without a complete one is refused."""
     header = _HEADER.match(text)
     if not header:
@@ -69,20 +69,20 @@ def parse(name: str, text: str) -> Script:
         purpose=" ".join(line.removeprefix("-- ") for line in header["purpose"].splitlines()),
         keys=tuple(header["keys"].split()),
         args=tuple(args),
-        rest=rest,
+        list_arg=rest,
         returns=header["returns"],
     )
 
 
 @cache
-def load(name: str) -> Script:
+def load_script(name: str) -> Script:
     """The script of this name, read once."""
-    return parse(name, (_FILES / f"{name}.lua").read_text("utf-8"))
+    return parse_header(name, (_FILES / f"{name}.lua").read_text("utf-8"))
 
 
-def names() -> list[str]:
+def script_names() -> list[str]:
     """Every script there is, ours first, then those for other systems' queues, by folder."""
-    folders = {"": _FILES} | {f"{folder}/": _FILES / folder for folder in FOREIGN}
+    folders = {"": _FILES} | {f"{folder}/": _FILES / folder for folder in FOREIGN_FOLDERS}
     return [
         f"{prefix}{name}"
         for prefix, folder in folders.items()
@@ -90,53 +90,53 @@ def names() -> list[str]:
     ]
 
 
-def text(name: str) -> str:
+def script_text(name: str) -> str:
     """The script as the server must be given it."""
-    return load(name).text
+    return load_script(name).text
 
 
 @cache
-def sha(name: str) -> str:
+def script_sha(name: str) -> str:
     """The digest that EVALSHA wants."""
-    return load(name).sha
+    return load_script(name).sha
 
 
-def read_only(name: str) -> bool:
+def is_read_only_script(name: str) -> bool:
     """Whether the script promises to write nothing."""
-    return "no-writes" in load(name).flags
+    return "no-writes" in load_script(name).flags
 
 
-def script(name: str, /, *, rest: Sequence[Word] = (), **named: Word) -> Call:
+def script_call(name: str, /, *, rest: Sequence[Arg] = (), **named: Arg) -> Call:
     """A call of this script, with its keys and arguments by the names of its header.
 
     A name too many or too few is a `TypeError` here, before anything is sent.
     """
-    spec = load(name)
+    spec = load_script(name)
     _check_names(spec, named, rest)
-    keys = tuple(_as_key(named[key]) for key in spec.keys)
+    keys = tuple(_check_key(named[key]) for key in spec.keys)
     args = tuple(named[arg] for arg in spec.args)
-    return Call(("EVALSHA", sha(name), len(keys), *keys, *args, *rest), keys=keys, script=name)
+    return Call(("EVALSHA", script_sha(name), len(keys), *keys, *args, *rest), keys=keys, script=name)
 
 
-def _check_names(spec: Script, named: Iterable[str], rest: Sequence[Word]) -> None:
+def _check_names(spec: Script, named: Iterable[str], rest: Sequence[Arg]) -> None:
     wanted, given = {*spec.keys, *spec.args}, set(named)
     if wanted != given:
         raise TypeError(
             f"{spec.name}.lua: missing {sorted(wanted - given)}, unexpected {sorted(given - wanted)}"
         )
-    if rest and spec.rest is None:
+    if rest and spec.list_arg is None:
         raise TypeError(f"{spec.name}.lua takes no list after its arguments")
 
 
-def _as_key(word: Word) -> str | bytes:
+def _check_key(word: Arg) -> str | bytes:
     if isinstance(word, str | bytes):
         return word
     raise TypeError(f"a key is text, not {word!r}")
 
 
-def reference() -> str:
+def lua_reference() -> str:
     """The reference page of all scripts, made from their headers."""
-    return _INTRODUCTION + "".join(_section(load(name)) for name in names())
+    return _INTRODUCTION + "".join(_reference_section(load_script(name)) for name in script_names())
 
 
 _INTRODUCTION = """\
@@ -153,8 +153,8 @@ also where that is not the same twice.
 """
 
 
-def _section(spec: Script) -> str:
-    args = [f"`{arg}`" for arg in spec.args] + ([f"`{spec.rest}` …"] if spec.rest else [])
+def _reference_section(spec: Script) -> str:
+    args = [f"`{arg}`" for arg in spec.args] + ([f"`{spec.list_arg}` …"] if spec.list_arg else [])
     lines = [
         f"\n## {spec.name}\n\n{spec.purpose}\n",
         f"* keys: {', '.join(f'`{key}`' for key in spec.keys)}",

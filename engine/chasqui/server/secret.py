@@ -28,7 +28,7 @@ class Secret:
     _text: str
 
     @classmethod
-    def of(cls, value: str | Secret | None) -> Secret | None:
+    def wrap(cls, value: str | Secret | None) -> Secret | None:
         """The value, wrapped if it is not; nothing stays nothing."""
         return value if value is None or isinstance(value, Secret) else cls(value)
 

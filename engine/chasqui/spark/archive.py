@@ -18,30 +18,40 @@ from typing import TYPE_CHECKING, Any
 from chasqui.clock import SystemClock
 from chasqui.errors import ChasquiError, ConfigError, Conflict, NotFound, ServerError
 from chasqui.spark import plain, upkeep
-from chasqui.spark.layout import TABLES, Archive, is_gap, kept_as, locked, lost_in, moment, read, shown
+from chasqui.spark.layout import (
+    TABLES,
+    Archive,
+    directory_name,
+    display_name,
+    entry_time,
+    file_lock,
+    is_gap,
+    lost_count,
+    read_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Offsets = dict[str, Any]
 WARM_ROWS = 100_000
-WARM_ENOUGH = 0.9
+WARM_RATIO = 0.9
 """Warming up ends when a round is hardly faster than the one before."""
-FEW = 10_000
+MIN_EVENTS_PER_BATCH = 10_000
 """So few events of a queue may wait for more of them: each batch of a queue is a file of its own, and a day has 86,400
 seconds.
 """
-TRIES = 5
-SETTLE_S = 30.0
+START_TRIES = 5
+FIRST_PROGRESS_TIMEOUT_S = 30.0
 EVENTS_CAP = 100_000
 """Where workers trim the stream of events, unless they are told otherwise."""
 BATCHES_AHEAD = 3
-ACCOUNTS = 10_000
+MAX_TOTALS_FILES = 10_000
 """How many batches' sums are kept, at a batch a second some hours; those before are in the sums of all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ArchivePlan:
     """What to archive. reach: options of the data source that name the server; queues: none means all.
 
     trigger_s: how often to look. once: end when what is there now is archived. most: rows of a batch at most.
@@ -50,20 +60,20 @@ class Plan:
     """
 
     archive: Archive
-    reach: dict[str, str]
+    server_options: dict[str, str]
     queues: tuple[str, ...] = ()
     tables: tuple[str, ...] = TABLES
     trigger_s: float = 1.0
     once: bool = False
-    most: int = 500_000
+    max_rows: int = 500_000
     gather_s: float = 10.0
     warm_up_s: float = 20.0
-    recreated: bool = False
+    accept_recreated: bool = False
     starting: str = "earliest"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class BatchTotals:
     """The sums of one batch: rows archived and events lost; planned: what its offsets say they must add up to.
 
     all_rows, all_lost: of all batches up to this one. Older versions did not write that down.
@@ -79,89 +89,89 @@ class Account:
 
 
 @dataclass(slots=True)
-class Totals:
+class RunTotals:
     """The sums of one run; batches of nothing are not counted."""
 
     rows: dict[str, int] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
     batches: int = 0
 
-    def add(self, one: Account) -> None:
+    def add(self, one: BatchTotals) -> None:
         """One batch more."""
         self.rows[one.table] = self.rows.get(one.table, 0) + one.rows
         self.lost[one.table] = self.lost.get(one.table, 0) + one.lost
         self.batches += bool(one.rows or one.lost)
 
 
-def run(
+def archive_queues(
     spark: Any,
-    plan: Plan,
+    plan: ArchivePlan,
     *,
-    tell: Callable[[Account], None] = lambda _: None,
-    say: Callable[[str], None] = lambda _: None,
-    ended: Callable[[], bool] = lambda: False,
-) -> Totals:
+    on_batch: Callable[[BatchTotals], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> RunTotals:
     """Archive until everything is, or `ended` says so. A server that went away is waited for, as long as it takes."""
-    totals, clock = Totals(), SystemClock()
-    with _prepared(plan):
+    totals, clock = RunTotals(), SystemClock()
+    with _archive_lock(plan):
         if not plan.once and plan.warm_up_s:
-            warm_up(spark, plan.warm_up_s, say=say)
-        watch = _Watch(spark, plan, totals, tell, say)
+            warm_up_writer(spark, plan.warm_up_s, say=log)
+        watch = _ArchiveMonitor(spark, plan, totals, on_batch, log)
         queries: dict[str, Any] = {}
         try:
             for table in plan.tables:
                 for other in queries.values():
-                    _settle(other, clock, ended)
-                queries[table] = _started(spark, plan, table, say)
-            while queries and not ended():
+                    _wait_for_progress(other, clock, should_stop)
+                queries[table] = _start_with_retries(spark, plan, table, log)
+            while queries and not should_stop():
                 for table, query in list(queries.items()):
                     if query.isActive:
                         continue
-                    problem = _problem(query)
+                    problem = _query_error(query)
                     if problem is None:
-                        watch.ended(table)
+                        watch.finish_table(table)
                         del queries[table]
                     elif isinstance(problem, ServerError) and problem.transient:
-                        say(f"{problem}; trying again{_in_brackets(problem.hint)}")
-                        clock.pause(2.0)
-                        queries[table] = _started(spark, plan, table, say)
+                        log(f"{problem}; trying again{_hint_suffix(problem.hint)}")
+                        clock.sleep_sync(2.0)
+                        queries[table] = _start_with_retries(spark, plan, table, log)
                     else:
                         raise problem
-                watch.look()
-                watch.compare(queries.get("events"))
-                clock.pause(0.2)
+                watch.report_new_batches()
+                watch.warn_if_too_slow(queries.get("events"))
+                clock.sleep_sync(0.2)
         finally:
             for table, query in queries.items():
                 query.stop()
-                watch.ended(table)
-            watch.look()
+                watch.finish_table(table)
+            watch.report_new_batches()
     return totals
 
 
-def _settle(query: Any, clock: SystemClock, ended: Callable[[], bool]) -> None:
+def _wait_for_progress(query: Any, clock: SystemClock, ended: Callable[[], bool]) -> None:
     """Wait for a query's first word before another is started. Both write the environment of their Pythons into one map
     that Spark does not guard; meeting there for the first time they leave it broken for as long as Java runs.
     """
-    deadline = clock.mono() + SETTLE_S
-    while query.isActive and query.lastProgress is None and not ended() and clock.mono() < deadline:
-        clock.pause(0.1)
+    deadline = clock.monotonic() + FIRST_PROGRESS_TIMEOUT_S
+    while query.isActive and query.lastProgress is None and not ended() and clock.monotonic() < deadline:
+        clock.sleep_sync(0.1)
 
 
-def _started(spark: Any, plan: Plan, table: str, say: Callable[[str], None]) -> Any:
+def _start_with_retries(spark: Any, plan: ArchivePlan, table: str, say: Callable[[str], None]) -> Any:
     """The query, tried again while the machine is too busy to start a Python for it."""
-    for _ in range(TRIES):
+    for _ in range(START_TRIES):
         try:
-            with plain.plainly():
-                return start(spark, plan, table)
-        except plain.TooBusy as problem:
+            with plain.decoded_errors():
+                return start_query(spark, plan, table)
+        except plain.SparkBusy as problem:
             say(f"{problem}; trying again")
-            SystemClock().pause(2.0)
-    return start(spark, plan, table)
+            SystemClock().sleep_sync(2.0)
+    return start_query(spark, plan, table)
 
 
-def start(spark: Any, plan: Plan, table: str) -> Any:
+def start_query(spark: Any, plan: ArchivePlan, table: str) -> Any:
     """The streaming query of one table."""
-    reader = spark.readStream.format("chasqui").options(**plan.reach).option("table", table)
+    reader = spark.readStream.format("chasqui").options(**plan.server_options).option("table", table)
     reader = (
         reader.option("subscribe", json.dumps(plan.queues))
         if plan.queues
@@ -170,16 +180,16 @@ def start(spark: Any, plan: Plan, table: str) -> Any:
     rows = (
         reader.option("startingOffsets", plan.starting)
         .option("failOnDataLoss", "false")
-        .option("allowRecreated", str(plan.recreated).lower())
-        .option("maxOffsetsPerTrigger", plan.most)
-        .option("maxRecordsPerPartition", max(1, plan.most // 2))
-        .options(**_patience(plan, table))
+        .option("allowRecreated", str(plan.accept_recreated).lower())
+        .option("maxOffsetsPerTrigger", plan.max_rows)
+        .option("maxRecordsPerPartition", max(1, plan.max_rows // 2))
+        .options(**_gather_options(plan, table))
         .load()
     )
     writer = (
         rows.writeStream.queryName(f"chasqui {table}")
-        .foreachBatch(partial(keep, plan.archive, table, [True]))
-        .option("checkpointLocation", plan.archive.checkpoint(table))
+        .foreachBatch(partial(write_batch, plan.archive, table, [True]))
+        .option("checkpointLocation", plan.archive.checkpoint_path(table))
     )
     timed = (
         writer.trigger(availableNow=True)
@@ -189,30 +199,36 @@ def start(spark: Any, plan: Plan, table: str) -> Any:
     return timed.start()
 
 
-def _patience(plan: Plan, table: str) -> dict[str, int]:
+def _gather_options(plan: ArchivePlan, table: str) -> dict[str, int]:
     """Events gather a little. Dead letters do not: somebody may replay or purge them in the meantime."""
     if plan.once or table != "events":
         return {}
     delay_s = max(
         0, int(plan.gather_s - plan.trigger_s)
     )  # whoever is passed over is looked at a trigger later
-    return {"minOffsetsPerTrigger": FEW, "maxTriggerDelay": delay_s}
+    return {"minOffsetsPerTrigger": MIN_EVENTS_PER_BATCH, "maxTriggerDelay": delay_s}
 
 
-def keep(archive: Archive, table: str, is_first: list[bool], rows: Any, batch_id: int) -> None:
+def write_batch(archive: Archive, table: str, is_first: list[bool], rows: Any, batch_id: int) -> None:
     """Write one batch and check its sums. Only the first after a start can meet what a killed one left behind."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     from pyspark_chasqui import plainly
 
-    sums, ends = Observation(), _offsets(rows, archive, table, batch_id)
-    odd = {shown(queue): kept_as(queue) for queue in ends if kept_as(queue) != shown(queue)}
+    sums, ends = Observation(), _batch_offsets(rows, archive, table, batch_id)
+    odd = {
+        display_name(queue): directory_name(queue)
+        for queue in ends
+        if directory_name(queue) != display_name(queue)
+    }
     named = rows.replace(odd, subset=["queue"]) if odd else rows
-    seen = named.observe(sums, F.count(F.when(~is_gap(table), 1)).alias("rows"), lost_in(table).alias("lost"))
-    day = F.date_format(moment(), "yyyy-MM-dd")
-    with archive.at_rest(table):
-        leftovers = _directories(archive, table, batch_id) if is_first[0] else {}
+    seen = named.observe(
+        sums, F.count(F.when(~is_gap(table), 1)).alias("rows"), lost_count(table).alias("lost")
+    )
+    day = F.date_format(entry_time(), "yyyy-MM-dd")
+    with archive.write_lock(table):
+        leftovers = _batch_directories(archive, table, batch_id) if is_first[0] else {}
         is_first[0] = False
         (
             seen.withColumn("dt", day)
@@ -220,20 +236,20 @@ def keep(archive: Archive, table: str, is_first: list[bool], rows: Any, batch_id
             .write.partitionBy("queue", "dt", "batch")
             .option("partitionOverwriteMode", "dynamic")
             .mode("overwrite")
-            .parquet(archive.table(table))
+            .parquet(archive.table_path(table))
         )
         for stale, number in leftovers.items():
             if stale.exists() and stale.stat().st_ino == number:
                 shutil.rmtree(stale)
     told = sums.get
-    begins = _offsets(rows, archive, table, batch_id - 1) if batch_id else {}
-    account = Account(table, batch_id, told["rows"], told["lost"], planned(begins, ends))
-    with plainly.told():
-        check(account)
-    _write_down(archive, account)
+    begins = _batch_offsets(rows, archive, table, batch_id - 1) if batch_id else {}
+    account = BatchTotals(table, batch_id, told["rows"], told["lost"], expected_entries(begins, ends))
+    with plainly.marked_errors():
+        check_totals(account)
+    _save_totals(archive, account)
 
 
-def check(account: Account) -> None:
+def check_totals(account: BatchTotals) -> None:
     """Rows and losses must be what the offsets say: of events exactly; dead letters may be deleted by people."""
     if account.planned is None or account.table != "events":
         return
@@ -245,7 +261,7 @@ def check(account: Account) -> None:
         )
 
 
-def planned(begins: Offsets, ends: Offsets) -> int | None:
+def expected_entries(begins: Offsets, ends: Offsets) -> int | None:
     """How many entries lie between the offsets of a batch, each queue from where it was left, or from where its stream,
     if it is another one, was begun. None: offsets of an older version did not say that.
     """
@@ -260,10 +276,10 @@ def planned(begins: Offsets, ends: Offsets) -> int | None:
     return total
 
 
-def _offsets(rows: Any, archive: Archive, table: str, batch_id: int) -> Offsets:
+def _batch_offsets(rows: Any, archive: Archive, table: str, batch_id: int) -> Offsets:
     """Where a batch ends, by Spark's own log."""
-    path = f"{archive.checkpoint(table)}/offsets/{batch_id}"
-    if archive.local is None:
+    path = f"{archive.checkpoint_path(table)}/offsets/{batch_id}"
+    if archive.local_root is None:
         lines = [row[0] for row in rows.sparkSession.read.text(path).collect()]
     else:
         lines = Path(path.removeprefix("file:")).read_text("utf-8").splitlines()
@@ -271,29 +287,29 @@ def _offsets(rows: Any, archive: Archive, table: str, batch_id: int) -> Offsets:
     return found
 
 
-def warm_up(spark: Any, most_s: float, *, say: Callable[[str], None] = lambda _: None) -> None:
+def warm_up_writer(spark: Any, most_s: float, *, say: Callable[[str], None] = lambda _: None) -> None:
     """Write made-up events until Java has compiled what a batch needs: a cold one takes ten seconds for its first."""
     import tempfile
 
     from pyspark_chasqui.tables import arrow_schema, ddl
 
     clock = SystemClock()
-    begun, before = clock.mono(), 0.0
+    begun, before = clock.monotonic(), 0.0
     say("warming up")
-    make = partial(_made_up, arrow_schema(spark.createDataFrame([], ddl("events")).schema))
+    make = partial(_sample_events, arrow_schema(spark.createDataFrame([], ddl("events")).schema))
     with tempfile.TemporaryDirectory(prefix="chasqui-warm-") as place:
-        while clock.mono() - begun < most_s:
-            round_begun = clock.mono()
+        while clock.monotonic() - begun < most_s:
+            round_begun = clock.monotonic()
             made = spark.range(0, WARM_ROWS, 1, 2).mapInArrow(make, ddl("events"))
             keep_warm = made.selectExpr("*", "'2000-01-01' AS dt", "0 AS batch")
             keep_warm.write.partitionBy("queue", "dt", "batch").mode("overwrite").parquet(place)
-            took = clock.mono() - round_begun
-            if before and took > before * WARM_ENOUGH:
+            took = clock.monotonic() - round_begun
+            if before and took > before * WARM_RATIO:
                 break
             before = took
 
 
-def _made_up(schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
+def _sample_events(schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
     """Rows like those of a busy queue, taken apart by the same code."""
     from pyspark_chasqui import tables
 
@@ -307,46 +323,46 @@ def _made_up(schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
             for n in batch.column(0).to_pylist()
         ]  # fmt: skip
         if rows:
-            yield tables.batch("events", "warm", rows, schema)
+            yield tables.to_batch("events", "warm", rows, schema)
 
 
-class _Watch:
+class _ArchiveMonitor:
     """Tells of batches as their accounts appear; of an archive elsewhere, at the end what came to it."""
 
     def __init__(
         self,
         spark: Any,
-        plan: Plan,
-        totals: Totals,
-        tell: Callable[[Account], None],
+        plan: ArchivePlan,
+        totals: RunTotals,
+        tell: Callable[[BatchTotals], None],
         say: Callable[[str], None],
     ) -> None:
         self._spark = spark
         self._elsewhere = (
             {}
-            if plan.archive.local
+            if plan.archive.local_root
             else {one: _newest_batch(spark, plan.archive, one) for one in plan.tables}
         )
         self._plan, self._totals, self._tell, self._say = plan, totals, tell, say
         self._progress: Any = None
         self._warned: set[str] = set()
-        self._seen = {table: latest(plan.archive, table) for table in plan.tables}
+        self._seen = {table: newest_totals(plan.archive, table) for table in plan.tables}
 
-    def look(self) -> None:
+    def report_new_batches(self) -> None:
         for table, seen in self._seen.items():
             after = -1 if seen is None else seen.batch
-            while (found := account_of(self._plan.archive, table, after + 1)) is not None:
+            while (found := read_totals(self._plan.archive, table, after + 1)) is not None:
                 self._totals.add(found)
                 self._tell(found)
                 self._seen[table], after = found, found.batch
 
-    def compare(self, query: Any) -> None:
+    def warn_if_too_slow(self, query: Any) -> None:
         """Warn, once of each queue, before the archive is overtaken."""
         before, now = self._progress, query.lastProgress if query else None
         if now is None or (before is not None and before.batchId == now.batchId):
             return
         self._progress = now
-        for queue, rate in (hurried(before, now) if before is not None else {}).items():
+        for queue, rate in (queues_too_fast(before, now) if before is not None else {}).items():
             if queue not in self._warned:
                 self._warned.add(queue)
                 self._say(
@@ -354,26 +370,28 @@ class _Watch:
                     f"where workers trim at {EVENTS_CAP:,}, their default, events may soon be lost unread; raise events_cap"
                 )
 
-    def ended(self, table: str) -> None:
+    def finish_table(self, table: str) -> None:
         """What a query has added to an archive where no accounts can be kept."""
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
         if table not in self._elsewhere:
             return
-        rows = read(self._spark, self._plan.archive, table).where(F.col("batch") > self._elsewhere[table])
-        counted = (F.count_if(~is_gap(table)), lost_in(table), F.count_distinct("batch"))
-        with suppress(NotFound), plain.plainly():
+        rows = read_table(self._spark, self._plan.archive, table).where(
+            F.col("batch") > self._elsewhere[table]
+        )
+        counted = (F.count_if(~is_gap(table)), lost_count(table), F.count_distinct("batch"))
+        with suppress(NotFound), plain.decoded_errors():
             [(kept, lost, batches)] = rows.agg(*counted).collect()
-            self._tell(Account(table, self._elsewhere[table] + batches, kept, lost))
+            self._tell(BatchTotals(table, self._elsewhere[table] + batches, kept, lost))
             self._totals.rows[table], self._totals.lost[table] = kept, lost
             self._totals.batches += batches
 
 
-def hurried(before: Any, now: Any) -> dict[str, float]:
+def queues_too_fast(before: Any, now: Any) -> dict[str, float]:
     """Queues that tell more events while three batches are written than a stream keeps, and how many a second, by
     Spark's progress of two batches.
     """
-    first, last = _newest(before), _newest(now)
+    first, last = _latest_offsets(before), _latest_offsets(now)
     begun, ended = (datetime.fromisoformat(one.timestamp).timestamp() for one in (before, now))
     rates = {
         queue: (mark["n"] - first[queue]["n"]) / max(0.001, ended - begun)
@@ -387,7 +405,7 @@ def hurried(before: Any, now: Any) -> dict[str, float]:
     }
 
 
-def _newest(progress: Any) -> Offsets:
+def _latest_offsets(progress: Any) -> Offsets:
     """How far the streams reached; while there is no queue, nothing is told."""
     told = str(progress.sources[0].latestOffset)
     return dict(json.loads(told)) if told.startswith("{") else {}
@@ -395,78 +413,78 @@ def _newest(progress: Any) -> Offsets:
 
 def _newest_batch(spark: Any, archive: Archive, table: str) -> int:
     """The newest batch of an archive that only Spark can look into; -1 if there is none."""
-    with suppress(NotFound), plain.plainly():
-        [(found,)] = read(spark, archive, table).agg({"batch": "max"}).collect()
+    with suppress(NotFound), plain.decoded_errors():
+        [(found,)] = read_table(spark, archive, table).agg({"batch": "max"}).collect()
         return -1 if found is None else int(found)
     return -1
 
 
-def latest(archive: Archive, table: str) -> Account | None:
+def newest_totals(archive: Archive, table: str) -> BatchTotals | None:
     """The newest batch that was accounted for."""
-    place = archive.accounts(table)
+    place = archive.totals_dir(table)
     numbers = [int(path.stem) for path in place.glob("*.json")] if place and place.exists() else []
-    return account_of(archive, table, max(numbers)) if numbers else None
+    return read_totals(archive, table, max(numbers)) if numbers else None
 
 
-def sums(archive: Archive, table: str, newest: int) -> dict[str, int]:
+def totals_up_to(archive: Archive, table: str, newest: int) -> dict[str, int]:
     """The newest batch, and what all batches have archived and lost together."""
     rows = lost = 0
     for number in range(newest, -1, -1):
-        one = account_of(archive, table, number)
+        one = read_totals(archive, table, number)
         if one and one.all_rows is not None and one.all_lost is not None:
             return {"batch": newest, "rows": rows + one.all_rows, "lost": lost + one.all_lost}
         rows, lost = (rows + one.rows, lost + one.lost) if one else (rows, lost)
     return {"batch": newest, "rows": rows, "lost": lost}
 
 
-def account_of(archive: Archive, table: str, batch: int) -> Account | None:
+def read_totals(archive: Archive, table: str, batch: int) -> BatchTotals | None:
     """The sums of one batch, if it is done."""
-    place = archive.accounts(table)
+    place = archive.totals_dir(table)
     try:
-        return Account(**json.loads((place / f"{batch}.json").read_text())) if place else None
+        return BatchTotals(**json.loads((place / f"{batch}.json").read_text())) if place else None
     except FileNotFoundError:
         return None
 
 
-def _write_down(archive: Archive, account: Account) -> None:
-    place = archive.accounts(account.table)
+def _save_totals(archive: Archive, account: BatchTotals) -> None:
+    place = archive.totals_dir(account.table)
     if place is None:
         return
     place.mkdir(parents=True, exist_ok=True)
-    before = sums(archive, account.table, account.batch - 1)
+    before = totals_up_to(archive, account.table, account.batch - 1)
     told = asdict(account) | {
         "all_rows": before["rows"] + account.rows, "all_lost": before["lost"] + account.lost,
     }  # fmt: skip
     fresh = place / f".{account.batch}.new"
     fresh.write_text(json.dumps(told))
     fresh.rename(place / f"{account.batch}.json")
-    (place / f"{account.batch - ACCOUNTS}.json").unlink(missing_ok=True)
+    (place / f"{account.batch - MAX_TOTALS_FILES}.json").unlink(missing_ok=True)
 
 
 @contextmanager
-def _prepared(plan: Plan) -> Iterator[None]:
+def _archive_lock(plan: ArchivePlan) -> Iterator[None]:
     """The directory, ours alone for the while, and without what a killed process left in the middle of writing."""
-    root = plan.archive.local
+    root = plan.archive.local_root
     if root is None:
         yield
         return
     taken = Conflict(
         f"somebody else archives to {root} already", hint="one archive, one writer; use another directory"
     )
-    with locked(root / "_lock", taken):
-        upkeep.recover(plan.archive)
+    with file_lock(root / "_lock", taken):
+        upkeep.recover_swaps(plan.archive)
         for table in plan.tables:
-            _clear(plan.archive, table)
+            _remove_unfinished(plan.archive, table)
         yield
 
 
-def _clear(archive: Archive, table: str) -> None:
+def _remove_unfinished(archive: Archive, table: str) -> None:
     """Take away what was not brought to its end."""
-    root, newest = archive.local, archive.committed(table)
+    root, newest = archive.local_root, archive.last_committed_batch(table)
     assert root is not None  # noqa: S101 - `_prepared` looked
-    if newest is None and archive.days(table):
+    if newest is None and archive.day_dirs(table):
         raise ConfigError(
-            f"{root} holds {table}, but not how far they were archived: {archive.checkpoint(table)} is gone",
+            f"{root} holds {table}, but not how far they were archived: {archive.checkpoint_path(table)} is gone",
             hint="archive to another directory: here, the first batches would replace old ones",
         )
     for stale in (root / table).glob(".spark-staging-*"):
@@ -476,19 +494,19 @@ def _clear(archive: Archive, table: str) -> None:
             account.unlink()  # its batch is written again, and may come to other sums
 
 
-def _directories(archive: Archive, table: str, batch_id: int) -> dict[Path, int]:
+def _batch_directories(archive: Archive, table: str, batch_id: int) -> dict[Path, int]:
     """Directories of a batch that exist already, and which they are."""
     return {
         path: path.stat().st_ino
-        for day in archive.days(table)
+        for day in archive.day_dirs(table)
         if (path := day / f"batch={batch_id}").exists()
     }
 
 
-def _in_brackets(hint: str | None) -> str:
+def _hint_suffix(hint: str | None) -> str:
     return f" ({hint})" if hint else ""
 
 
-def _problem(query: Any) -> ChasquiError | None:
+def _query_error(query: Any) -> ChasquiError | None:
     fault = query.exception()
-    return None if fault is None else plain.told(str(fault))
+    return None if fault is None else plain.decode_error(str(fault))

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError, ServerError
 from chasqui.spark import session
-from chasqui.spark.layout import locked
-from chasqui.spark.session import ANSWERS_WITHIN_S
+from chasqui.spark.layout import file_lock
+from chasqui.spark.session import CONNECT_TIMEOUT_S
 
 if TYPE_CHECKING:
-    from chasqui.spark.session import Where
+    from chasqui.spark.session import SparkTarget
 
-PATIENCE_S = 120.0
+START_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ConnectServer:
     """A server that was started. One session for all: Spark is warm only within a session."""
 
     pid: int
@@ -48,27 +48,27 @@ class Server:
         """Where it is, for everybody."""
         return f"sc://localhost:{self.port}"
 
-    def answers(self, within_s: float = ANSWERS_WITHIN_S) -> bool:
+    def is_reachable(self, within_s: float = CONNECT_TIMEOUT_S) -> bool:
         """Whether it can be worked with."""
-        return session.answers(self.url, within_s)
+        return session.is_reachable(self.url, within_s)
 
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the process is there, and is ours."""
         try:
             command = Path(f"/proc/{self.pid}/cmdline").read_bytes()
         except OSError:
-            return _signalled(self.pid, 0) and not Path("/proc/self").exists()
+            return _send_signal(self.pid, 0) and not Path("/proc/self").exists()
         return b"SparkConnectServer" in command
 
 
-def up(where: Where, state: Path) -> Server:
+def start_or_find(where: SparkTarget, state: Path) -> ConnectServer:
     """The running server, started if there is none; it is ready when this returns."""
     session.check_installed(connect=True)
-    with locked(state / "spark-connect.lock"):  # whoever starts it at the same time finds this one
-        found = running(state)
+    with file_lock(state / "spark-connect.lock"):  # whoever starts it at the same time finds this one
+        found = find_running(state)
         if found is None:
-            return _begin(where, state)
-    if not found.answers():
+            return _launch(where, state)
+    if not found.is_reachable():
         raise ServerError(
             f"the Spark that was started before (process {found.pid}) does not answer",
             hint="`chasqui pipeline down` ends it",
@@ -76,57 +76,57 @@ def up(where: Where, state: Path) -> Server:
     return found
 
 
-def _begin(where: Where, state: Path) -> Server:
-    server = Server(0, _free_port(), secrets.token_urlsafe(32), str(uuid.uuid4()), str(where.log))
-    process = _start(where, server)
+def _launch(where: SparkTarget, state: Path) -> ConnectServer:
+    server = ConnectServer(0, _free_port(), secrets.token_urlsafe(32), str(uuid.uuid4()), str(where.log))
+    process = _spawn(where, server)
     try:
         server = replace(server, pid=process.pid)
-        _remember(state, server)  # before it is ready: if we are killed now, `down` must find it
-        _await(server, process, where.log)
+        _save_state(state, server)  # before it is ready: if we are killed now, `down` must find it
+        _wait_until_ready(server, process, where.log)
     except BaseException:  # an impatient Ctrl-C, too
         process.kill()
         process.wait()
-        _file(state).unlink(missing_ok=True)
+        _state_file(state).unlink(missing_ok=True)
         raise
     return server
 
 
-def _await(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until_ready(server: ConnectServer, process: subprocess.Popen[bytes], log: Path) -> None:
     clock = SystemClock()
-    deadline = clock.mono() + PATIENCE_S
-    while not server.answers(1):
-        if process.poll() is not None or clock.mono() > deadline:
+    deadline = clock.monotonic() + START_TIMEOUT_S
+    while not server.is_reachable(1):
+        if process.poll() is not None or clock.monotonic() > deadline:
             raise ConfigError("the Spark server did not come up", hint=f"see {log}")
 
 
-def down(state: Path) -> Server | None:
+def stop(state: Path) -> ConnectServer | None:
     """Stop the server, if one runs; answers which."""
-    found = running(state)
+    found = find_running(state)
     if found is not None:
         clock = SystemClock()
-        _signalled(found.pid, signal.SIGTERM)
-        deadline = clock.mono() + 30
-        while found.runs() and clock.mono() < deadline:
-            clock.pause(0.1)
-        if found.runs():
-            _signalled(found.pid, signal.SIGKILL)
-    _file(state).unlink(missing_ok=True)
+        _send_signal(found.pid, signal.SIGTERM)
+        deadline = clock.monotonic() + 30
+        while found.is_running() and clock.monotonic() < deadline:
+            clock.sleep_sync(0.1)
+        if found.is_running():
+            _send_signal(found.pid, signal.SIGKILL)
+    _state_file(state).unlink(missing_ok=True)
     return found
 
 
-def running(state: Path) -> Server | None:
+def find_running(state: Path) -> ConnectServer | None:
     """The server that was started here, if it still runs."""
     try:
-        server = Server(**json.loads(_file(state).read_text()))
+        server = ConnectServer(**json.loads(_state_file(state).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    return server if server.runs() else None
+    return server if server.is_running() else None
 
 
-def _start(where: Where, server: Server) -> subprocess.Popen[bytes]:
+def _spawn(where: SparkTarget, server: ConnectServer) -> subprocess.Popen[bytes]:
     from pyspark.find_spark_home import _find_spark_home
 
-    conf = session.configuration(replace(where, remote=None, master=where.master)) | {
+    conf = session.spark_conf(replace(where, remote=None, master=where.master)) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(server.port),
         "spark.connect.session.manager.defaultSessionTimeout": "7d",
@@ -136,7 +136,7 @@ def _start(where: Where, server: Server) -> subprocess.Popen[bytes]:
     words += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     where.log.parent.mkdir(parents=True, exist_ok=True)
-    surroundings = os.environ | session.environment(replace(where, remote=None))
+    surroundings = os.environ | session.spark_environment(replace(where, remote=None))
     surroundings["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = server.token
     with where.log.open("ab") as log:
         return subprocess.Popen(
@@ -144,20 +144,20 @@ def _start(where: Where, server: Server) -> subprocess.Popen[bytes]:
         )
 
 
-def _remember(state: Path, server: Server) -> None:
-    file = _file(state)
+def _save_state(state: Path, server: ConnectServer) -> None:
+    file = _state_file(state)
     file.parent.mkdir(parents=True, exist_ok=True)
-    told = {name: getattr(server, name) for name in Server.__slots__}
+    told = {name: getattr(server, name) for name in ConnectServer.__slots__}
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as out:
         json.dump(told, out)
 
 
-def _file(state: Path) -> Path:
+def _state_file(state: Path) -> Path:
     return state / "spark-connect.json"
 
 
-def _signalled(pid: int, number: int) -> bool:
+def _send_signal(pid: int, number: int) -> bool:
     try:
         os.kill(pid, number)
     except OSError:

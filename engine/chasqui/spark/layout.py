@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 TABLES = ("events", "dlq")
-KEYS = {"events": ("ms", "seq", "event"), "dlq": ("ms", "seq")}
+ROW_KEYS = {"events": ("ms", "seq", "event"), "dlq": ("ms", "seq")}
 """What tells one row of a queue from another, gaps aside."""
-UNNAMED = ("", "__HIVE_DEFAULT_PARTITION__")
+NULL_NAMES = ("", "__HIVE_DEFAULT_PARTITION__")
 """Names that Spark reads back as null."""
-LONGEST_NAME = 255
+MAX_NAME_BYTES = 255
 """Bytes of a file's name, at most."""
-LAST_MS = 253_402_300_799_999
+MAX_MS = 253_402_300_799_999
 """The end of the year 9999."""
-ROLLUP = {
+ROLLUP_COLUMNS = {
     "minute": "BIGINT", "name": "STRING", "active": "BIGINT", "completed": "BIGINT", "failed": "BIGINT",
     "retried": "BIGINT", "dlq": "BIGINT", "busy_us": "BIGINT", "dur_kll": "BINARY", "wait_kll": "BINARY",
     "e2e_kll": "BINARY", "queue": "STRING", "dt": "STRING",
@@ -43,52 +43,52 @@ class Archive:
 
     root: str
 
-    def table(self, name: str) -> str:
+    def table_path(self, name: str) -> str:
         """Where a table's files are."""
         return f"{self.root}/{name}"
 
-    def checkpoint(self, table: str) -> str:
+    def checkpoint_path(self, table: str) -> str:
         """Where Spark keeps how far a table was archived."""
         return f"{self.root}/_checkpoints/{table}"
 
     @property
-    def local(self) -> Path | None:
+    def local_root(self) -> Path | None:
         """The archive as a directory of this machine, if it is one."""
         if re.match(r"[a-z][a-z0-9+.-]+://", self.root):
             return None
         return Path(self.root.removeprefix("file:"))
 
-    def accounts(self, table: str) -> Path | None:
+    def totals_dir(self, table: str) -> Path | None:
         """Where the sums of each batch are written down."""
-        return self.local / "_accounts" / table if self.local else None
+        return self.local_root / "_accounts" / table if self.local_root else None
 
-    def days(self, table: str) -> list[Path]:
+    def day_dirs(self, table: str) -> list[Path]:
         """The directories of each queue and day."""
-        return sorted((self.local / table).glob("queue=*/dt=*")) if self.local else []
+        return sorted((self.local_root / table).glob("queue=*/dt=*")) if self.local_root else []
 
-    def committed(self, table: str) -> int | None:
+    def last_committed_batch(self, table: str) -> int | None:
         """The newest batch that Spark knows to be done; later ones it will write again. None: nobody archives here."""
-        place = self.local / "_checkpoints" / table if self.local else None
+        place = self.local_root / "_checkpoints" / table if self.local_root else None
         if place is None or not place.exists():
             return None
         return max((int(one.name) for one in (place / "commits").glob("*") if one.name.isdigit()), default=-1)
 
     @contextmanager
-    def at_rest(self, table: str) -> Iterator[None]:
+    def write_lock(self, table: str) -> Iterator[None]:
         """Either a batch is written or a day is swapped, never both at once: the other waits for its turn."""
-        if self.local is None:
+        if self.local_root is None:
             yield
             return
-        with locked(self.local / f"_lock.{table}"):
+        with file_lock(self.local_root / f"_lock.{table}"):
             yield
 
-    def has(self, table: str) -> bool:
+    def has_rows(self, table: str) -> bool:
         """Whether there may be rows; of an archive elsewhere only Spark could tell."""
-        return not self.local or any((self.local / table).glob("queue=*/dt=*/**/*.parquet"))
+        return not self.local_root or any((self.local_root / table).glob("queue=*/dt=*/**/*.parquet"))
 
 
 @contextmanager
-def locked(path: Path, taken: ChasquiError | None = None) -> Iterator[None]:
+def file_lock(path: Path, taken: ChasquiError | None = None) -> Iterator[None]:
     """A lock that ends with its process. Whoever comes second waits; or raises `taken`, if that is given."""
     import fcntl
 
@@ -120,21 +120,21 @@ def is_gap(table: str) -> Any:
     return F.col("event").eqNullSafe(GAP) if table == "events" else F.lit(False)
 
 
-def lost_in(table: str) -> Any:
+def lost_count(table: str) -> Any:
     """How many events the rows of a table say are lost; dead letters say nothing of the kind."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     return F.coalesce(F.sum("lost" if table == "events" else F.lit(0)), F.lit(0))
 
 
-def moment() -> Any:
+def entry_time() -> Any:
     """When a row's entry was added, by its id; of what lies beyond all calendars, the last moment of the year 9999."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    return F.timestamp_millis(F.least("ms", F.lit(LAST_MS)))
+    return F.timestamp_millis(F.least("ms", F.lit(MAX_MS)))
 
 
-def age() -> Any:
+def job_age_ms() -> Any:
     """How old an event's job was, in ms; null where its id does not tell when it was made, or the time is nonsense."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -142,54 +142,58 @@ def age() -> Any:
     return F.when(passed < 0, 0).otherwise(passed)
 
 
-def shown(queue: str) -> str:
+def display_name(queue: str) -> str:
     """A queue's name as the data source tells it: what is not UTF-8 with backslashes."""
     return queue.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def kept_as(queue: str) -> str:
+def directory_name(queue: str) -> str:
     """The name of a queue in the archive: its own; or, where no directory can be called that, how it begins and a hash."""
-    name = shown(queue)
+    name = display_name(queue)
     escaped = re.sub(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]", "%00", name)  # three letters each, as Spark does
-    if name not in UNNAMED and "\0" not in name and len(f"queue={escaped}".encode()) <= LONGEST_NAME:
+    if name not in NULL_NAMES and "\0" not in name and len(f"queue={escaped}".encode()) <= MAX_NAME_BYTES:
         return name
     begins = re.sub(r"[^\w.-]", "_", name[:40], flags=re.ASCII)
     return f"{begins}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-def read(spark: Any, archive: Archive, table: str) -> Any:
+def read_table(spark: Any, archive: Archive, table: str) -> Any:
     """A table of the archive as a DataFrame; without a single file it is empty."""
-    from pyspark_chasqui.tables import COLUMNS
+    from pyspark_chasqui.tables import TABLE_COLUMNS
 
-    columns = ROLLUP if table == "rollup_minute" else COLUMNS[table] | {"dt": "STRING", "batch": "BIGINT"}
+    columns = (
+        ROLLUP_COLUMNS
+        if table == "rollup_minute"
+        else TABLE_COLUMNS[table] | {"dt": "STRING", "batch": "BIGINT"}
+    )
     ddl = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-    if not archive.has(table):
+    if not archive.has_rows(table):
         return spark.createDataFrame([], ddl)
-    return spark.read.schema(ddl).parquet(literally(archive.table(table)))
+    return spark.read.schema(ddl).parquet(escape_glob(archive.table_path(table)))
 
 
-def literally(path: str) -> str:
+def escape_glob(path: str) -> str:
     """A path that Spark is to read as it stands, and not as a pattern of many."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def chosen(
+def filter_rows(
     rows: Any, queues: Iterable[str] = (), *, since_ms: int | None = None, until_ms: int | None = None
 ) -> Any:
     """The rows of some queues and of a time; days outside it are not even opened."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    wanted = [kept_as(queue) for queue in queues]
+    wanted = [directory_name(queue) for queue in queues]
     if wanted:
         rows = rows.where(F.col("queue").isin(wanted))
     if since_ms is not None:
-        rows = rows.where((F.col("ms") >= since_ms) & (F.col("dt") >= day_of(since_ms)))
+        rows = rows.where((F.col("ms") >= since_ms) & (F.col("dt") >= utc_day(since_ms)))
     if until_ms is not None:
-        rows = rows.where((F.col("ms") < until_ms) & (F.col("dt") <= day_of(until_ms)))
+        rows = rows.where((F.col("ms") < until_ms) & (F.col("dt") <= utc_day(until_ms)))
     return rows
 
 
-def day_of(ms: int) -> str:
+def utc_day(ms: int) -> str:
     """The UTC day of a moment, as directories are named."""
     from datetime import UTC, datetime
 

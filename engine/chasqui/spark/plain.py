@@ -16,18 +16,18 @@ from chasqui.errors import ArgumentError, ChasquiError, ConfigError, NotFound, S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MARKED = re.compile(r"\[chasqui (\w+)( may pass)?\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
-_PYTHONS_LAST_WORD = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b(?!.*\.java:)")
+_MARK = re.compile(r"\[chasqui (\w+)( may pass)?\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
+_PYTHON_ERROR_LINE = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b(?!.*\.java:)")
 
 
-class TooBusy(ServerError):
+class SparkBusy(ServerError):
     """Spark failed for a moment only: a process did not come up within the ten seconds that Spark grants it."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint, transient=True)
 
 
-_EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
+_KNOWN_ERRORS: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
     (r"PATH_NOT_FOUND\].*?(?:Path does not exist: )(\S+?)\.?\s", NotFound, "there is nothing at {0}",
      "`chasqui pipeline archive` fills an archive; --archive names another one"),
     (r"UNABLE_TO_INFER_SCHEMA", NotFound, "there is nothing to read there yet",
@@ -40,7 +40,7 @@ _EVERYDAY: tuple[tuple[str, type[ChasquiError], str, str], ...] = (
      "nothing was written; mend the file"),
     (r"JAVA_GATEWAY_EXITED", ConfigError, "Java did not start", "`chasqui pipeline doctor` says what is missing"),
     (r"OutOfMemoryError", ConfigError, "Spark ran out of memory", "give it more with --heap, as in --heap 4g"),
-    (r"Python worker failed to connect back", TooBusy,
+    (r"Python worker failed to connect back", SparkBusy,
      "a Python worker did not start in time", "this machine is too busy; try again"),
     (r"Illegal size \d+ of collection, expected", ServerError,
      "two threads of Spark got into each other's way", "nothing is lost; start it again"),
@@ -58,36 +58,36 @@ class PipelineError(ChasquiError):
 
 
 @contextmanager
-def plainly(log: str | None = None) -> Iterator[None]:
+def decoded_errors(log: str | None = None) -> Iterator[None]:
     """Let what Spark throws leave as an error of ours; `log`: where the whole story is."""
     try:
         yield
     except (ChasquiError, KeyboardInterrupt):
         raise
     except Exception as fault:
-        if not _is_sparks(fault):
+        if not _is_spark_error(fault):
             raise
-        found: ChasquiError = told(str(fault), log)
+        found: ChasquiError = decode_error(str(fault), log)
     else:
         return
     raise found
 
 
-def told(text: str, log: str | None = None) -> ChasquiError:
+def decode_error(text: str, log: str | None = None) -> ChasquiError:
     """The error that a Java trace stands for."""
-    marked = _MARKED.search(text)
+    marked = _MARK.search(text)
     if marked:
         kind, passing, message, hint = marked.groups()
-        error = _of_kind(kind)(message, hint=hint or None)
+        error = _error_class(kind)(message, hint=hint or None)
         if passing and isinstance(error, ServerError):
             error.transient = True
         return error
-    for pattern, kind_, message, hint in _EVERYDAY:
+    for pattern, kind_, message, hint in _KNOWN_ERRORS:
         match = re.search(pattern, text, re.DOTALL)
         if match:
             return kind_(message.format(*match.groups()), hint=hint)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    pythons = [line for line in lines if _PYTHONS_LAST_WORD.match(line)]
+    pythons = [line for line in lines if _PYTHON_ERROR_LINE.match(line)]
     if "Traceback (most recent call last)" in text and pythons:
         lines = pythons[-1:]
     first = next(
@@ -102,7 +102,7 @@ def refuse(text: str, hint: str) -> NoReturn:
     raise ConfigError(text, hint=hint)
 
 
-def _of_kind(name: str) -> type[ChasquiError]:
+def _error_class(name: str) -> type[ChasquiError]:
     kind = getattr(errors, name, None)
     if (
         isinstance(kind, type)
@@ -113,6 +113,6 @@ def _of_kind(name: str) -> type[ChasquiError]:
     return ServerError
 
 
-def _is_sparks(fault: BaseException) -> bool:
+def _is_spark_error(fault: BaseException) -> bool:
     home = type(fault).__module__.partition(".")[0]
     return home in ("py4j", "pyspark", "grpc") or "JAVA" in str(fault)

@@ -14,11 +14,11 @@ from chasqui.spark.layout import Archive
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EVENTS = 200_000
-ENOUGH = 0.9
+SAMPLE_EVENTS = 200_000
+WARM_RATIO = 0.9
 """The rehearsal ends when a round is hardly faster than the one before."""
 
-_EVENTS = {
+_EVENT_COLUMNS = {
     "queue": "concat('made-up-', id % 2)",
     "stream_id": "concat(946684800000 + id * 100, '-', 0)",
     "ms": "946684800000 + id * 100",
@@ -35,33 +35,33 @@ _EVENTS = {
     "created_ms": "946684800000 + id * 100 - (hash(id) & 16383L)",
     "lost": "0L",
 }
-_LETTERS = {
-    name: _EVENTS[name] for name in ("queue", "stream_id", "ms", "seq", "reason", "name", "job_id")
+_DEAD_LETTER_COLUMNS = {
+    name: _EVENT_COLUMNS[name] for name in ("queue", "stream_id", "ms", "seq", "reason", "name", "job_id")
 } | {
     "detail": "concat('no account ', id % 100)",
 }
 
 
-def rehearse(spark: Any, most_s: float, *, tell: Callable[[float], None] = lambda _: None) -> None:
+def warm_up_reports(spark: Any, most_s: float, *, on_round: Callable[[float], None] = lambda _: None) -> None:
     """Ask for every report again and again; `tell` gets the seconds of each round."""
     clock = SystemClock()
-    begun, before = clock.mono(), 0.0
+    begun, before = clock.monotonic(), 0.0
     with tempfile.TemporaryDirectory(prefix="chasqui-rehearsal-") as place:
         archive = Archive(place)
-        _make(spark, archive, "events", EVENTS, _EVENTS)
-        _make(spark, archive, "dlq", EVENTS // 100, _LETTERS)
-        while clock.mono() - begun < most_s:
-            round_begun = clock.mono()
+        _write_sample_table(spark, archive, "events", SAMPLE_EVENTS, _EVENT_COLUMNS)
+        _write_sample_table(spark, archive, "dlq", SAMPLE_EVENTS // 100, _DEAD_LETTER_COLUMNS)
+        while clock.monotonic() - begun < most_s:
+            round_begun = clock.monotonic()
             for name in reports.REPORTS:
-                reports.report(spark, archive, name, reports.Question())
-            took = clock.mono() - round_begun
-            tell(took)
-            if before and took > before * ENOUGH:
+                reports.run_report(spark, archive, name, reports.ReportQuery())
+            took = clock.monotonic() - round_begun
+            on_round(took)
+            if before and took > before * WARM_RATIO:
                 break
             before = took
 
 
-def _make(spark: Any, archive: Archive, table: str, rows: int, columns: dict[str, str]) -> None:
+def _write_sample_table(spark: Any, archive: Archive, table: str, rows: int, columns: dict[str, str]) -> None:
     made = spark.range(0, rows, 1, 2).selectExpr(*(f"{how} AS {name}" for name, how in columns.items()))
     days = made.selectExpr("*", "date_format(timestamp_millis(ms), 'yyyy-MM-dd') AS dt", "0L AS batch")
-    days.write.partitionBy("queue", "dt", "batch").mode("overwrite").parquet(archive.table(table))
+    days.write.partitionBy("queue", "dt", "batch").mode("overwrite").parquet(archive.table_path(table))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui.errors import ArgumentError, NotFound
 from chasqui.spark import upkeep
-from chasqui.spark.exactly import percentiles
-from chasqui.spark.layout import Archive, age, chosen, is_gap, moment, read
+from chasqui.spark.exactly import exact_percentiles
+from chasqui.spark.layout import Archive, entry_time, filter_rows, is_gap, job_age_ms, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 PERCENTILES = (0.5, 0.95, 0.99)
 MINUTE_MS = 60_000
-TOP = 20
-FEW = 5000
+DEFAULT_TOP = 20
+MAX_INTERPOLATED = 5000
 """With more values than that neighbours are so close that either will do; with fewer a percentile lies between two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReportQuery:
     """What a report is about.
 
     at_ms, span_ms: the moment and the length of the two windows that `diff` compares. job_id: whose timeline. sla_ms:
@@ -43,79 +43,79 @@ class Question:
     job_id: str | None = None
     sla_ms: int = 60_000
     bucket_ms: int = MINUTE_MS
-    top: int = TOP
+    top: int = DEFAULT_TOP
     from_rollup: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportDefinition:
     """A report: its title for people, the columns of its records, and what makes them."""
 
     name: str
     title: str
     columns: tuple[str, ...]
-    make: Callable[[Tables, Question], Any]
+    make: Callable[[ReportTables, ReportQuery], Any]
 
 
-class Tables:
+class ReportTables:
     """The archive's tables, narrowed to what a question is about."""
 
-    def __init__(self, spark: Any, archive: Archive, asked: Question) -> None:
+    def __init__(self, spark: Any, archive: Archive, asked: ReportQuery) -> None:
         self.spark, self.archive, self.asked = spark, archive, asked
         self._read: dict[str, Any] = {}
 
     @property
     def events(self) -> Any:
         """Events, gaps aside."""
-        return self.everything.where(~is_gap("events"))
+        return self.events_and_gaps.where(~is_gap("events"))
 
     @property
-    def everything(self) -> Any:
+    def events_and_gaps(self) -> Any:
         """Events and gaps."""
-        return self._of("events")
+        return self._table("events")
 
-    def count(self) -> int:
+    def count_events(self) -> int:
         """How many events and gaps there are; without bounds in time, the files' own figures tell."""
-        found: int = self.everything.count()
+        found: int = self.events_and_gaps.count()
         return found
 
     @property
     def dlq(self) -> Any:
         """Dead letters."""
-        return self._of("dlq")
+        return self._table("dlq")
 
     @property
     def minutes(self) -> Any:
         """Roll-ups; those of the minutes that lie wholly in the time asked about."""
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-        if not self.archive.has("rollup_minute"):
+        if not self.archive.has_rows("rollup_minute"):
             raise NotFound("this archive has no roll-ups", hint="`chasqui pipeline rollup` makes them")
-        rows = read(self.spark, self.archive, "rollup_minute").withColumn("ms", F.col("minute"))
+        rows = read_table(self.spark, self.archive, "rollup_minute").withColumn("ms", F.col("minute"))
         until_ms = self.asked.until_ms
-        return self._narrowed(rows, None if until_ms is None else until_ms - MINUTE_MS + 1)
+        return self._filtered(rows, None if until_ms is None else until_ms - MINUTE_MS + 1)
 
-    def _of(self, table: str) -> Any:
+    def _table(self, table: str) -> Any:
         if table not in self._read:  # each reading looks for all files again
-            self._read[table] = read(self.spark, self.archive, table)
-        return self._narrowed(self._read[table], self.asked.until_ms)
+            self._read[table] = read_table(self.spark, self.archive, table)
+        return self._filtered(self._read[table], self.asked.until_ms)
 
-    def _narrowed(self, rows: Any, until_ms: int | None) -> Any:
-        return chosen(rows, self.asked.queues, since_ms=self.asked.since_ms, until_ms=until_ms)
+    def _filtered(self, rows: Any, until_ms: int | None) -> Any:
+        return filter_rows(rows, self.asked.queues, since_ms=self.asked.since_ms, until_ms=until_ms)
 
 
-def report(spark: Any, archive: Archive, name: str, asked: Question) -> list[Record]:
+def run_report(spark: Any, archive: Archive, name: str, asked: ReportQuery) -> list[Record]:
     """The records of one report."""
     found = REPORTS.get(name)
     if found is None:
         raise ArgumentError(f"there is no report named {name!r}", hint=f"there are {', '.join(REPORTS)}")
-    upkeep.recover(archive)
-    if not archive.has("events"):
+    upkeep.recover_swaps(archive)
+    if not archive.has_rows("events"):
         raise NotFound(
             f"there is nothing archived at {archive.root}",
             hint="`chasqui pipeline archive` fills it; --archive names another one",
         )
-    rows = found.make(Tables(spark, archive, asked), asked)
+    rows = found.make(ReportTables(spark, archive, asked), asked)
     return [row.asDict() for row in rows.select(*found.columns).collect()]
 
 
@@ -131,7 +131,7 @@ def _with_error(rows: Any, text: str) -> Any:
     return rows.withColumn("told", told).join(texts, "told", "left")
 
 
-def _throughput(tables: Tables, asked: Question) -> Any:
+def _throughput(tables: ReportTables, asked: ReportQuery) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     step = asked.bucket_ms
@@ -160,34 +160,37 @@ def _measures() -> dict[str, Any]:
 
     return {
         "run_us": F.when(F.col("event").isin("completed", "failed"), F.col("duration_us")),
-        "wait_ms": F.when((F.col("event") == "active") & (F.col("attempt") == 1), age()),
-        "e2e_ms": F.when(F.col("event") == "completed", age()),
+        "wait_ms": F.when((F.col("event") == "active") & (F.col("attempt") == 1), job_age_ms()),
+        "e2e_ms": F.when(F.col("event") == "completed", job_age_ms()),
     }
 
 
-def _latency(tables: Tables, asked: Question) -> Any:
+def _latency(tables: ReportTables, asked: ReportQuery) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     if asked.from_rollup:
-        return _latency_of_sketches(tables)
-    named = _named(tables.events.where(F.col("event").isin("active", "completed", "failed")))
+        return _latency_from_rollup(tables)
+    named = _with_name(tables.events.where(F.col("event").isin("active", "completed", "failed")))
     ended = {kind: F.col("event") == kind for kind in ("completed", "failed")}
-    found = percentiles(named, ("queue", "name"), ended, _measures(), PERCENTILES, at_most=tables.count())
+    found = exact_percentiles(
+        named, ("queue", "name"), ended, _measures(), PERCENTILES, at_most=tables.count_events()
+    )
     return found.orderBy("queue", "name")
 
 
-def _named(rows: Any) -> Any:
+def _with_name(rows: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     return rows.withColumn("name", F.coalesce("name", F.lit("")))
 
 
-def _latency_of_sketches(tables: Tables) -> Any:
+def _latency_from_rollup(tables: ReportTables) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     sketches = {"run_us": "dur_kll", "wait_ms": "wait_kll", "e2e_ms": "e2e_kll"}
     merged = [
-        F.kll_merge_agg_bigint(F.col(kept), F.lit(upkeep.K)).alias(name) for name, kept in sketches.items()
+        F.kll_merge_agg_bigint(F.col(kept), F.lit(upkeep.SKETCH_SIZE)).alias(name)
+        for name, kept in sketches.items()
     ]
     grouped = tables.minutes.groupBy("queue", "name").agg(
         F.sum("completed").alias("completed"), F.sum("failed").alias("failed"), *merged
@@ -198,7 +201,13 @@ def _latency_of_sketches(tables: Tables) -> Any:
 
     sizes = {n for row in grouped.select(*map(count, sketches)).collect() for n in row}
     ranks = sorted(
-        {one for n in sizes if n and n <= FEW for share in PERCENTILES for one in neighbours(n, share)}
+        {
+            one
+            for n in sizes
+            if n and n <= MAX_INTERPOLATED
+            for share in PERCENTILES
+            for one in neighbour_ranks(n, share)
+        }
     )
 
     def quantile(name: str, number: int) -> Any:
@@ -209,18 +218,20 @@ def _latency_of_sketches(tables: Tables) -> Any:
         low, high = (found[F.try_divide(end(place) + 0.5, n)].cast("double") for end in (F.floor, F.ceil))
         between = low + (high - low) * (place - F.floor(place))
         nearest = F.kll_sketch_get_quantile_bigint(F.col(name), F.lit(share)).cast("double")
-        return F.when(n > FEW, nearest).when(n > 0, between)
+        return F.when(n > MAX_INTERPOLATED, nearest).when(n > 0, between)
 
-    return grouped.select("queue", "name", "completed", "failed", *_spread(quantile)).orderBy("queue", "name")
+    return grouped.select("queue", "name", "completed", "failed", *_percentile_columns(quantile)).orderBy(
+        "queue", "name"
+    )
 
 
-def neighbours(n: int, share: float) -> tuple[float, float]:
+def neighbour_ranks(n: int, share: float) -> tuple[float, float]:
     """The ranks of the two among n values that a percentile lies between; a sketch must be asked for each by name."""
     place = (n - 1) * share
     return (floor(place) + 0.5) / n, (ceil(place) + 0.5) / n
 
 
-def _spread(take: Callable[[str, int], Any]) -> list[Any]:
+def _percentile_columns(take: Callable[[str, int], Any]) -> list[Any]:
     return [
         take(name, n).alias(f"{name}_p{round(share * 100)}")
         for name in ("run_us", "wait_ms", "e2e_ms")
@@ -228,7 +239,7 @@ def _spread(take: Callable[[str, int], Any]) -> list[Any]:
     ]
 
 
-def _retries(tables: Tables, _: Question) -> Any:
+def _retries(tables: ReportTables, _: ReportQuery) -> Any:
     """Of the jobs that came to their n-th run: how many ended there well, failed, or died."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -247,7 +258,7 @@ def _retries(tables: Tables, _: Question) -> Any:
     )
 
 
-def _failures(tables: Tables, asked: Question) -> Any:
+def _failures(tables: ReportTables, asked: ReportQuery) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     failed = _with_error(tables.events.where(F.col("event") == "failed"), "reason")
@@ -265,7 +276,7 @@ def _failures(tables: Tables, asked: Question) -> Any:
     )
 
 
-def _dead(tables: Tables, asked: Question) -> Any:
+def _dead_letters(tables: ReportTables, asked: ReportQuery) -> Any:
     """Dead letters by what killed them: their own detail, or else what their last failure said."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -289,7 +300,7 @@ def _dead(tables: Tables, asked: Question) -> Any:
     )
 
 
-def _sla(tables: Tables, asked: Question) -> Any:
+def _deadline_misses(tables: ReportTables, asked: ReportQuery) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     took = _measures()["e2e_ms"]
@@ -307,7 +318,7 @@ def _sla(tables: Tables, asked: Question) -> Any:
     )
 
 
-def _slowest(tables: Tables, asked: Question) -> Any:
+def _slowest(tables: ReportTables, asked: ReportQuery) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     return (
@@ -318,7 +329,7 @@ def _slowest(tables: Tables, asked: Question) -> Any:
     )
 
 
-def _timeline(tables: Tables, asked: Question) -> Any:
+def _timeline(tables: ReportTables, asked: ReportQuery) -> Any:
     """Everything that happened to one job; by default the one that was tried most often, the newest of those."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -333,11 +344,11 @@ def _timeline(tables: Tables, asked: Question) -> Any:
     return events.where(F.col("job_id") == job_id).withColumn("since_ms", since).orderBy("queue", "ms", "seq")
 
 
-def _heatmap(tables: Tables, _: Question) -> Any:
+def _heatmap(tables: ReportTables, _: ReportQuery) -> Any:
     """Runs by weekday (0 is Monday) and hour, in UTC."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    at = moment()
+    at = entry_time()
     return (
         tables.events.where(F.col("event").isin("completed", "failed"))
         .groupBy("queue", F.weekday(at).alias("weekday"), F.hour(at).alias("hour"))
@@ -349,15 +360,15 @@ def _heatmap(tables: Tables, _: Question) -> Any:
     )
 
 
-def _diff(tables: Tables, asked: Question) -> Any:
+def _diff(tables: ReportTables, asked: ReportQuery) -> Any:
     """What changed at a moment: the same numbers before and after it, side by side."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    at_ms, span_ms = windows(tables, asked)
+    at_ms, span_ms = diff_windows(tables, asked)
     if at_ms is None or span_ms is None:
-        return tables.spark.createDataFrame([], ", ".join(f"{name} DOUBLE" for name in _DIFF))
+        return tables.spark.createDataFrame([], ", ".join(f"{name} DOUBLE" for name in _DIFF_COLUMNS))
     near = tables.events.where((F.col("ms") >= at_ms - span_ms) & (F.col("ms") < at_ms + span_ms))
-    ended = _named(near.where(F.col("event").isin("completed", "failed")))
+    ended = _with_name(near.where(F.col("event").isin("completed", "failed")))
     sides = {"before": F.col("ms") < at_ms, "after": F.col("ms") >= at_ms}
     counts = {
         f"{kind}_{label}": (F.col("event") == kind) & side
@@ -365,7 +376,7 @@ def _diff(tables: Tables, asked: Question) -> Any:
         for label, side in sides.items()
     }
     runs = {f"run_us_{label}": F.when(side, F.col("duration_us")) for label, side in sides.items()}
-    found = percentiles(ended, ("queue", "name"), counts, runs, (0.95,), at_most=tables.count())
+    found = exact_percentiles(ended, ("queue", "name"), counts, runs, (0.95,), at_most=tables.count_events())
     before, after = F.col("run_us_before_p95"), F.col("run_us_after_p95")
     return (
         found.withColumn("run_ratio", F.when(before > 0, after / before))
@@ -374,7 +385,7 @@ def _diff(tables: Tables, asked: Question) -> Any:
     )
 
 
-def windows(tables: Tables, asked: Question) -> tuple[int | None, int | None]:
+def diff_windows(tables: ReportTables, asked: ReportQuery) -> tuple[int | None, int | None]:
     """The moment and the length of both windows; by default the middle of what there is, and all of it."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -387,33 +398,33 @@ def windows(tables: Tables, asked: Question) -> tuple[int | None, int | None]:
     return at_ms, asked.span_ms or max(1, at_ms - first, last + 1 - at_ms)
 
 
-def _gaps(tables: Tables, _: Question) -> Any:
+def _gaps(tables: ReportTables, _: ReportQuery) -> Any:
     """Where events are missing, and how many: trimmed before anybody read them."""
-    return tables.everything.where(is_gap("events")).orderBy("queue", "ms", "seq")
+    return tables.events_and_gaps.where(is_gap("events")).orderBy("queue", "ms", "seq")
 
 
-_SPREAD = tuple(f"{name}_p{n}" for name in ("run_us", "wait_ms", "e2e_ms") for n in (50, 95, 99))
-_DIFF = (
+_PERCENTILE_COLUMNS = tuple(f"{name}_p{n}" for name in ("run_us", "wait_ms", "e2e_ms") for n in (50, 95, 99))
+_DIFF_COLUMNS = (
     "queue", "name", "completed_before", "completed_after", "failed_before", "failed_after", "run_us_p95_before",
     "run_us_p95_after", "run_ratio",
 )  # fmt: skip
 REPORTS = {
     one.name: one
     for one in (
-        Report("throughput", "Throughput", ("queue", "at_ms", "completed", "failed", "retried", "dead"), _throughput),
-        Report("latency", "How long jobs take", ("queue", "name", "completed", "failed", *_SPREAD), _latency),
-        Report("retries", "Retry funnel", ("queue", "attempt", "started", "completed", "failed", "dead"), _retries),
-        Report("failures", "Failure hot spots",
+        ReportDefinition("throughput", "Throughput", ("queue", "at_ms", "completed", "failed", "retried", "dead"), _throughput),
+        ReportDefinition("latency", "How long jobs take", ("queue", "name", "completed", "failed", *_PERCENTILE_COLUMNS), _latency),
+        ReportDefinition("retries", "Retry funnel", ("queue", "attempt", "started", "completed", "failed", "dead"), _retries),
+        ReportDefinition("failures", "Failure hot spots",
                ("queue", "name", "error", "failures", "jobs", "first_ms", "last_ms", "sample"), _failures),
-        Report("dead", "Dead letters by cause",
-               ("queue", "reason", "name", "error", "letters", "first_ms", "last_ms", "sample_job_id"), _dead),
-        Report("sla", "Too late", ("queue", "name", "completed", "breaches", "share", "worst_ms"), _sla),
-        Report("slowest", "Slowest runs", ("queue", "name", "job_id", "attempt", "event", "duration_us", "ms"), _slowest),
-        Report("timeline", "One job's way",
+        ReportDefinition("dead", "Dead letters by cause",
+               ("queue", "reason", "name", "error", "letters", "first_ms", "last_ms", "sample_job_id"), _dead_letters),
+        ReportDefinition("sla", "Too late", ("queue", "name", "completed", "breaches", "share", "worst_ms"), _deadline_misses),
+        ReportDefinition("slowest", "Slowest runs", ("queue", "name", "job_id", "attempt", "event", "duration_us", "ms"), _slowest),
+        ReportDefinition("timeline", "One job's way",
                ("queue", "ms", "since_ms", "event", "job_id", "name", "attempt", "duration_us", "backoff_ms", "reason"),
                _timeline),
-        Report("heatmap", "Hours and weekdays", ("queue", "weekday", "hour", "completed", "failed"), _heatmap),
-        Report("diff", "What changed", _DIFF, _diff),
-        Report("gaps", "What is missing", ("queue", "stream_id", "ms", "reason", "lost"), _gaps),
+        ReportDefinition("heatmap", "Hours and weekdays", ("queue", "weekday", "hour", "completed", "failed"), _heatmap),
+        ReportDefinition("diff", "What changed", _DIFF_COLUMNS, _diff),
+        ReportDefinition("gaps", "What is missing", ("queue", "stream_id", "ms", "reason", "lost"), _gaps),
     )
 }  # fmt: skip

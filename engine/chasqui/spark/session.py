@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 SUBMITTED = "submitted"
 """As a master: whichever `spark-submit` was told, inside a program that it started."""
 
-LOCAL = "local[*,4]"
+LOCAL_MASTER = "local[*,4]"
 """All cores, and four tries for a task: with `local[*]` alone Spark gives up at the first failure."""
 
-CONF = {
+COMMON_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -48,10 +48,10 @@ CONNECT_PACKAGES = {
 }  # fmt: skip
 """Modules that we need, and what to install for them."""
 
-ANSWERS_WITHIN_S = 5.0
+CONNECT_TIMEOUT_S = 5.0
 """How long a Connect server may take to its first word; Spark's own client would go on trying for ten minutes."""
 
-_PARTS = ("bin", "sbin", "jars", "conf", "licenses", "examples", "data")
+_SPARK_DIRS = ("bin", "sbin", "jars", "conf", "licenses", "examples", "data")
 LOCAL_CONF = {
     # An archive that was just written is thousands of small files: found by this process in milliseconds, by a task for
     # each in seconds; and read many at a time, for opening one here is nothing.
@@ -64,12 +64,12 @@ LOCAL_CONF = {
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SparkTarget:
     """Which Spark. master: a master URL. remote: a Connect server instead. cache, log: where our files go."""
 
     cache: Path
     log: Path
-    master: str = LOCAL
+    master: str = LOCAL_MASTER
     remote: str | None = None
     heap: str = "1g"
     conf: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Where:
         return self.remote.partition("/;")[0] if self.remote else self.master
 
 
-def under_submit() -> bool:
+def is_under_spark_submit() -> bool:
     """Whether `spark-submit` started this program, and with it a Spark."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
@@ -93,14 +93,14 @@ def under_submit() -> bool:
 def check_installed(*, connect: bool = False) -> None:
     """Say what to install, instead of failing somewhere below. connect: also what a Connect server is talked to with."""
     for module, package in (PACKAGES | CONNECT_PACKAGES if connect else PACKAGES).items():
-        if not _is_there(module):
+        if not _is_importable(module):
             raise ConfigError(
                 f"the pipeline needs {package}, which is not installed",
                 hint="pip install 'chasqui-cli[spark]'",
             )
 
 
-def _is_there(module: str) -> bool:
+def _is_importable(module: str) -> bool:
     from importlib.util import find_spec
 
     try:
@@ -109,7 +109,7 @@ def _is_there(module: str) -> bool:
         return False
 
 
-def answers(url: str, within_s: float = ANSWERS_WITHIN_S) -> bool:
+def is_reachable(url: str, within_s: float = CONNECT_TIMEOUT_S) -> bool:
     """Whether a Connect server says its first word in time; one that hangs takes connections, but is silent."""
     check_installed(connect=True)
     import grpc  # type: ignore[import-untyped, import-not-found, unused-ignore]  # as installed or not
@@ -129,21 +129,21 @@ def answers(url: str, within_s: float = ANSWERS_WITHIN_S) -> bool:
     return True
 
 
-def environment(where: Where) -> dict[str, str]:
+def spark_environment(where: SparkTarget) -> dict[str, str]:
     """What Spark's processes must find in their environment."""
     if where.master == SUBMITTED:
         return {}
     found = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if where.remote is None:
-        found["JAVA_HOME"] = str(java.find(where.cache).home)
+        found["JAVA_HOME"] = str(java.find_java(where.cache).home)
         if where.is_local:
             found["SPARK_LOCAL_IP"] = "127.0.0.1"
             if "SPARK_HOME" not in os.environ:
-                found["SPARK_HOME"] = str(_home(where.cache))
+                found["SPARK_HOME"] = str(_spark_home(where.cache))
     return found
 
 
-def _home(cache: Path) -> Path:
+def _spark_home(cache: Path) -> Path:
     """The installed Spark under a roof of our own, without its `pyspark.zip`.
 
     Workers would import pyspark out of that archive, which keeps no compiled code: 1.7 s of CPU for each process
@@ -155,7 +155,7 @@ def _home(cache: Path) -> Path:
     home = cache / f"spark-{pyspark.__version__}"
     lib = home / "python" / "lib"
     lib.mkdir(parents=True, exist_ok=True)
-    links = {home / one.name: one for one in real.iterdir() if one.name in _PARTS}
+    links = {home / one.name: one for one in real.iterdir() if one.name in _SPARK_DIRS}
     for link, target in links.items():
         if not link.is_symlink() or link.readlink() != target:
             fresh = link.with_name(f"{link.name}.{os.getpid()}")
@@ -164,10 +164,10 @@ def _home(cache: Path) -> Path:
     return home
 
 
-def configuration(where: Where) -> dict[str, str]:
+def spark_conf(where: SparkTarget) -> dict[str, str]:
     """Spark's settings, the caller's last."""
     cores = os.cpu_count() or 2
-    found = dict(CONF)
+    found = dict(COMMON_CONF)
     if where.remote is None:
         found |= {"spark.driver.memory": where.heap, "spark.sql.shuffle.partitions": str(2 * cores)}
     if where.is_local:
@@ -176,62 +176,62 @@ def configuration(where: Where) -> dict[str, str]:
 
 
 @contextmanager
-def opened(where: Where) -> Iterator[Any]:
+def open_session(where: SparkTarget) -> Iterator[Any]:
     """A session, closed afterwards unless it was there before; errors out of Spark leave as ours."""
     check_installed()
     from pyspark.sql import SparkSession
 
-    with plain.plainly(str(where.log)):
+    with plain.decoded_errors(str(where.log)):
         borrowed = where.remote is None and SparkSession.getActiveSession() is not None
-        spark = start(where)
+        spark = start_session(where)
         try:
             yield spark
         except BaseException:
             with suppress(Exception):  # what went wrong before is what counts
-                _close(spark, where, borrowed=borrowed)
+                _close_session(spark, where, borrowed=borrowed)
             raise
-        _close(spark, where, borrowed=borrowed)
+        _close_session(spark, where, borrowed=borrowed)
 
 
-def _close(spark: Any, where: Where, *, borrowed: bool) -> None:
+def _close_session(spark: Any, where: SparkTarget, *, borrowed: bool) -> None:
     """End a Spark of our own; of another one only our end of the line, which would try to tidy up there at exit."""
     if where.remote:
         spark.client.close()
     elif not borrowed:
-        with _aside(where.log):
+        with _output_to_log(where.log):
             spark.stop()
 
 
-def start(where: Where) -> Any:
+def start_session(where: SparkTarget) -> Any:
     """A session that somebody else will stop."""
     from pyspark.sql import SparkSession
 
-    if where.remote and not answers(where.remote):
+    if where.remote and not is_reachable(where.remote):
         raise ServerError(
             "no Spark answers there",
             hint="`chasqui pipeline up` starts one; or leave out --remote and --master",
         )
-    os.environ.update(environment(where))
+    os.environ.update(spark_environment(where))
     builder = SparkSession.builder.appName("chasqui")
     own = where.remote is None and where.master != SUBMITTED
     if where.remote:
         builder = builder.remote(where.remote)
     elif own:
         builder = builder.master(where.master)
-    for name, value in configuration(where).items():
+    for name, value in spark_conf(where).items():
         if own or name.startswith(("spark.sql.", "spark.connect.session.")):
             builder = builder.config(name, value)
-    with _aside(where.log), _undisturbed() if own else nullcontext():
+    with _output_to_log(where.log), _signals_deferred() if own else nullcontext():
         spark = builder.getOrCreate()
-    _quieten(where.log)
+    _silence_logs(where.log)
     if where.remote is None:
         spark.sparkContext.setLogLevel("WARN")
     else:
-        spark.client.set_retry_policies([_patience()])
+        spark.client.set_retry_policies([_retry_policy()])
     return spark
 
 
-def _quieten(log: Path) -> None:
+def _silence_logs(log: Path) -> None:
     """What a query died of leaves as an error of ours, and what else its libraries have to say goes to the log; they
     would write whole traces to stderr before.
     """
@@ -244,7 +244,7 @@ def _quieten(log: Path) -> None:
         logging.getLogger().addHandler(logging.FileHandler(log, delay=True))
 
 
-def _patience() -> Any:
+def _retry_policy() -> Any:
     """How long a Connect server that went away is waited for: some twenty seconds, where Spark would wait ten minutes."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -252,7 +252,7 @@ def _patience() -> Any:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _signals_deferred() -> Iterator[None]:
     """Hold back what would end us until Java has come up: one that cannot tell where it listens stays behind for ever,
     while one that did ends with us. Who insists is heard at once.
     """
@@ -278,7 +278,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 @contextmanager
-def _aside(log: Path) -> Iterator[None]:
+def _output_to_log(log: Path) -> Iterator[None]:
     """What Java says at its start, and everything its processes say later, goes to the log: they inherit the file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()

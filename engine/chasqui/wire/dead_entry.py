@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from chasqui.wire.fields import Fields, Pair, flatten
-from chasqui.wire.stream_entry import readable
+from chasqui.wire.fields import EntryFields, FieldPair, flatten
+from chasqui.wire.stream_entry import decode_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-NO_PAYLOAD = "missing or non-bytes payload field"
+NO_PAYLOAD_DETAIL = "missing or non-bytes payload field"
 _ORIGINAL = b"orig:"
 
 
-class Reason(StrEnum):
+class DeadLetterReason(StrEnum):
     """Why a job died. `STALLED` is what newer releases of the reference write; `CRASHED` is ours."""
 
     RETRIES_EXHAUSTED = "retries_exhausted"
@@ -32,7 +32,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DeadEntry:
+class DeadLetterEntry:
     """A dead letter. `reason` is text, since others may know reasons we do not.
 
     original: the other fields of the stream entry it was, which the reference drops. extra: fields that
@@ -45,17 +45,17 @@ class DeadEntry:
     detail: str | None = None
     name: str = ""
     name_bytes: bytes = b""
-    original: tuple[Pair, ...] = ()
-    extra: tuple[Pair, ...] = ()
+    original: tuple[FieldPair, ...] = ()
+    extra: tuple[FieldPair, ...] = ()
 
 
-def encode(entry: DeadEntry) -> list[bytes]:
+def encode(entry: DeadLetterEntry) -> list[bytes]:
     """The words after the entry id in an XADD: the reference's fields in its order, then ours.
 
     Fields of the original entry are kept under `orig:<field>`, so none can pass for one of the letter's own.
     """
     name = entry.name_bytes or entry.name.encode()
-    pairs: list[Pair] = [(b"d", entry.d)]
+    pairs: list[FieldPair] = [(b"d", entry.d)]
     if name:
         pairs.append((b"n", name))
     pairs += [(b"source_id", entry.source_id.encode()), (b"reason", entry.reason.encode())]
@@ -65,21 +65,21 @@ def encode(entry: DeadEntry) -> list[bytes]:
     return flatten([*pairs, *entry.extra])
 
 
-def decode(flat: Sequence[bytes]) -> DeadEntry:
+def decode(flat: Sequence[bytes]) -> DeadLetterEntry:
     """The dead letter in the fields as Redis sent them; what is missing is empty."""
-    fields = Fields(flat)
+    fields = EntryFields(flat)
     name = fields.raw(b"n") or b""
-    return DeadEntry(
+    return DeadLetterEntry(
         d=fields.raw(b"d") or b"",
         source_id=fields.text(b"source_id") or "",
         reason=fields.text(b"reason") or "",
         detail=fields.text(b"detail"),
-        name=readable(name),
+        name=decode_name(name),
         name_bytes=name,
-        original=_originals(fields.rest),
+        original=_original_fields(fields.rest),
         extra=tuple(pair for pair in fields.rest if not pair[0].startswith(_ORIGINAL)),
     )
 
 
-def _originals(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
+def _original_fields(pairs: Iterable[FieldPair]) -> tuple[FieldPair, ...]:
     return tuple((name[len(_ORIGINAL) :], value) for name, value in pairs if name.startswith(_ORIGINAL))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.options import Producer
+from chasqui.options import ProducerOptions
 from chasqui.wire import envelope
 from chasqui.wire.packed import MAX_PAYLOAD
 from chasqui.wire.stream_entry import MAX_NAME_BYTES
@@ -18,8 +18,8 @@ from chasqui.wire.stream_entry import MAX_NAME_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Prefix = Literal["u32le", "u8", "none"]
-_LONGEST_U8_NAME = 255
+NamePrefix = Literal["u32le", "u8", "none"]
+_MAX_U8_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class DelayedMember:
 
     name: str
     name_bytes: bytes
-    prefix: Prefix
+    prefix: NamePrefix
     envelope_bytes: bytes
     envelope: envelope.Envelope
 
@@ -38,10 +38,8 @@ def encode(envelope_bytes: bytes, name: str | bytes = "", form: Literal["u32le",
     raw = name.encode() if isinstance(name, str) else name
     if form == "u32le":
         return len(raw).to_bytes(4, "little") + raw + envelope_bytes
-    if len(raw) > _LONGEST_U8_NAME:
-        raise ArgumentError(
-            f"a one-byte prefix holds names to {_LONGEST_U8_NAME} bytes (got {len(raw)} bytes)"
-        )
+    if len(raw) > _MAX_U8_NAME:
+        raise ArgumentError(f"a one-byte prefix holds names to {_MAX_U8_NAME} bytes (got {len(raw)} bytes)")
     return len(raw).to_bytes(1, "little") + raw + envelope_bytes
 
 
@@ -53,7 +51,7 @@ def decode(member: bytes, limit: int = MAX_PAYLOAD) -> DelayedMember:
     around it a name. `server/lua/promote.lua` must choose alike.
     """
     faults, with_trailing = [], None
-    for prefix, name, body in _readings(member):
+    for prefix, name, body in _candidate_splits(member):
         try:
             job = envelope.decode(body, limit)
         except WireError as fault:
@@ -68,7 +66,7 @@ def decode(member: bytes, limit: int = MAX_PAYLOAD) -> DelayedMember:
     raise WireError(f"delayed member has no readable form ({'; '.join(faults)})", member)
 
 
-def check_delay(delay_ms: int, max_delay_s: int = Producer().max_delay_s) -> int:
+def check_delay(delay_ms: int, max_delay_s: int = ProducerOptions().max_delay_s) -> int:
     """A producer's delay. Bounded in whole seconds, as the reference bounds it; 0 bounds nothing."""
     if delay_ms < 0:
         raise ArgumentError(f"delay_ms must be non-negative; got {delay_ms}")
@@ -81,7 +79,7 @@ def check_delay(delay_ms: int, max_delay_s: int = Producer().max_delay_s) -> int
     return delay_ms
 
 
-def _readings(member: bytes) -> Iterator[tuple[Prefix, bytes, bytes]]:
+def _candidate_splits(member: bytes) -> Iterator[tuple[NamePrefix, bytes, bytes]]:
     """Every way to split the member, likeliest first.
 
     A four-byte length beyond the cap comes last: only specs, whose names nobody caps, lead to one, and an

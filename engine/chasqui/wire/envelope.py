@@ -10,15 +10,17 @@ from typing import NamedTuple
 
 from chasqui.errors import WireError
 from chasqui.wire import packed, retry_override
-from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, Pack, Value, unpack
+from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, PackFunction, Value, unpack
 from chasqui.wire.payload import Payload, from_element
-from chasqui.wire.record import NIL, ZERO, Shape, checked, decoded, text, u32, u64
+from chasqui.wire.record import NIL, ZERO, RecordLayout, as_text, as_u32, as_u64, check_field, decode_field
 from chasqui.wire.retry_override import Backoff, RetryOverride
-from chasqui.wire.walk import parts
+from chasqui.wire.walk import split_value
 
 __all__ = ["Backoff", "Envelope", "Payload", "RetryOverride", "decode", "encode"]
 
-_SHAPE = Shape("envelope", ("id", "payload", "created_at_ms", "attempt", "retry"), shortest=3, required=3)
+_SHAPE = RecordLayout(
+    "envelope", ("id", "payload", "created_at_ms", "attempt", "retry"), min_elements=3, required=3
+)
 
 
 class Envelope(NamedTuple):
@@ -36,12 +38,12 @@ class Envelope(NamedTuple):
     elements: int = 4
     trailing: bytes = b""
 
-    def at_attempt(self, attempt: int) -> Envelope:
+    def with_attempt(self, attempt: int) -> Envelope:
         """The same job at another attempt, never past what the field holds."""
         return self._replace(attempt=min(attempt, U32_MAX))
 
 
-def encode(envelope: Envelope, *, pack: Pack = packed.pack, exact_payload: bool = False) -> bytes:
+def encode(envelope: Envelope, *, pack: PackFunction = packed.pack, exact_payload: bool = False) -> bytes:
     """Canonical bytes, as the reference rewrites a job when it is retried, buried or replayed; but an unknown
     backoff kind keeps its text, which the reference loses.
 
@@ -53,7 +55,7 @@ def encode(envelope: Envelope, *, pack: Pack = packed.pack, exact_payload: bool 
         return pack(_elements(envelope, octets))
     around_nil = pack(_elements(envelope, None))
     start = 1 + len(pack(envelope.id))
-    return around_nil[:start] + envelope.payload.element() + around_nil[start + 1 :]
+    return around_nil[:start] + envelope.payload.to_element() + around_nil[start + 1 :]
 
 
 def decode(data: bytes, limit: int = MAX_PAYLOAD) -> Envelope:
@@ -61,7 +63,7 @@ def decode(data: bytes, limit: int = MAX_PAYLOAD) -> Envelope:
     if len(data) > limit:
         raise WireError(f"envelope of {len(data)} bytes, over the limit of {limit}", data)
     try:
-        return _usual(data) or _of_any_form(data)
+        return _decode_fast(data) or _decode_any_form(data)
     except WireError as fault:
         raise WireError(str(fault), data) from fault
 
@@ -73,7 +75,7 @@ def _elements(envelope: Envelope, content: bytes | None) -> list[Value]:
     return elements
 
 
-def _usual(data: bytes) -> Envelope | None:
+def _decode_fast(data: bytes) -> Envelope | None:
     """Nearly every envelope there is, decoded in one go; None for those that need a closer look."""
     try:
         elements = unpack(data, len(data))
@@ -92,15 +94,15 @@ def _usual(data: bytes) -> Envelope | None:
     return Envelope(job_id, Payload("bin", content), created_at_ms, attempt, retry, len(elements))
 
 
-def _of_any_form(data: bytes) -> Envelope:
-    found = parts(data)
-    fields = _SHAPE.of_parts(found)
+def _decode_any_form(data: bytes) -> Envelope:
+    found = split_value(data)
+    fields = _SHAPE.from_parts(found)
     return Envelope(
-        id=checked("envelope id", text, decoded(fields, "id")),
+        id=check_field("envelope id", as_text, decode_field(fields, "id")),
         payload=from_element(fields["payload"]),
-        created_at_ms=checked("envelope created_at_ms", u64, decoded(fields, "created_at_ms")),
-        attempt=checked("envelope attempt", u32, decoded(fields, "attempt", ZERO)),
+        created_at_ms=check_field("envelope created_at_ms", as_u64, decode_field(fields, "created_at_ms")),
+        attempt=check_field("envelope attempt", as_u32, decode_field(fields, "attempt", ZERO)),
         retry=retry_override.from_element(fields.get("retry", NIL)),
-        elements=len(found.children) if found.shape == "array" else 0,
+        elements=len(found.children) if found.kind == "array" else 0,
         trailing=found.rest,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.wire.fields import Fields, Pair, flatten
+from chasqui.wire.fields import EntryFields, FieldPair, flatten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Event:
     duration_us: int | None = None
     backoff_ms: int | None = None
     delay_ms: int | None = None
-    extra: tuple[Pair, ...] = ()
+    extra: tuple[FieldPair, ...] = ()
 
 
 def encode(event: Event) -> list[bytes]:
@@ -59,7 +59,7 @@ def encode(event: Event) -> list[bytes]:
 
 def decode(flat: Sequence[bytes]) -> Event:
     """The event in the fields as Redis sent them."""
-    fields = Fields(flat)
+    fields = EntryFields(flat)
     return Event(
         kind=fields.text(b"e") or "",
         job_id=fields.text(b"id") or None,

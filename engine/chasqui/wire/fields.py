@@ -12,11 +12,11 @@ from chasqui.errors import WireError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-Pair = tuple[bytes, bytes]
+FieldPair = tuple[bytes, bytes]
 T = TypeVar("T")
 
 
-class Fields:
+class EntryFields:
     """The fields of one entry, taken out one by one. What cannot be read as asked stays among the rest."""
 
     __slots__ = ("_left",)
@@ -28,22 +28,22 @@ class Fields:
 
     def raw(self, name: bytes) -> bytes | None:
         """The first value under this name, as it is."""
-        return self._take(name, lambda value: value)
+        return self._pop(name, lambda value: value)
 
     def text(self, name: bytes) -> str | None:
         """The first value, if it is UTF-8."""
-        return self._take(name, _text)
+        return self._pop(name, _text)
 
     def number(self, name: bytes) -> int | None:
         """The first value, if it is a decimal as a program writes it."""
-        return self._take(name, _number)
+        return self._pop(name, _number)
 
     @property
-    def rest(self) -> tuple[Pair, ...]:
+    def rest(self) -> tuple[FieldPair, ...]:
         """What was not taken, in order."""
         return tuple(self._left)
 
-    def _take(self, name: bytes, read: Callable[[bytes], T | None]) -> T | None:
+    def _pop(self, name: bytes, read: Callable[[bytes], T | None]) -> T | None:
         for at, (found, value) in enumerate(self._left):
             if found == name:
                 result = read(value)
@@ -53,7 +53,7 @@ class Fields:
         return None
 
 
-def flatten(pairs: Iterable[Pair]) -> list[bytes]:
+def flatten(pairs: Iterable[FieldPair]) -> list[bytes]:
     """Pairs as the words of an XADD."""
     return [word for pair in pairs for word in pair]
 

@@ -22,19 +22,19 @@ _TIME_BITS = 48
 _RANDOM_PARTS = re.compile(f".{{{_RANDOM_LETTERS}}}")
 
 
-def mint(now_ms: int) -> str:
+def new_job_id(now_ms: int) -> str:
     """One new id of this moment."""
-    return mint_many(1, now_ms)[0]
+    return new_job_ids(1, now_ms)[0]
 
 
-def mint_many(count: int, now_ms: int, entropy: Callable[[int], bytes] = os.urandom) -> list[str]:
+def new_job_ids(count: int, now_ms: int, entropy: Callable[[int], bytes] = os.urandom) -> list[str]:
     """New ids of one moment: one read of randomness for all, a byte (of which five bits count) per letter."""
-    stamp = _time_letters(now_ms)
+    stamp = _encode_time(now_ms)
     letters = entropy(count * _RANDOM_LETTERS).translate(_LETTER_OF_BYTE).decode("ascii")
     return [stamp + random for random in _RANDOM_PARTS.findall(letters)]
 
 
-def time_ms(job_id: str) -> int | None:
+def created_ms(job_id: str) -> int | None:
     """When this id was minted, if it is a ULID as we and the reference write them."""
     if len(job_id) != _TIME_LETTERS + _RANDOM_LETTERS or not _VALUE.keys() >= set(job_id):
         return None
@@ -44,7 +44,7 @@ def time_ms(job_id: str) -> int | None:
     return stamp if stamp < 1 << _TIME_BITS else None
 
 
-def check(job_id: str) -> str:
+def check_job_id(job_id: str) -> str:
     """A caller's id, as it is. Redis refuses an empty one, and one of spaces nobody could ask for again."""
     if not job_id.strip():
         raise ArgumentError("job_id must be a non-empty, non-whitespace string")
@@ -60,7 +60,7 @@ def check_shared(job_id: str | None, jobs: int) -> None:
         )
 
 
-def _time_letters(now_ms: int) -> str:
+def _encode_time(now_ms: int) -> str:
     if not 0 <= now_ms < 1 << _TIME_BITS:
         raise ArgumentError(f"{now_ms} ms does not fit the 48 bits of an id's time")
     return "".join(_ALPHABET[now_ms >> shift & 31] for shift in range(45, -1, -5))

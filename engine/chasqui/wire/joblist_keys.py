@@ -57,7 +57,7 @@ class JobListKeys:
         return self._key("events")
 
     @property
-    def parked(self) -> str:
+    def in_migration(self) -> str:
         """List of ours: ids on their way to another server."""
         return self._key("mig")
 
@@ -66,7 +66,7 @@ class JobListKeys:
         """Hashes in which the Ruby and PHP versions count what the others count in the process."""
         return (self._key("stats"), f"demo:queue_stats:{self.queue}")
 
-    def undone(self, op: str) -> str:
+    def undo_marker(self, op: str) -> str:
         """Hash of ours, for a month: jobs that an undo of this operation has brought back."""
         return self._key(f"undo:{op}")
 
@@ -75,7 +75,7 @@ class JobListKeys:
         return f"{self.prefix}{job_id}"
 
 
-def mint() -> str:
+def new_id() -> str:
     """A new job id or claim token: eight random bytes in hex."""
     return secrets.token_hex(8)
 

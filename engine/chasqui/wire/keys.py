@@ -78,7 +78,7 @@ class Keys:
         """
         return self._key(f"idmp:{producer_id}:{job_id}")
 
-    def arrived_marker(self, job_id: str) -> str:
+    def migrated_marker(self, job_id: str) -> str:
         """String: this job has arrived from another server already."""
         return self._key(f"mig:{job_id}")
 
@@ -90,6 +90,6 @@ class Keys:
         """String: when the next job of a bulk load may be written, in ms."""
         return self._key(f"load:pace:{run_id}")
 
-    def load_since(self, run_id: str) -> str:
+    def load_start(self, run_id: str) -> str:
         """String: when a bulk load was begun for the first time, in ms, and what its ledger knows jobs by."""
         return self._key(f"load:since:{run_id}")

@@ -15,18 +15,18 @@ from msgpack import ExtType as ExtType
 from msgpack import Timestamp as Timestamp
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.options import Worker
+from chasqui.options import WorkerOptions
 
 Value = Any  # None, bool, int, float, str, bytes, list, dict (text keys), Pairs, ExtType, Timestamp
-Pack = Callable[[Value], bytes]
+PackFunction = Callable[[Value], bytes]
 
-MAX_PAYLOAD = Worker().max_payload_bytes
+MAX_PAYLOAD = WorkerOptions().max_payload_bytes
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class MsgpackMap:
     """A map that a dict with text keys cannot hold: other keys, repeated keys, keys that have no hash."""
 
     pairs: tuple[tuple[Value, Value], ...]
@@ -54,32 +54,32 @@ def pack(value: Value) -> bytes:
     return packer()(value)
 
 
-def packer() -> Pack:
+def packer() -> PackFunction:
     """A `pack` to keep for a batch, at a third of the price; not to be shared between threads."""
-    native = msgpack.Packer(default=_substitute)
+    native = msgpack.Packer(default=_pack_default)
 
     def pack_one(value: Value) -> bytes:
         try:
             return bytes(native.pack(value))
-        except _CANNOT as fault:
-            raise _refusal(fault) from fault
+        except _PACK_ERRORS as fault:
+            raise _argument_error(fault) from fault
 
     return pack_one
 
 
 def pack_each(values: Iterable[Value]) -> list[bytes]:
     """Every value by itself; for thousands of them the cheapest way there is."""
-    native = msgpack.Packer(default=_substitute)
+    native = msgpack.Packer(default=_pack_default)
     try:
         return list(map(native.pack, values))
-    except _CANNOT as fault:
-        raise _refusal(fault) from fault
+    except _PACK_ERRORS as fault:
+        raise _argument_error(fault) from fault
 
 
-_CANNOT = (TypeError, ValueError, OverflowError, RecursionError, BufferError)
+_PACK_ERRORS = (TypeError, ValueError, OverflowError, RecursionError, BufferError)
 
 
-def _refusal(fault: Exception) -> ArgumentError:
+def _argument_error(fault: Exception) -> ArgumentError:
     if isinstance(fault, ArgumentError):
         return fault
     if isinstance(fault, UnicodeEncodeError):
@@ -99,8 +99,8 @@ def unpack(data: bytes, limit: int = MAX_PAYLOAD) -> Value:
         return msgpack.unpackb(
             data,
             strict_map_key=False,
-            object_pairs_hook=_mapping,
-            ext_hook=_ext,
+            object_pairs_hook=_unpack_map,
+            ext_hook=_unpack_ext,
             unicode_errors="surrogateescape",
         )
     except msgpack.ExtraData as fault:
@@ -113,7 +113,7 @@ def unpack(data: bytes, limit: int = MAX_PAYLOAD) -> Value:
         raise WireError(f"not msgpack: {fault}", data) from fault
 
 
-def unpack_or_keep(data: bytes, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
+def unpack_or_undecodable(data: bytes, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
     """The value, or the bytes with the reason; for those who only want to look."""
     try:
         return unpack(data, limit)
@@ -121,7 +121,7 @@ def unpack_or_keep(data: bytes, limit: int = MAX_PAYLOAD) -> Value | Undecodable
         return Undecodable(data, str(fault))
 
 
-def stray_bytes(value: Value) -> bytes | None:
+def non_utf8_bytes(value: Value) -> bytes | None:
     """The bytes of a str or bin that is not UTF-8; None for any other value."""
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     if not isinstance(raw, bytes):
@@ -133,22 +133,22 @@ def stray_bytes(value: Value) -> bytes | None:
     return None
 
 
-def _mapping(pairs: list[tuple[Value, Value]]) -> dict[str, Value] | Pairs:
+def _unpack_map(pairs: list[tuple[Value, Value]]) -> dict[str, Value] | MsgpackMap:
     found: dict[str, Value] = {}
     for key, value in pairs:
         if type(key) is not str or key in found:
-            return Pairs(tuple(pairs))
+            return MsgpackMap(tuple(pairs))
         found[key] = value
     return found
 
 
-def _ext(code: int, data: bytes) -> ExtType:
+def _unpack_ext(code: int, data: bytes) -> ExtType:
     # Its own constructor refuses the reserved codes below zero, though it carries and writes them well.
     return tuple.__new__(ExtType, (code, data))
 
 
-def _substitute(value: object) -> Value:
-    if isinstance(value, Pairs):
+def _pack_default(value: object) -> Value:
+    if isinstance(value, MsgpackMap):
         return _as_dict(value)
     if isinstance(value, int):
         raise ArgumentError("a number that does not fit 64 bits cannot be stored")
@@ -156,7 +156,7 @@ def _substitute(value: object) -> Value:
     raise ArgumentError(f"{type(value).__name__} cannot be stored", hint=hint)
 
 
-def _as_dict(value: Pairs) -> dict[Value, Value]:
+def _as_dict(value: MsgpackMap) -> dict[Value, Value]:
     try:
         plain = dict(value.pairs)
     except TypeError as fault:

@@ -30,26 +30,26 @@ class Payload(NamedTuple):
         """What the reference hands to a handler: the bin's content, the bytes that an array of small numbers
         spells, or those of text that is not UTF-8. None for every other inline value: it cannot take those.
         """
-        return self.raw if self.form == "bin" else _spelled_bytes(self.raw)
+        return self.raw if self.form == "bin" else _bytes_from_array(self.raw)
 
     def data(self, limit: int = MAX_PAYLOAD) -> Value:
         """The value that these bytes are: what the bin holds, or what stands inline."""
         return packed.unpack(self.raw, limit)
 
-    def delivered(self, limit: int = MAX_PAYLOAD) -> Value:
+    def handler_value(self, limit: int = MAX_PAYLOAD) -> Value:
         """What a handler gets: the data, and where an inline value spells msgpack, what it spells."""
         octets = self.octets if self.form == "inline" else None
         if octets is not None:
-            spelled = packed.unpack_or_keep(octets, limit)
+            spelled = packed.unpack_or_undecodable(octets, limit)
             if not isinstance(spelled, Undecodable):
                 return spelled
         return self.data(limit)
 
     def data_or_bytes(self, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
         """The value, or the bytes with the reason why they are none: for those who only look."""
-        return packed.unpack_or_keep(self.raw, limit)
+        return packed.unpack_or_undecodable(self.raw, limit)
 
-    def element(self) -> bytes:
+    def to_element(self) -> bytes:
         """The payload as an element of an envelope, its form unchanged."""
         return packed.pack(self.raw) if self.form == "bin" else self.raw
 
@@ -69,11 +69,11 @@ def from_element(element: bytes) -> Payload:
     return Payload("inline", element)
 
 
-def _spelled_bytes(raw: bytes) -> bytes | None:
+def _bytes_from_array(raw: bytes) -> bytes | None:
     # An empty array spells nothing: taken for bytes it would no longer be the empty list it was.
-    value = packed.unpack_or_keep(raw, len(raw))
+    value = packed.unpack_or_undecodable(raw, len(raw))
     if isinstance(value, str):
-        return packed.stray_bytes(value)
+        return packed.non_utf8_bytes(value)
     return bytes(value) if isinstance(value, list) and value and all(map(_is_octet, value)) else None
 
 

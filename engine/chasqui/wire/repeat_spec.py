@@ -12,24 +12,35 @@ from chasqui.errors import ArgumentError, WireError
 from chasqui.wire import packed, retry_override
 from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, U64_MAX, Value, unpack
 from chasqui.wire.payload import Payload, from_element
-from chasqui.wire.record import NIL, ZERO, Shape, checked, decoded, kind_of, optional, storable, text, u64
-from chasqui.wire.walk import end_of, parts
+from chasqui.wire.record import (
+    NIL,
+    ZERO,
+    RecordLayout,
+    as_text,
+    as_u64,
+    check_field,
+    check_storable,
+    decode_field,
+    optional,
+    type_name,
+)
+from chasqui.wire.walk import end_of, split_value
 
 if TYPE_CHECKING:
     from chasqui.wire.retry_override import RetryOverride
 
-_SPEC = Shape(
+_SPEC = RecordLayout(
     "spec",
     (
         "key", "job_name", "pattern", "payload", "limit", "start_after_ms", "end_before_ms",
         "fired", "missed_fires", "retry",
     ),
-    shortest=7,
+    min_elements=7,
     required=4,
 )  # fmt: skip
-_EVERY = Shape("every", ("interval_ms",), shortest=1, required=1)
-_CRON = Shape("cron", ("expression", "tz"), shortest=2, required=1)
-_FIRE_ALL = Shape("fire-all", ("max_catchup",), shortest=1, required=1)
+_EVERY = RecordLayout("every", ("interval_ms",), min_elements=1, required=1)
+_CRON = RecordLayout("cron", ("expression", "tz"), min_elements=2, required=1)
+_FIRE_ALL = RecordLayout("fire-all", ("max_catchup",), min_elements=1, required=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ class RepeatSpec:
     retry: RetryOverride | None = None
 
 
-def derived_key(job_name: str, pattern: Pattern) -> str:
+def default_key(job_name: str, pattern: Pattern) -> str:
     """The key of a spec that was given none: its name and pattern, letter for letter."""
     if isinstance(pattern, Every):
         return f"{job_name}::every:{pattern.interval_ms}"
@@ -97,14 +108,16 @@ def derived_key(job_name: str, pattern: Pattern) -> str:
 
 def check(spec: RepeatSpec) -> RepeatSpec:
     """A producer's spec; stored ones are read whatever they say."""
-    if isinstance(spec.pattern, Every) and not storable("pattern.interval_ms", spec.pattern.interval_ms):
+    if isinstance(spec.pattern, Every) and not check_storable(
+        "pattern.interval_ms", spec.pattern.interval_ms
+    ):
         raise ArgumentError("pattern.interval_ms must be > 0")
     if isinstance(spec.missed_fires, FireAll):
         got = spec.missed_fires.max_catchup
-        if not storable("missed_fires.max_catchup", got, U32_MAX):
+        if not check_storable("missed_fires.max_catchup", got, U32_MAX):
             raise ArgumentError(f"missed_fires.max_catchup must be a positive integer (>= 1), got {got}")
     for name in ("limit", "start_after_ms", "end_before_ms"):
-        storable(f"spec.{name}", getattr(spec, name))
+        check_storable(f"spec.{name}", getattr(spec, name))
     return spec
 
 
@@ -116,14 +129,14 @@ def encode(spec: RepeatSpec) -> bytes:
         spec.key,
         spec.job_name,
         _pattern_value(spec.pattern),
-        spec.payload.element(),
+        spec.payload.to_element(),
         spec.limit,
         spec.start_after_ms,
         spec.end_before_ms,
         spec.fired,
     ]
     if spec.retry is not None or spec.missed_fires != Skip():
-        elements.append(_policy_value(spec.missed_fires))
+        elements.append(_missed_fires_value(spec.missed_fires))
     if spec.retry is not None:
         elements.append(retry_override.to_list(spec.retry))
     return packed.pack(elements)
@@ -134,35 +147,35 @@ def decode(data: bytes, limit: int = MAX_PAYLOAD) -> RepeatSpec:
     if len(data) > limit:
         raise WireError(f"spec of {len(data)} bytes, over the limit of {limit}", data)
     try:
-        return _read(_SPEC.of_parts(parts(data)))
+        return _decode_fields(_SPEC.from_parts(split_value(data)))
     except WireError as fault:
         raise WireError(str(fault), data) from fault
 
 
-def _read(fields: dict[str, bytes]) -> RepeatSpec:
+def _decode_fields(fields: dict[str, bytes]) -> RepeatSpec:
     def count(name: str) -> int | None:
-        return checked(f"spec {name}", optional(u64), decoded(fields, name))
+        return check_field(f"spec {name}", optional(as_u64), decode_field(fields, name))
 
     return RepeatSpec(
-        key=checked("spec key", text, decoded(fields, "key")),
-        job_name=checked("spec job_name", text, decoded(fields, "job_name")),
-        pattern=_pattern(fields["pattern"]),
-        payload=_payload(fields["payload"]),
+        key=check_field("spec key", as_text, decode_field(fields, "key")),
+        job_name=check_field("spec job_name", as_text, decode_field(fields, "job_name")),
+        pattern=_decode_pattern(fields["pattern"]),
+        payload=_decode_payload(fields["payload"]),
         limit=count("limit"),
         start_after_ms=count("start_after_ms"),
         end_before_ms=count("end_before_ms"),
-        missed_fires=_policy(fields["missed_fires"]) if "missed_fires" in fields else Skip(),
-        fired=checked("spec fired", u64, decoded(fields, "fired", ZERO)),
+        missed_fires=_decode_missed_fires(fields["missed_fires"]) if "missed_fires" in fields else Skip(),
+        fired=check_field("spec fired", as_u64, decode_field(fields, "fired", ZERO)),
         retry=retry_override.from_element(fields.get("retry", NIL)),
     )
 
 
-def _payload(element: bytes) -> Payload:
+def _decode_payload(element: bytes) -> Payload:
     """The spec wraps a whole payload element once more: in a bin, or in what the reference takes for one."""
     wrapped = from_element(element).octets
     if wrapped is None:
         raise WireError("spec payload is not wrapped in a bin", element)
-    return checked("spec payload", _first_element, wrapped)
+    return check_field("spec payload", _first_element, wrapped)
 
 
 def _first_element(wrapped: bytes) -> Payload:
@@ -172,39 +185,43 @@ def _first_element(wrapped: bytes) -> Payload:
     return first if first.octets is not None else from_element(wrapped)
 
 
-def _pattern(element: bytes) -> Pattern:
-    variant, content = _variant("pattern", element, ("Every", "Cron"))
+def _decode_pattern(element: bytes) -> Pattern:
+    variant, content = _decode_variant("pattern", element, ("Every", "Cron"))
     if variant == "Every":
-        return Every(checked("every interval_ms", u64, decoded(_EVERY.of_element(content), "interval_ms")))
+        return Every(
+            check_field(
+                "every interval_ms", as_u64, decode_field(_EVERY.from_element(content), "interval_ms")
+            )
+        )
     if variant == "Cron":
-        fields = _CRON.of_element(content)
+        fields = _CRON.from_element(content)
         return Cron(
-            checked("cron expression", text, decoded(fields, "expression")),
-            checked("cron tz", optional(text), decoded(fields, "tz")),
+            check_field("cron expression", as_text, decode_field(fields, "expression")),
+            check_field("cron tz", optional(as_text), decode_field(fields, "tz")),
         )
     raise WireError("spec pattern is none we know", b"")
 
 
-def _policy(element: bytes) -> MissedFires:
-    variant, content = _variant("missed_fires", element, ("Skip", "FireOnce", "FireAll"))
+def _decode_missed_fires(element: bytes) -> MissedFires:
+    variant, content = _decode_variant("missed_fires", element, ("Skip", "FireOnce", "FireAll"))
     if variant in ("Skip", "FireOnce") and unpack(content, U64_MAX) in (None, []):
         return Skip() if variant == "Skip" else FireOnce()
     if variant == "FireAll":
-        fields = _FIRE_ALL.of_element(content)
-        return FireAll(checked("fire-all max_catchup", u64, decoded(fields, "max_catchup")))
+        fields = _FIRE_ALL.from_element(content)
+        return FireAll(check_field("fire-all max_catchup", as_u64, decode_field(fields, "max_catchup")))
     raise WireError("spec missed_fires is none we know", b"")
 
 
-def _variant(what: str, element: bytes, names: tuple[str, ...]) -> tuple[str, bytes]:
+def _decode_variant(what: str, element: bytes, names: tuple[str, ...]) -> tuple[str, bytes]:
     """A variant's name and content: a name alone, or a map of one; a number counts the names from 0."""
-    found = parts(element)
-    name, content = found.children if found.shape == "map" and len(found.children) == 2 else (element, NIL)
+    found = split_value(element)
+    name, content = found.children if found.kind == "map" and len(found.children) == 2 else (element, NIL)
     variant = unpack(name, U64_MAX)
     if type(variant) is int and 0 <= variant < len(names):
         return names[variant], content
     if isinstance(variant, str | bytes):
-        return checked(f"spec {what}", text, variant), content
-    raise WireError(f"spec {what} is {kind_of(variant)}, not one named variant", b"")
+        return check_field(f"spec {what}", as_text, variant), content
+    raise WireError(f"spec {what} is {type_name(variant)}, not one named variant", b"")
 
 
 def _pattern_value(pattern: Pattern) -> Value:
@@ -213,7 +230,7 @@ def _pattern_value(pattern: Pattern) -> Value:
     return {"Cron": [pattern.expression, pattern.tz]}
 
 
-def _policy_value(policy: MissedFires) -> Value:
+def _missed_fires_value(policy: MissedFires) -> Value:
     if isinstance(policy, FireAll):
         return {"FireAll": [policy.max_catchup]}
     return type(policy).__name__

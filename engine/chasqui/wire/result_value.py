@@ -22,7 +22,7 @@ def decode(data: bytes, limit: int = MAX_PAYLOAD) -> Value:
 
 def decode_or_keep(data: bytes, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
     """What the handler returned, or the bytes and why they are not a value."""
-    return packed.unpack_or_keep(data, limit)
+    return packed.unpack_or_undecodable(data, limit)
 
 
 def ttl_seconds(ttl_ms: int) -> int:

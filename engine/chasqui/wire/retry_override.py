@@ -9,31 +9,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.wire.packed import U32_MAX, Pairs, Value, stray_bytes
+from chasqui.wire.packed import U32_MAX, MsgpackMap, Value, non_utf8_bytes
 from chasqui.wire.record import (
     NIL,
-    Shape,
-    checked,
-    decoded,
-    kind_of,
-    number,
+    RecordLayout,
+    as_float,
+    as_text,
+    as_u32,
+    as_u64,
+    check_field,
+    check_storable,
+    decode_field,
     optional,
-    storable,
-    text,
-    u32,
-    u64,
+    type_name,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-KINDS = ("fixed", "exponential")
-UNKNOWN = "unknown"
-_RETRY = Shape("retry", ("max_attempts", "backoff"), shortest=2, required=0)
-_BACKOFF = Shape(
-    "backoff", ("kind", "delay_ms", "max_delay_ms", "multiplier", "jitter_ms"), shortest=5, required=2
+BACKOFF_KINDS = ("fixed", "exponential")
+UNKNOWN_KIND = "unknown"
+_RETRY = RecordLayout("retry", ("max_attempts", "backoff"), min_elements=2, required=0)
+_BACKOFF = RecordLayout(
+    "backoff", ("kind", "delay_ms", "max_delay_ms", "multiplier", "jitter_ms"), min_elements=5, required=2
 )
-_U32_OR_NIL, _U64_OR_NIL, _NUMBER_OR_NIL = optional(u32), optional(u64), optional(number)
+_U32_OR_NIL, _U64_OR_NIL, _NUMBER_OR_NIL = optional(as_u32), optional(as_u64), optional(as_float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class RetryOverride:
 
 def check_backoff(backoff: Backoff) -> Backoff:
     """A producer's backoff: only kinds that every consumer knows."""
-    if backoff.kind not in KINDS:
+    if backoff.kind not in BACKOFF_KINDS:
         raise ArgumentError(f"unknown backoff kind \"{backoff.kind}\"; expected 'fixed' or 'exponential'")
     return backoff
 
@@ -65,15 +65,15 @@ def check_backoff(backoff: Backoff) -> Backoff:
 def to_list(retry: RetryOverride) -> list[Value]:
     """The override as it stands in an envelope or a spec."""
     backoff = retry.backoff
-    most = storable("retry.max_attempts", retry.max_attempts, U32_MAX)
+    most = check_storable("retry.max_attempts", retry.max_attempts, U32_MAX)
     if backoff is None:
         return [most, None]
     fields = [
         backoff.kind,
-        storable("backoff.delay_ms", backoff.delay_ms),
-        storable("backoff.max_delay_ms", backoff.max_delay_ms),
+        check_storable("backoff.delay_ms", backoff.delay_ms),
+        check_storable("backoff.max_delay_ms", backoff.max_delay_ms),
         None if backoff.multiplier is None else _float(backoff.multiplier),
-        storable("backoff.jitter_ms", backoff.jitter_ms),
+        check_storable("backoff.jitter_ms", backoff.jitter_ms),
     ]
     return [most, fields]
 
@@ -82,18 +82,20 @@ def from_list(value: Value) -> RetryOverride | None:
     """The override in a value decoded already, if it has the form we write; nil is none."""
     if value is None:
         return None
-    fields = _RETRY.of_list(value)
+    fields = _RETRY.from_list(value)
     backoff = fields["backoff"]
-    return _override(fields["max_attempts"], None if backoff is None else _BACKOFF.of_list(backoff))
+    return _decode_override(fields["max_attempts"], None if backoff is None else _BACKOFF.from_list(backoff))
 
 
 def from_element(element: bytes) -> RetryOverride | None:
     """The override in these bytes, in any form; nil is none. What nobody knows is not decoded."""
     if element == NIL:
         return None
-    fields = _RETRY.of_element(element)
+    fields = _RETRY.from_element(element)
     backoff = fields.get("backoff", NIL)
-    return _override(decoded(fields, "max_attempts"), None if backoff == NIL else _decoded_backoff(backoff))
+    return _decode_override(
+        decode_field(fields, "max_attempts"), None if backoff == NIL else _backoff_fields(backoff)
+    )
 
 
 def _float(multiplier: float) -> float:
@@ -103,42 +105,42 @@ def _float(multiplier: float) -> float:
         raise ArgumentError("backoff.multiplier must be a float") from fault
 
 
-def _decoded_backoff(element: bytes) -> dict[str, Value]:
-    fields = _BACKOFF.of_element(element)
-    return {name: decoded(fields, name) for name in fields}
+def _backoff_fields(element: bytes) -> dict[str, Value]:
+    fields = _BACKOFF.from_element(element)
+    return {name: decode_field(fields, name) for name in fields}
 
 
-def _override(max_attempts: Value, backoff: Mapping[str, Value] | None) -> RetryOverride:
+def _decode_override(max_attempts: Value, backoff: Mapping[str, Value] | None) -> RetryOverride:
     return RetryOverride(
-        checked("retry max_attempts", _U32_OR_NIL, max_attempts),
-        None if backoff is None else _backoff(backoff),
+        check_field("retry max_attempts", _U32_OR_NIL, max_attempts),
+        None if backoff is None else _decode_backoff(backoff),
     )
 
 
-def _backoff(fields: Mapping[str, Value]) -> Backoff:
+def _decode_backoff(fields: Mapping[str, Value]) -> Backoff:
     return Backoff(
-        checked("backoff kind", _kind, fields["kind"]),
-        checked("backoff delay_ms", u64, fields["delay_ms"]),
-        checked("backoff max_delay_ms", _U64_OR_NIL, fields.get("max_delay_ms")),
-        checked("backoff multiplier", _NUMBER_OR_NIL, fields.get("multiplier")),
-        checked("backoff jitter_ms", _U64_OR_NIL, fields.get("jitter_ms")),
+        check_field("backoff kind", _decode_kind, fields["kind"]),
+        check_field("backoff delay_ms", as_u64, fields["delay_ms"]),
+        check_field("backoff max_delay_ms", _U64_OR_NIL, fields.get("max_delay_ms")),
+        check_field("backoff multiplier", _NUMBER_OR_NIL, fields.get("multiplier")),
+        check_field("backoff jitter_ms", _U64_OR_NIL, fields.get("jitter_ms")),
     )
 
 
-def _kind(value: Value) -> str:
+def _decode_kind(value: Value) -> str:
     """A kind as text, as the number of its variant, or as a map from either to nil.
 
     A number beyond the known ones and bytes that are no text have no name to keep.
     """
-    if isinstance(value, dict | Pairs):
+    if isinstance(value, dict | MsgpackMap):
         value = _only_key(value)
     if type(value) is int and value >= 0:
-        return KINDS[value] if value < len(KINDS) else UNKNOWN
-    return text(value) if stray_bytes(value) is None else UNKNOWN
+        return BACKOFF_KINDS[value] if value < len(BACKOFF_KINDS) else UNKNOWN_KIND
+    return as_text(value) if non_utf8_bytes(value) is None else UNKNOWN_KIND
 
 
-def _only_key(value: dict[str, Value] | Pairs) -> Value:
-    pairs = value.pairs if isinstance(value, Pairs) else tuple(value.items())
+def _only_key(value: dict[str, Value] | MsgpackMap) -> Value:
+    pairs = value.pairs if isinstance(value, MsgpackMap) else tuple(value.items())
     if len(pairs) != 1 or pairs[0][1] is not None:
-        raise WireError(f"{kind_of(value)} that is not one name with nil", b"")
+        raise WireError(f"{type_name(value)} that is not one name with nil", b"")
     return pairs[0][0]

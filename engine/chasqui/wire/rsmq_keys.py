@@ -13,8 +13,8 @@ from dataclasses import dataclass
 NAMESPACE = "rsmq"
 _DIGITS = string.digits + string.ascii_lowercase
 _LETTERS = string.ascii_letters + string.digits
-_STAMP, _RANDOM = 10, 22
-_STAMPED = re.compile(r"[0-9a-zA-Z]{10}")
+_TIME_CHARS, _RANDOM_CHARS = 10, 22
+_TIME_PATTERN = re.compile(r"[0-9a-zA-Z]{10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,22 @@ class RsmqKeys:
         return f"{self.namespace}:rt:{self.queue}"
 
     @property
-    def parked(self) -> str:
+    def in_migration(self) -> str:
         """Sorted set of ours: messages on their way to another server. No queue's key, for names have no colon."""
         return f"{self.messages}:mig"
 
-    def undone(self, op: str) -> str:
+    def undo_marker(self, op: str) -> str:
         """Hash of ours, for a month: messages that an undo of this operation has brought back."""
         return f"{self.messages}:undo:{op}"
 
 
-def mint(now_us: int) -> str:
+def new_message_id(now_us: int) -> str:
     """A new message id: the server's time in base 36, then 22 random letters."""
     stamp = ""
     while now_us:
         now_us, digit = divmod(now_us, 36)
         stamp = _DIGITS[digit] + stamp
-    return stamp.rjust(_STAMP, "0") + random_letters(_RANDOM)
+    return stamp.rjust(_TIME_CHARS, "0") + random_letters(_RANDOM_CHARS)
 
 
 def random_letters(count: int) -> str:
@@ -68,6 +68,6 @@ def random_letters(count: int) -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(count))
 
 
-def sent_us(message_id: str) -> int | None:
+def sent_at_us(message_id: str) -> int | None:
     """When a message was sent, by its id; None for an id that tells no time."""
-    return int(message_id[:_STAMP], 36) if _STAMPED.match(message_id) else None
+    return int(message_id[:_TIME_CHARS], 36) if _TIME_PATTERN.match(message_id) else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from chasqui.wire.packed import Pairs, pack
-from chasqui.wire.walk import parts
+from chasqui.wire.packed import MsgpackMap, pack
+from chasqui.wire.walk import split_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from chasqui.wire.packed import Value
 
 
-def spliced(raw: bytes, before: Value, after: Value) -> bytes:
+def splice(raw: bytes, before: Value, after: Value) -> bytes:
     """The bytes of `after`. raw: those of `before`."""
-    if same(before, after):
+    if is_same_value(before, after):
         return raw
     old, new = _pairs(before), _pairs(after)
     if old is not None and new is not None:
-        return _map(parts(raw).children, old, new)
+        return _splice_map(split_value(raw).children, old, new)
     if isinstance(before, list) and isinstance(after, list):
-        children = parts(raw).children
+        children = split_value(raw).children
         items = [
-            spliced(children[at], before[at], item) if at < len(before) else _new(item)
+            splice(children[at], before[at], item) if at < len(before) else _pack_new(item)
             for at, item in enumerate(after)
         ]
-        return _head(0x90, 0xDC, len(items)) + b"".join(items)
-    return _new(after)
+        return _container_header(0x90, 0xDC, len(items)) + b"".join(items)
+    return _pack_new(after)
 
 
-def same(one: Value, other: Value) -> bool:
+def is_same_value(one: Value, other: Value) -> bool:
     """Equal as msgpack has it: 1, 1.0 and true are three things, and so are 0.0 and -0.0."""
     if type(one) is not type(other):
         return False
@@ -43,50 +43,50 @@ def same(one: Value, other: Value) -> bool:
             one != one and other != other
         )
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(is_same_value, one, other))
     old, new = _pairs(one), _pairs(other)
     if old is not None and new is not None:
         return len(old) == len(new) and all(
-            same(a, c) and same(b, d) for (a, b), (c, d) in zip(old, new, strict=True)
+            is_same_value(a, c) and is_same_value(b, d) for (a, b), (c, d) in zip(old, new, strict=True)
         )
     return bool(one == other)
 
 
-def _new(value: Value) -> bytes:
+def _pack_new(value: Value) -> bytes:
     """What was not there before. A map of pairs may hold what `pack` would take for repeated keys."""
     pairs = _pairs(value)
     if pairs is not None:
-        return _map((), (), pairs)
+        return _splice_map((), (), pairs)
     if isinstance(value, list):
-        return _head(0x90, 0xDC, len(value)) + b"".join(map(_new, value))
+        return _container_header(0x90, 0xDC, len(value)) + b"".join(map(_pack_new, value))
     return pack(value)
 
 
-def _map(
+def _splice_map(
     children: Sequence[bytes],
     before: Sequence[tuple[Value, Value]],
     after: Sequence[tuple[Value, Value]],
 ) -> bytes:
     """Each pair with the bytes of the first one left of the same key."""
     left = list(zip(before, children[::2], children[1::2], strict=True))
-    words = [_head(0x80, 0xDE, len(after))]
+    words = [_container_header(0x80, 0xDE, len(after))]
     for key, value in after:
-        at = next((at for at, ((old, _), _, _) in enumerate(left) if same(old, key)), None)
+        at = next((at for at, ((old, _), _, _) in enumerate(left) if is_same_value(old, key)), None)
         if at is None:
-            words += [_new(key), _new(value)]
+            words += [_pack_new(key), _pack_new(value)]
             continue
         (_, old_value), key_bytes, value_bytes = left.pop(at)
-        words += [key_bytes, spliced(value_bytes, old_value, value)]
+        words += [key_bytes, splice(value_bytes, old_value, value)]
     return b"".join(words)
 
 
 def _pairs(value: Value) -> Sequence[tuple[Value, Value]] | None:
-    if isinstance(value, Pairs):
+    if isinstance(value, MsgpackMap):
         return value.pairs
     return list(value.items()) if isinstance(value, dict) else None
 
 
-def _head(short: int, long: int, length: int) -> bytes:
+def _container_header(short: int, long: int, length: int) -> bytes:
     """The shortest header of an array or a map."""
     if length < 16:
         return bytes([short | length])

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.errors import ArgumentError
-from chasqui.options import Producer
-from chasqui.wire.fields import Fields, Pair
+from chasqui.options import ProducerOptions
+from chasqui.wire.fields import EntryFields, FieldPair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MAX_NAME_BYTES = Producer().max_name_bytes
+MAX_NAME_BYTES = ProducerOptions().max_name_bytes
 
 
 class StreamEntry(NamedTuple):
@@ -27,7 +27,7 @@ class StreamEntry(NamedTuple):
     d: bytes | None
     name: str = ""
     name_bytes: bytes = b""
-    extra: tuple[Pair, ...] = ()
+    extra: tuple[FieldPair, ...] = ()
 
 
 def encode(envelope: bytes, name: str | bytes = "") -> list[bytes]:
@@ -40,12 +40,12 @@ def decode(flat: Sequence[bytes]) -> StreamEntry:
     """The entry in the fields as Redis sent them."""
     if len(flat) == 2 and flat[0] == b"d":
         return StreamEntry(flat[1])
-    fields = Fields(flat)
+    fields = EntryFields(flat)
     d, name = fields.raw(b"d"), fields.raw(b"n") or b""
-    return StreamEntry(d, readable(name), name, fields.rest)
+    return StreamEntry(d, decode_name(name), name, fields.rest)
 
 
-def readable(name: bytes) -> str:
+def decode_name(name: bytes) -> str:
     """A name as text: the reference delivers one that is not UTF-8 as no name at all."""
     try:
         return name.decode()
@@ -53,7 +53,7 @@ def readable(name: bytes) -> str:
         return ""
 
 
-def check_name(name: str, max_bytes: int = MAX_NAME_BYTES) -> bytes:
+def encode_name(name: str, max_bytes: int = MAX_NAME_BYTES) -> bytes:
     """A producer's name as bytes. Readers take any length, so only adding is bounded."""
     try:
         raw = name.encode()

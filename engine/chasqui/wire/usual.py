@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from chasqui.wire.envelope import Envelope
     from chasqui.wire.packed import Value
 
-UNUSUAL = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
+DECODE_ERRORS = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
-def opener(
+def make_decoder(
     make_job: Callable[..., Any], max_bytes: int, max_attempts: int
 ) -> Callable[[Sequence[bytes]], Any]:
     """A function that makes the job in the fields of an entry; it answers None for one that needs a closer look.
@@ -45,14 +45,14 @@ def opener(
                 return make_job(job_id, "", unpackb(content), attempt, created_at_ms)
             if len(fields) == 4 and fields[2] == b"n":
                 return make_job(job_id, fields[3].decode(), unpackb(content), attempt, created_at_ms)
-        except UNUSUAL:
+        except DECODE_ERRORS:
             pass
         return None
 
     return opened
 
 
-def delivered(envelope: Envelope, limit: int) -> Value:
+def handler_value(envelope: Envelope, limit: int) -> Value:
     """What a handler gets: plain values where plain values can say it, also with numbers as keys of a map.
 
     Raises `WireError` when the payload is no data at all.
@@ -60,6 +60,6 @@ def delivered(envelope: Envelope, limit: int) -> Value:
     if envelope.payload.form == "bin" and len(envelope.payload.raw) <= limit:
         try:
             return unpackb(envelope.payload.raw, strict_map_key=False)
-        except UNUSUAL:
+        except DECODE_ERRORS:
             pass
-    return envelope.payload.delivered(limit)
+    return envelope.payload.handler_value(limit)

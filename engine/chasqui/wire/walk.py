@@ -10,7 +10,7 @@ from typing import Literal
 
 from chasqui.errors import WireError
 
-Shape = Literal["array", "map", "scalar"]
+MsgpackKind = Literal["array", "map", "scalar"]
 
 _FIXED_WIDTH = {
     0xC0: 0, 0xC2: 0, 0xC3: 0,                          # nil, false, true
@@ -24,54 +24,54 @@ _LENGTH_WIDTH = {
     0xC7: 1, 0xC8: 2, 0xC9: 4,                          # ext
     0xD9: 1, 0xDA: 2, 0xDB: 4,                          # str
 }  # fmt: skip
-_COUNT_WIDTH: dict[int, tuple[Shape, int]] = {
+_COUNT_WIDTH: dict[int, tuple[MsgpackKind, int]] = {
     0xDC: ("array", 2), 0xDD: ("array", 4), 0xDE: ("map", 2), 0xDF: ("map", 4),
 }  # fmt: skip
 _EXT = (0xC7, 0xC8, 0xC9)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class MsgpackParts:
     """One value taken apart: the bytes of each child (a map's keys and values in turn), and what follows it."""
 
-    shape: Shape
+    kind: MsgpackKind
     children: tuple[bytes, ...]
     rest: bytes
 
 
-def parts(data: bytes) -> Parts:
+def split_value(data: bytes) -> MsgpackParts:
     """The first value of `data`, one level deep."""
-    shape, count, at = _head(data, 0)
+    shape, count, at = _read_header(data, 0)
     children = []
     for _ in range(count):
         end = end_of(data, at)
         children.append(data[at:end])
         at = end
-    return Parts(shape, tuple(children), data[at:])
+    return MsgpackParts(shape, tuple(children), data[at:])
 
 
 def end_of(data: bytes, at: int = 0) -> int:
     """The position after the value that begins at `at`."""
     pending = 1
     while pending:
-        _, count, at = _head(data, at)
+        _, count, at = _read_header(data, at)
         pending += count - 1
         if pending > len(data) - at:
             raise _truncated(data)
     return at
 
 
-def _head(data: bytes, at: int) -> tuple[Shape, int, int]:
+def _read_header(data: bytes, at: int) -> tuple[MsgpackKind, int, int]:
     """Shape, number of values inside, and where they begin (for a scalar: where it ends)."""
     if at >= len(data):
         raise _truncated(data)
-    shape, count, end = _measure(data, at, data[at])
+    shape, count, end = _measure_value(data, at, data[at])
     if end > len(data) or count > len(data) - end:
         raise _truncated(data)
     return shape, count, end
 
 
-def _measure(data: bytes, at: int, first: int) -> tuple[Shape, int, int]:
+def _measure_value(data: bytes, at: int, first: int) -> tuple[MsgpackKind, int, int]:
     after = at + 1
     if first < 0x80 or first >= 0xE0:
         return "scalar", 0, after

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ListJobEvent:
     """What became of a job: `completed`, `retry` or `failed`. What is no such event has only its bytes."""
 
     id: str | None
@@ -25,7 +25,7 @@ class Event:
     raw: bytes
 
     @classmethod
-    def of(cls, raw: bytes) -> Event:
+    def parse(cls, raw: bytes) -> ListJobEvent:
         """From what was published, whoever did."""
         try:
             told = json.loads(raw)
@@ -39,12 +39,12 @@ class Event:
         )
 
 
-def tail(link: Link, keys: JobListKeys) -> Iterator[Event]:
+def follow_events(link: Link, keys: JobListKeys) -> Iterator[ListJobEvent]:
     """Events as they come, for ever; a `ServerError` ends it."""
-    return map(Event.of, link.listen(keys.events))
+    return map(ListJobEvent.parse, link.subscribe(keys.events))
 
 
-async def tail_async(link: AsyncLink, keys: JobListKeys) -> AsyncIterator[Event]:
+async def follow_events_async(link: AsyncLink, keys: JobListKeys) -> AsyncIterator[ListJobEvent]:
     """The same, awaited."""
-    async for raw in link.listen(keys.events):
-        yield Event.of(raw)
+    async for raw in link.subscribe(keys.events):
+        yield ListJobEvent.parse(raw)

@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from chasqui.foreign.joblist.values import DEFAULTS, Held
-from chasqui.foreign.stored import number, text
+from chasqui.foreign.joblist.values import DEFAULTS, ClaimState
+from chasqui.foreign.stored import to_number, to_text
 from chasqui.server.commands import joblist_calls as calls
-from chasqui.server.commands import time_ms
+from chasqui.server.commands import parse_server_time
 from chasqui.server.commands.foreign_calls import clock, publish
 
 if TYPE_CHECKING:
-    from chasqui.foreign.joblist.values import Options
+    from chasqui.foreign.joblist.values import JobListOptions
     from chasqui.server.call import Call, Flow
     from chasqui.wire.joblist_keys import JobListKeys
 
-Verdict: TypeAlias = Literal["live", "stale", "unsigned", "broken", "orphan"]
-Rule: TypeAlias = Callable[[Held, int, int], Verdict]
+ClaimStatus: TypeAlias = Literal["live", "stale", "unsigned", "broken", "orphan"]
+StaleRule: TypeAlias = Callable[[ClaimState, int, int], ClaimStatus]
 """What a claim is, at a time, for a visibility."""
 
 PAGE = 500
@@ -31,16 +31,16 @@ GAVE_UP = "gave up: its workers died too often"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedClaim:
     """An id in the processing list, what it is, and why."""
 
-    held: Held
-    verdict: Verdict
-    why: str
+    claim: ClaimState
+    status: ClaimStatus
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaimed:
+class ReclaimResult:
     """What a sweep did, or would do.
 
     moved: ids back on the pending list. failed: ids that were tried too often. changed: claims that were renewed,
@@ -51,14 +51,14 @@ class Reclaimed:
     moved: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    skipped: tuple[Judged, ...] = ()
+    skipped: tuple[JudgedClaim, ...] = ()
     dropped: tuple[str, ...] = ()
     unsigned: tuple[str, ...] = ()
 
 
-def by_the_guide(held: Held, now_ms: int, visibility_ms: int) -> Verdict:
+def guide_rule(held: ClaimState, now_ms: int, visibility_ms: int) -> ClaimStatus:
     """As the guide has it: claimed longer ago, or never signed and enqueued twice as long ago."""
-    claimed = number(held.claimed) if held.claimed else 0.0
+    claimed = to_number(held.claimed) if held.claimed else 0.0
     if not held.exists:
         return "orphan"
     if claimed is None:
@@ -70,13 +70,13 @@ def by_the_guide(held: Held, now_ms: int, visibility_ms: int) -> Verdict:
     return "stale" if now_ms - held.enqueued_ms > 2 * visibility_ms else "live"
 
 
-def patient(unsigned_since: Mapping[str, int]) -> Rule:
+def patient_rule(unsigned_since: Mapping[str, int]) -> StaleRule:
     """The same, but what nobody signed is stale only when it was seen so for a whole visibility: a job that waited
     long is not taken from a worker that has just moved it.
     """
 
-    def rule(held: Held, now_ms: int, visibility_ms: int) -> Verdict:
-        verdict = by_the_guide(held, now_ms, visibility_ms)
+    def rule(held: ClaimState, now_ms: int, visibility_ms: int) -> ClaimStatus:
+        verdict = guide_rule(held, now_ms, visibility_ms)
         signed = held.claimed not in {"", "0"} or verdict in {"broken", "orphan"}
         if signed:
             return verdict
@@ -86,73 +86,77 @@ def patient(unsigned_since: Mapping[str, int]) -> Rule:
     return rule
 
 
-def judge(
-    keys: JobListKeys, *, visibility_ms: int, now_ms: int | None = None, rule: Rule = by_the_guide
-) -> Flow[tuple[list[Judged], int]]:
+def judge_claims(
+    keys: JobListKeys, *, visibility_ms: int, now_ms: int | None = None, rule: StaleRule = guide_rule
+) -> Flow[tuple[list[JudgedClaim], int]]:
     """Every id in the processing list, newest claim first, and the time it was judged by: the server's, unless given."""
-    [now, length] = yield [clock(), calls.length(keys.processing)]
-    at_ms = time_ms(now) if now_ms is None else now_ms
-    found: list[Judged] = []
+    [now, length] = yield [clock(), calls.list_length(keys.processing)]
+    at_ms = parse_server_time(now) if now_ms is None else now_ms
+    found: list[JudgedClaim] = []
     for start in range(0, length, PAGE):
-        [page] = yield [calls.slice_of(keys.processing, start, start + PAGE - 1)]
-        ids = [text(job_id) for job_id in page]
-        rows = yield [calls.some_fields(keys, job_id) for job_id in ids]
+        [page] = yield [calls.list_range(keys.processing, start, start + PAGE - 1)]
+        ids = [to_text(job_id) for job_id in page]
+        rows = yield [calls.job_field_values(keys, job_id) for job_id in ids]
         for job_id, fields in zip(ids, rows, strict=True):
             if isinstance(fields, Exception):
-                odd = Held(job_id, "", "", None, None, None, exists=True)
-                found.append(Judged(odd, "broken", str(fields)))
+                odd = ClaimState(job_id, "", "", None, None, None, exists=True)
+                found.append(JudgedClaim(odd, "broken", str(fields)))
                 continue
-            held = Held.of(job_id, fields)
+            held = ClaimState.from_fields(job_id, fields)
             verdict = rule(held, at_ms, visibility_ms)
-            found.append(Judged(held, verdict, _why(held, verdict, at_ms)))
+            found.append(JudgedClaim(held, verdict, _explain(held, verdict, at_ms)))
     return found, at_ms
 
 
 def reclaim(
     keys: JobListKeys,
     *,
-    options: Options = DEFAULTS,
+    options: JobListOptions = DEFAULTS,
     now_ms: int | None = None,
-    rule: Rule = by_the_guide,
+    rule: StaleRule = guide_rule,
     dry_run: bool = False,
     give_up_at: int | None = None,
     drop_orphans: bool = False,
-) -> Flow[Reclaimed]:
+) -> Flow[ReclaimResult]:
     """Put jobs whose workers are gone back on the pending list, as the guide's sweep does, in its order.
 
     give_up_at: jobs claimed so often go to the failed list instead, or they would kill workers for ever.
     """
-    judged, at_ms = yield from judge(keys, visibility_ms=options.visibility_ms, now_ms=now_ms, rule=rule)
-    plan = _planned(judged, give_up_at, drop_orphans=drop_orphans)
+    judged, at_ms = yield from judge_claims(
+        keys, visibility_ms=options.visibility_ms, now_ms=now_ms, rule=rule
+    )
+    plan = _plan(judged, give_up_at, drop_orphans=drop_orphans)
     if dry_run:
         return plan
-    stale = [one.held for one in judged if one.verdict == "stale"]
-    told = yield [_taken_back(keys, held, at_ms, options, give_up=held.id in plan.failed) for held in stale]
-    yield [calls.drop_orphan(keys, keys.processing, job_id) for job_id in plan.dropped]
-    done = _without(plan, {held.id for held, moved in zip(stale, told, strict=True) if not moved})
+    stale = [one.claim for one in judged if one.status == "stale"]
+    told = yield [_reclaim_call(keys, held, at_ms, options, give_up=held.id in plan.failed) for held in stale]
+    yield [calls.remove_orphan_id(keys, keys.processing, job_id) for job_id in plan.dropped]
+    done = _move_to_changed(plan, {held.id for held, moved in zip(stale, told, strict=True) if not moved})
     yield [
         publish(keys.events, options.write_json({"id": job_id, "status": "failed"})) for job_id in done.failed
     ]
     return done
 
 
-def _planned(judged: Sequence[Judged], give_up_at: int | None, *, drop_orphans: bool) -> Reclaimed:
-    by: dict[Verdict, list[Judged]] = {}
+def _plan(judged: Sequence[JudgedClaim], give_up_at: int | None, *, drop_orphans: bool) -> ReclaimResult:
+    by: dict[ClaimStatus, list[JudgedClaim]] = {}
     for one in judged:
-        by.setdefault(one.verdict, []).append(one)
-    stale, orphans = [one.held for one in by.get("stale", ())], by.get("orphan", [])
+        by.setdefault(one.status, []).append(one)
+    stale, orphans = [one.claim for one in by.get("stale", ())], by.get("orphan", [])
     poison = [held.id for held in stale if give_up_at is not None and (held.attempts or 0) >= give_up_at]
-    return Reclaimed(
+    return ReclaimResult(
         looked=len(judged),
         moved=tuple(held.id for held in stale if held.id not in poison),
         failed=tuple(poison),
         skipped=(*by.get("broken", ()), *(() if drop_orphans else orphans)),
-        dropped=tuple(one.held.id for one in orphans) if drop_orphans else (),
-        unsigned=tuple(one.held.id for one in by.get("unsigned", ())),
+        dropped=tuple(one.claim.id for one in orphans) if drop_orphans else (),
+        unsigned=tuple(one.claim.id for one in by.get("unsigned", ())),
     )
 
 
-def _taken_back(keys: JobListKeys, held: Held, now_ms: int, options: Options, *, give_up: bool) -> Call:
+def _reclaim_call(
+    keys: JobListKeys, held: ClaimState, now_ms: int, options: JobListOptions, *, give_up: bool
+) -> Call:
     if not give_up:
         return calls.reclaim(keys, held.id, token=held.token, claimed=held.claimed, now_ms=now_ms)
     return calls.give_up(
@@ -167,7 +171,7 @@ def _taken_back(keys: JobListKeys, held: Held, now_ms: int, options: Options, *,
     )
 
 
-def _without(plan: Reclaimed, lost: set[str]) -> Reclaimed:
+def _move_to_changed(plan: ReclaimResult, lost: set[str]) -> ReclaimResult:
     return replace(
         plan,
         moved=tuple(job_id for job_id in plan.moved if job_id not in lost),
@@ -176,8 +180,8 @@ def _without(plan: Reclaimed, lost: set[str]) -> Reclaimed:
     )
 
 
-def _why(held: Held, verdict: Verdict, now_ms: int) -> str:
-    claimed = number(held.claimed) if held.claimed else 0.0
+def _explain(held: ClaimState, verdict: ClaimStatus, now_ms: int) -> str:
+    claimed = to_number(held.claimed) if held.claimed else 0.0
     match verdict:
         case "orphan":
             return "there is no job of this id"

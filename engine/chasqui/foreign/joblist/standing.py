@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.foreign.examined import Looked
-from chasqui.foreign.stored import text
+from chasqui.foreign.examined import Coverage
+from chasqui.foreign.stored import to_text
 from chasqui.server.commands import joblist_calls as calls
-from chasqui.server.commands.looks import Looks
+from chasqui.server.commands.looks import LookCommands
 from chasqui.wire.joblist_keys import LISTS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ FIELDS = ("claim_token", "claimed_at_ms", "enqueued_at_ms", "status")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobPlaces:
     """One job. places: how often its id is in which list. kind: the type of its key, `none` where there is none."""
 
     id: str
@@ -42,46 +42,46 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class JobScan:
     """Every job that was met, as it seemed, and how far the lists and keys were looked through."""
 
-    jobs: list[Standing]
-    places: tuple[Looked, ...]
+    jobs: list[JobPlaces]
+    places: tuple[Coverage, ...]
 
 
-def survey(keys: JobListKeys, *, most: int | None = None) -> Flow[Survey]:
+def scan_jobs(keys: JobListKeys, *, most: int | None = None) -> Flow[JobScan]:
     """Jobs of all lists, and hashes that are in none; up to `most` of each place."""
-    ids, looked = yield from _lists(keys, most)
-    [parked] = yield [calls.slice_of(keys.parked, 0, -1)]
-    hashed, scanned = yield from _hashes(keys, most)
+    ids, looked = yield from _scan_lists(keys, most)
+    [parked] = yield [calls.list_range(keys.in_migration, 0, -1)]
+    hashed, scanned = yield from _scan_job_keys(keys, most)
     counted = {name: Counter(found) for name, found in ids.items()}
-    aside = {*map(text, parked)}
+    aside = {*map(to_text, parked)}
     names = sorted({job_id for found in ids.values() for job_id in found} | hashed)
-    jobs: list[Standing] = []
+    jobs: list[JobPlaces] = []
     for start in range(0, len(names), PAGE):
         some = names[start : start + PAGE]
         replies = yield [
             call
             for job_id in some
-            for call in (calls.some_fields(keys, job_id, FIELDS), calls.time_left(keys, job_id))
+            for call in (calls.job_field_values(keys, job_id, FIELDS), calls.job_ttl(keys, job_id))
         ]
         for job_id, fields, ttl_ms in zip(some, replies[::2], replies[1::2], strict=True):
             places = {name: counts[job_id] for name, counts in counted.items() if counts[job_id]}
-            jobs.append(_seen(job_id, places, fields, ttl_ms, parked=job_id in aside))
-    return Survey(jobs, (*looked, scanned))
+            jobs.append(_places_from_fields(job_id, places, fields, ttl_ms, parked=job_id in aside))
+    return JobScan(jobs, (*looked, scanned))
 
 
-def again(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[list[Standing]]:
+def reread_jobs(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[list[JobPlaces]]:
     """The same jobs, each at one moment."""
-    found: list[Standing] = []
+    found: list[JobPlaces] = []
     for start in range(0, len(job_ids), PAGE):
         some = job_ids[start : start + PAGE]
-        told = yield [calls.standing(keys, job_id) for job_id in some]
+        told = yield [calls.read_job_state(keys, job_id) for job_id in some]
         for job_id, ((*counts, parked), kind, fields, payload, ttl_ms) in zip(some, told, strict=True):
             places = {name: count for name, count in zip(LISTS, counts, strict=True) if count}
-            token, claimed, enqueued, status = _texts(fields)
+            token, claimed, enqueued, status = _as_texts(fields)
             found.append(
-                Standing(
+                JobPlaces(
                     job_id,
                     places,
                     bool(parked),
@@ -97,46 +97,48 @@ def again(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[list[Standing]]:
     return found
 
 
-def _seen(job_id: str, places: Mapping[str, int], fields: Reply, ttl_ms: int, *, parked: bool) -> Standing:
+def _places_from_fields(
+    job_id: str, places: Mapping[str, int], fields: Reply, ttl_ms: int, *, parked: bool
+) -> JobPlaces:
     if isinstance(fields, Exception):
-        return Standing(job_id, places, parked, kind="no hash")
-    token, claimed, enqueued, status = _texts(fields)
+        return JobPlaces(job_id, places, parked, kind="no hash")
+    token, claimed, enqueued, status = _as_texts(fields)
     kind = "none" if ttl_ms == -2 else "hash"
-    return Standing(job_id, places, parked, kind, token, claimed, enqueued, status, ttl_ms=ttl_ms)
+    return JobPlaces(job_id, places, parked, kind, token, claimed, enqueued, status, ttl_ms=ttl_ms)
 
 
-def _texts(fields: Sequence[bytes | None]) -> list[str]:
-    return [text(field or b"") for field in fields] or [""] * len(FIELDS)
+def _as_texts(fields: Sequence[bytes | None]) -> list[str]:
+    return [to_text(field or b"") for field in fields] or [""] * len(FIELDS)
 
 
-def _lists(keys: JobListKeys, most: int | None) -> Flow[tuple[dict[str, list[str]], list[Looked]]]:
+def _scan_lists(keys: JobListKeys, most: int | None) -> Flow[tuple[dict[str, list[str]], list[Coverage]]]:
     found: dict[str, list[str]] = {}
-    lengths = yield [calls.length(key) for key in keys.lists]
+    lengths = yield [calls.list_length(key) for key in keys.lists]
     for name, key in zip(LISTS, keys.lists, strict=True):
         ids: list[str] = []
         while most is None or len(ids) < most:
             page = PAGE if most is None else min(PAGE, most - len(ids))
-            [some] = yield [calls.slice_of(key, len(ids), len(ids) + page - 1)]
-            ids += map(text, some)
+            [some] = yield [calls.list_range(key, len(ids), len(ids) + page - 1)]
+            ids += map(to_text, some)
             if len(some) < page:
                 break
         found[name] = ids
     return found, [
-        Looked(name, min(len(found[name]), length), length)
+        Coverage(name, min(len(found[name]), length), length)
         for name, length in zip(LISTS, lengths, strict=True)
     ]
 
 
-def _hashes(keys: JobListKeys, most: int | None) -> Flow[tuple[set[str], Looked]]:
+def _scan_job_keys(keys: JobListKeys, most: int | None) -> Flow[tuple[set[str], Coverage]]:
     """Whose hashes there are: found only by looking through all keys."""
     found: set[str] = set()
     cursor, looked = b"0", 0
-    [total] = yield [Looks().keys_count()]
+    [total] = yield [LookCommands().count_keys()]
     while True:
-        [(cursor, names)] = yield [calls.job_keys(keys, cursor, count=PAGE)]
-        found |= {text(name).removeprefix(keys.prefix) for name in names}
+        [(cursor, names)] = yield [calls.scan_job_keys(keys, cursor, count=PAGE)]
+        found |= {to_text(name).removeprefix(keys.prefix) for name in names}
         looked += PAGE
         if cursor == b"0":
-            return found, Looked("keys", total, total)
+            return found, Coverage("keys", total, total)
         if most is not None and looked >= most:
-            return found, Looked("keys", min(looked, total), total)
+            return found, Coverage("keys", min(looked, total), total)

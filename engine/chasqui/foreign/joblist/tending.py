@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui.errors import ArgumentError
 from chasqui.foreign.joblist import stale, work
-from chasqui.foreign.joblist.values import DEFAULTS, LIVE
-from chasqui.foreign.stored import integer, text
+from chasqui.foreign.joblist.values import DEFAULTS, LIVE_LISTS
+from chasqui.foreign.stored import to_int, to_text
 from chasqui.server.commands import joblist_calls as calls
 from chasqui.server.commands.foreign_calls import publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.foreign.joblist.stale import Judged
-    from chasqui.foreign.joblist.values import Depths, ListName, Options
-    from chasqui.foreign.joblist.work import Failed
+    from chasqui.foreign.joblist.stale import JudgedClaim
+    from chasqui.foreign.joblist.values import JobListOptions, ListDepths, ListName
+    from chasqui.foreign.joblist.work import FailOutcome
     from chasqui.server.call import Flow
     from chasqui.wire.joblist_keys import JobListKeys
 
@@ -28,7 +28,7 @@ PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
+class JobChanges:
     """What came of it, by id. missing: not in that list (any more). expired: only the id was left.
     there: the other queue has a job of this id.
     """
@@ -39,7 +39,7 @@ class Tended:
     there: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ids: Sequence[str], told: Sequence[int]) -> Tended:
+    def from_replies(cls, ids: Sequence[str], told: Sequence[int]) -> JobChanges:
         """From what the scripts answer."""
         answers = list(zip(ids, told, strict=True))
         return cls(
@@ -48,45 +48,45 @@ class Tended:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class ListOverview:
     """A queue as an operator wants to see it, for a visibility that only its workers know.
 
     attempts: how many of the claimed jobs were claimed how often.
     """
 
-    depths: Depths
+    depths: ListDepths
     now_ms: int
     oldest_pending_ms: int | None
     oldest_claim_ms: int | None
     stale: int
-    unsettled: tuple[Judged, ...]
+    unsettled: tuple[JudgedClaim, ...]
     attempts: dict[int, int]
     parked: int
 
 
-def overview(
+def read_overview(
     keys: JobListKeys, *, visibility_ms: int = DEFAULTS.visibility_ms, now_ms: int | None = None
-) -> Flow[Overview]:
+) -> Flow[ListOverview]:
     """Depths, ages, and which claims are stale or cannot be judged. Ages are by the server's clock, unless one is given."""
-    depths = yield from work.depths(keys)
-    judged, at_ms = yield from stale.judge(keys, visibility_ms=visibility_ms, now_ms=now_ms)
-    [tail, parked] = yield [calls.slice_of(keys.pending, -1, -1), calls.length(keys.parked)]
+    depths = yield from work.read_depths(keys)
+    judged, at_ms = yield from stale.judge_claims(keys, visibility_ms=visibility_ms, now_ms=now_ms)
+    [tail, parked] = yield [calls.list_range(keys.pending, -1, -1), calls.list_length(keys.in_migration)]
     enqueued: int | None = None
     if tail:
-        [fields] = yield [calls.some_fields(keys, text(tail[0]), ["enqueued_at_ms"])]
-        enqueued = None if isinstance(fields, Exception) else integer(fields[0])
-    claims = [claimed for one in judged if (claimed := integer(one.held.claimed or None))]
+        [fields] = yield [calls.job_field_values(keys, to_text(tail[0]), ["enqueued_at_ms"])]
+        enqueued = None if isinstance(fields, Exception) else to_int(fields[0])
+    claims = [claimed for one in judged if (claimed := to_int(one.claim.claimed or None))]
     tries: dict[int, int] = {}
     for one in judged:
-        if one.held.attempts is not None:
-            tries[one.held.attempts] = tries.get(one.held.attempts, 0) + 1
-    return Overview(
+        if one.claim.attempts is not None:
+            tries[one.claim.attempts] = tries.get(one.claim.attempts, 0) + 1
+    return ListOverview(
         depths=depths,
         now_ms=at_ms,
         oldest_pending_ms=None if enqueued is None else at_ms - enqueued,
         oldest_claim_ms=at_ms - min(claims) if claims else None,
-        stale=sum(one.verdict == "stale" for one in judged),
-        unsettled=tuple(one for one in judged if one.verdict in {"broken", "orphan"}),
+        stale=sum(one.status == "stale" for one in judged),
+        unsettled=tuple(one for one in judged if one.status in {"broken", "orphan"}),
         attempts=tries,
         parked=parked,
     )
@@ -99,54 +99,54 @@ def retry(
     source: ListName = "failed",
     at_once: bool = False,
     reset: bool = True,
-    options: Options = DEFAULTS,
-) -> Flow[Tended]:
+    options: JobListOptions = DEFAULTS,
+) -> Flow[JobChanges]:
     """Put jobs from a history list back to work, with all their attempts before them unless `reset` is off.
 
     Their hashes stop expiring. An id whose hash is gone stays where it is: there is nothing to run.
     """
-    if source in LIVE:
+    if source in LIVE_LISTS:
         raise ArgumentError(f"{source} jobs are not over; only completed and failed ones can be retried")
     told = yield [
         calls.retry(keys, getattr(keys, source), job_id, at_once=at_once, reset=reset) for job_id in job_ids
     ]
-    tended = Tended.of(job_ids, told)
-    yield from _tell(keys, tended.done, "retry", options)
+    tended = JobChanges.from_replies(job_ids, told)
+    yield from _publish_status(keys, tended.done, "retry", options)
     return tended
 
 
-def cancel(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[Tended]:
+def cancel(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[JobChanges]:
     """Delete pending jobs; those that were claimed meanwhile are missing, and run."""
-    return (yield from discard(keys, job_ids, source="pending"))
+    return (yield from delete_jobs(keys, job_ids, source="pending"))
 
 
-def discard(keys: JobListKeys, job_ids: Sequence[str], *, source: ListName) -> Flow[Tended]:
+def delete_jobs(keys: JobListKeys, job_ids: Sequence[str], *, source: ListName) -> Flow[JobChanges]:
     """Delete jobs that are in this list."""
-    told = yield [calls.discard(keys, getattr(keys, source), job_id) for job_id in job_ids]
-    return Tended.of(job_ids, told)
+    told = yield [calls.delete_job(keys, getattr(keys, source), job_id) for job_id in job_ids]
+    return JobChanges.from_replies(job_ids, told)
 
 
-def bump(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[Tended]:
+def move_to_front(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[JobChanges]:
     """Let pending jobs be the next ones, the first of them first."""
-    told = yield [calls.bump(keys, job_id) for job_id in reversed(job_ids)]
-    return Tended.of(list(reversed(job_ids)), told)
+    told = yield [calls.move_to_front(keys, job_id) for job_id in reversed(job_ids)]
+    return JobChanges.from_replies(list(reversed(job_ids)), told)
 
 
-def complete_by_hand(
-    keys: JobListKeys, job_id: str, result: Any, *, now_ms: int, options: Options = DEFAULTS
+def complete_for_worker(
+    keys: JobListKeys, job_id: str, result: Any, *, now_ms: int, options: JobListOptions = DEFAULTS
 ) -> Flow[bool]:
     """Complete a claimed job in its worker's stead, who loses it cleanly; False when nobody holds it."""
-    held = yield from _held(keys, job_id)
+    held = yield from _claim_of(keys, job_id)
     if held is None:
         return False
     return (yield from work.complete(keys, job_id, held[0], result, now_ms=now_ms, options=options))
 
 
-def fail_by_hand(
-    keys: JobListKeys, job_id: str, error: str, *, now_ms: int, options: Options = DEFAULTS
-) -> Flow[Failed | None]:
+def fail_for_worker(
+    keys: JobListKeys, job_id: str, error: str, *, now_ms: int, options: JobListOptions = DEFAULTS
+) -> Flow[FailOutcome | None]:
     """Fail a claimed job in its worker's stead; None when nobody holds it."""
-    held = yield from _held(keys, job_id)
+    held = yield from _claim_of(keys, job_id)
     if held is None:
         return None
     token, attempts = held
@@ -157,7 +157,7 @@ def fail_by_hand(
 
 def move(
     keys: JobListKeys, target: JobListKeys, job_ids: Sequence[str], *, source: ListName = "pending"
-) -> Flow[Tended]:
+) -> Flow[JobChanges]:
     """Move jobs to the same list of another queue; pending ones to the end of it."""
     if keys == target:
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
@@ -165,7 +165,7 @@ def move(
         raise ArgumentError("a claimed job is its worker's: wait for it, or reclaim it first")
     lists = (getattr(keys, source), getattr(target, source))
     told = yield [calls.move(keys, target, lists, job_id, keep=source == "pending") for job_id in job_ids]
-    return Tended.of(job_ids, told)
+    return JobChanges.from_replies(job_ids, told)
 
 
 def purge(keys: JobListKeys, which: ListName, *, held: bool = False, dry_run: bool = False) -> Flow[int]:
@@ -173,25 +173,29 @@ def purge(keys: JobListKeys, which: ListName, *, held: bool = False, dry_run: bo
     if which == "processing" and not held:
         raise ArgumentError("workers hold these jobs", hint="say that held ones are meant as well")
     key = getattr(keys, which)
-    [length] = yield [calls.length(key)]
+    [length] = yield [calls.list_length(key)]
     if dry_run:
         return int(length)
     purged = 0
     while True:
-        [page] = yield [calls.slice_of(key, -PAGE, -1)]
+        [page] = yield [calls.list_range(key, -PAGE, -1)]
         if not page:
             return purged
-        tended = yield from discard(keys, [text(job_id) for job_id in dict.fromkeys(page)], source=which)
+        tended = yield from delete_jobs(
+            keys, [to_text(job_id) for job_id in dict.fromkeys(page)], source=which
+        )
         purged += len(tended.done)
 
 
-def _held(keys: JobListKeys, job_id: str) -> Flow[tuple[str, int] | None]:
+def _claim_of(keys: JobListKeys, job_id: str) -> Flow[tuple[str, int] | None]:
     """Token and attempts of a job that is being worked on."""
-    [fields] = yield [calls.some_fields(keys, job_id, ["claim_token", "attempts", "status"])]
+    [fields] = yield [calls.job_field_values(keys, job_id, ["claim_token", "attempts", "status"])]
     if isinstance(fields, Exception) or not fields[0] or fields[2] != b"processing":
         return None
-    return text(fields[0]), integer(fields[1]) or 1
+    return to_text(fields[0]), to_int(fields[1]) or 1
 
 
-def _tell(keys: JobListKeys, ids: Sequence[str], status: str, options: Options) -> Flow[None]:
+def _publish_status(
+    keys: JobListKeys, ids: Sequence[str], status: str, options: JobListOptions
+) -> Flow[None]:
     yield [publish(keys.events, options.write_json({"id": job_id, "status": status})) for job_id in ids]

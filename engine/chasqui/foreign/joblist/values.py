@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from chasqui.foreign.stored import integer, text
+from chasqui.foreign.stored import to_int, to_text
 from chasqui.wire.joblist_keys import compact_json
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from chasqui.server.call import Reply
 
 ListName: TypeAlias = Literal["pending", "processing", "completed", "failed"]
-LIVE: tuple[ListName, ...] = ("pending", "processing")
+LIVE_LISTS: tuple[ListName, ...] = ("pending", "processing")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class JobListOptions:
     """What every process of a queue must be told alike: nothing of it is in Redis.
 
     history: how many completed, and how many failed ids are kept. write_json: how payloads, results and events are
@@ -37,11 +37,11 @@ class Options:
     write_json: Callable[[object], str] = compact_json
 
 
-DEFAULTS = Options()
+DEFAULTS = JobListOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class JobClaim:
     """A job that is ours for now: `token` proves it."""
 
     id: str
@@ -52,7 +52,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ClaimState:
     """An id in the processing list and what its hash tells: the two that matter as they stand, for comparing."""
 
     id: str
@@ -64,22 +64,22 @@ class Held:
     exists: bool
 
     @classmethod
-    def of(cls, job_id: str, fields: Sequence[bytes | None]) -> Held:
+    def from_fields(cls, job_id: str, fields: Sequence[bytes | None]) -> ClaimState:
         """From the fields of `joblist_calls.TIMES`."""
         token, claimed, enqueued, attempts, status = fields
         return cls(
             id=job_id,
-            token=text(token or b""),
-            claimed=text(claimed or b""),
-            enqueued_ms=integer(enqueued),
-            attempts=integer(attempts),
-            status=None if status is None else text(status),
+            token=to_text(token or b""),
+            claimed=to_text(claimed or b""),
+            enqueued_ms=to_int(enqueued),
+            attempts=to_int(attempts),
+            status=None if status is None else to_text(status),
             exists=any(value is not None for value in fields),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ListJob:
     """A job as found. `places`: every list its id is in, and where, counted from the head. ttl_ms: None for ever.
 
     A history id whose hash has expired has no fields at all.
@@ -91,27 +91,27 @@ class Job:
     ttl_ms: int | None = None
 
     @property
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         """Whether only the id is left."""
         return not self.fields
 
     def text(self, name: str) -> str | None:
         """A field as text."""
         found = self.fields.get(name)
-        return None if found is None else text(found)
+        return None if found is None else to_text(found)
 
     def number(self, name: str) -> int | None:
         """A field as a number, if it is one."""
-        return integer(self.fields.get(name))
+        return to_int(self.fields.get(name))
 
     def value(self, name: str) -> Any:
         """A field that holds JSON: what it says, or its text when it is none."""
         found = self.fields.get(name)
-        return None if found is None else read_json(found, else_text=True)
+        return None if found is None else parse_json(found, else_text=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Depths:
+class ListDepths:
     """How long the four lists are."""
 
     pending: int
@@ -120,17 +120,17 @@ class Depths:
     failed: int
 
 
-def flat_fields(reply: Reply) -> dict[str, bytes]:
+def parse_hash(reply: Reply) -> dict[str, bytes]:
     """A hash as the server sends it."""
     if isinstance(reply, Exception) or not reply:
         return {}
     pairs = reply.items() if isinstance(reply, Mapping) else zip(reply[::2], reply[1::2], strict=True)
-    return {text(name): value for name, value in pairs}
+    return {to_text(name): value for name, value in pairs}
 
 
-def read_json(raw: bytes | None, *, else_text: bool = False) -> Any:
+def parse_json(raw: bytes | None, *, else_text: bool = False) -> Any:
     """What the JSON says; for what is none an empty object, as the guide has it, or its text."""
     try:
         return json.loads(raw) if raw is not None else {}
     except (ValueError, RecursionError):
-        return text(raw or b"") if else_text else {}
+        return to_text(raw or b"") if else_text else {}

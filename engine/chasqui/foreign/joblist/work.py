@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from chasqui.foreign.joblist.values import DEFAULTS, Claim, Depths, Job, flat_fields, read_json
-from chasqui.foreign.stored import integer, text
+from chasqui.foreign.joblist.values import DEFAULTS, JobClaim, ListDepths, ListJob, parse_hash, parse_json
+from chasqui.foreign.stored import to_int, to_text
 from chasqui.server.commands import joblist_calls as calls
 from chasqui.server.commands.foreign_calls import publish
-from chasqui.wire.joblist_keys import LISTS, mint
+from chasqui.wire.joblist_keys import LISTS, new_id
 
 if TYPE_CHECKING:
-    from chasqui.foreign.joblist.values import ListName, Options
+    from chasqui.foreign.joblist.values import JobListOptions, ListName
     from chasqui.server.call import Flow
     from chasqui.wire.joblist_keys import JobListKeys
 
-Failed = Literal["retry", "failed"]
+FailOutcome = Literal["retry", "failed"]
 
 
 def enqueue(
@@ -26,48 +26,50 @@ def enqueue(
     payload: Any,
     *,
     now_ms: int,
-    options: Options = DEFAULTS,
+    options: JobListOptions = DEFAULTS,
     job_id: str | None = None,
 ) -> Flow[str]:
     """Add a job; answers its id. With an id of one's own, adding it again adds nothing."""
-    [added] = yield from enqueue_many(keys, [(job_id or mint(), payload)], now_ms=now_ms, options=options)
+    [added] = yield from enqueue_many(keys, [(job_id or new_id(), payload)], now_ms=now_ms, options=options)
     return added
 
 
 def enqueue_many(
-    keys: JobListKeys, jobs: list[tuple[str, Any]], *, now_ms: int, options: Options = DEFAULTS
+    keys: JobListKeys, jobs: list[tuple[str, Any]], *, now_ms: int, options: JobListOptions = DEFAULTS
 ) -> Flow[list[str]]:
     """Add jobs by id and payload, in one round trip. A payload given as bytes is JSON already."""
-    yield [calls.enqueue(keys, job_id, _written(payload, options), now_ms=now_ms) for job_id, payload in jobs]
+    yield [
+        calls.enqueue(keys, job_id, _encode_json(payload, options), now_ms=now_ms) for job_id, payload in jobs
+    ]
     return [job_id for job_id, _ in jobs]
 
 
-def claim(keys: JobListKeys, *, block_ms: int, now_ms: int) -> Flow[Claim | None]:
+def claim(keys: JobListKeys, *, block_ms: int, now_ms: int) -> Flow[JobClaim | None]:
     """Claim the next job, or wait for one for so long; None when none came. Two round trips, as everywhere.
 
     None also when a reclaimer put the id back between the two: it is on the pending list again.
     """
-    job_id = yield from take(keys, block_ms=block_ms)
-    return None if job_id is None else (yield from sign(keys, job_id, now_ms=now_ms))
+    job_id = yield from take_next(keys, block_ms=block_ms)
+    return None if job_id is None else (yield from sign_claim(keys, job_id, now_ms=now_ms))
 
 
-def take(keys: JobListKeys, *, block_ms: int) -> Flow[str | None]:
+def take_next(keys: JobListKeys, *, block_ms: int) -> Flow[str | None]:
     """The first half of a claim: the id is in the processing list then, and nobody's yet."""
-    [moved] = yield [calls.take(keys, block_ms=block_ms)]
-    return None if moved is None else text(moved)
+    [moved] = yield [calls.take_next(keys, block_ms=block_ms)]
+    return None if moved is None else to_text(moved)
 
 
-def sign(keys: JobListKeys, job_id: str, *, now_ms: int) -> Flow[Claim | None]:
+def sign_claim(keys: JobListKeys, job_id: str, *, now_ms: int) -> Flow[JobClaim | None]:
     """The second half: write down whose it is. None when it is not in the processing list any more."""
-    token = mint()
-    [reply] = yield [calls.claim(keys, job_id, token, now_ms=now_ms)]
+    token = new_id()
+    [reply] = yield [calls.sign_claim(keys, job_id, token, now_ms=now_ms)]
     if reply is None:
         return None
-    fields = flat_fields(reply)
-    attempts = integer(fields.get("attempts"))
-    return Claim(
+    fields = parse_hash(reply)
+    attempts = to_int(fields.get("attempts"))
+    return JobClaim(
         id=job_id,
-        payload=read_json(fields.get("payload")),
+        payload=parse_json(fields.get("payload")),
         attempts=1 if attempts is None else attempts,
         token=token,
         fields=fields,
@@ -81,17 +83,17 @@ def complete(
     result: Any,
     *,
     now_ms: int,
-    options: Options = DEFAULTS,
+    options: JobListOptions = DEFAULTS,
 ) -> Flow[bool]:
     """Complete a job and tell so; False when the token is not its own, or not any more."""
-    words = _written(result, options)
+    words = _encode_json(result, options)
     [done] = yield [
         calls.complete(
             keys, job_id, token, words, now_ms=now_ms, ttl_s=options.ttl_s, history=options.history
         )
     ]
     if done:
-        yield [_event(keys, job_id, "completed", options)]
+        yield [_publish_event(keys, job_id, "completed", options)]
     return bool(done)
 
 
@@ -103,8 +105,8 @@ def fail(
     *,
     attempts: int,
     now_ms: int,
-    options: Options = DEFAULTS,
-) -> Flow[Failed | None]:
+    options: JobListOptions = DEFAULTS,
+) -> Flow[FailOutcome | None]:
     """Fail a job and tell so: it is tried again after everything that waits, while its claim's `attempts` are fewer
     than allowed. None when the token is not its own, or not any more.
     """
@@ -120,61 +122,61 @@ def fail(
             history=options.history,
         )
     ]
-    outcomes: dict[int, Failed | None] = {0: None, 1: "retry", 2: "failed"}
+    outcomes: dict[int, FailOutcome | None] = {0: None, 1: "retry", 2: "failed"}
     outcome = outcomes[told]
     if outcome:
-        yield [_event(keys, job_id, outcome, options)]
+        yield [_publish_event(keys, job_id, outcome, options)]
     return outcome
 
 
-def renew(keys: JobListKeys, claims: list[Claim], *, now_ms: int) -> Flow[list[Claim]]:
+def renew(keys: JobListKeys, claims: list[JobClaim], *, now_ms: int) -> Flow[list[JobClaim]]:
     """Keep claims fresh, all in one round trip; answers those that are not ours any more."""
     told = yield [calls.renew(keys, claim.id, claim.token, now_ms=now_ms) for claim in claims]
     return [claim for claim, kept in zip(claims, told, strict=True) if not kept]
 
 
-def depths(keys: JobListKeys) -> Flow[Depths]:
+def read_depths(keys: JobListKeys) -> Flow[ListDepths]:
     """How long the four lists are."""
-    lengths = yield [calls.length(key) for key in keys.lists]
-    return Depths(*lengths)
+    lengths = yield [calls.list_length(key) for key in keys.lists]
+    return ListDepths(*lengths)
 
 
-def ids(keys: JobListKeys, which: ListName, *, limit: int = 50, skip: int = 0) -> Flow[list[str]]:
+def list_ids(keys: JobListKeys, which: ListName, *, limit: int = 50, skip: int = 0) -> Flow[list[str]]:
     """Ids of a list: of pending ones the next to be claimed first, of the others the newest."""
     key = getattr(keys, which)
     if which == "pending":
-        [found] = yield [calls.slice_of(key, -limit - skip, -1 - skip)]
-        return [text(job_id) for job_id in reversed(found)]
-    [found] = yield [calls.slice_of(key, skip, skip + limit - 1)]
-    return [text(job_id) for job_id in found]
+        [found] = yield [calls.list_range(key, -limit - skip, -1 - skip)]
+        return [to_text(job_id) for job_id in reversed(found)]
+    [found] = yield [calls.list_range(key, skip, skip + limit - 1)]
+    return [to_text(job_id) for job_id in found]
 
 
-def job(keys: JobListKeys, job_id: str) -> Flow[Job | None]:
+def read_job(keys: JobListKeys, job_id: str) -> Flow[ListJob | None]:
     """A job and where its id is; None when there is nothing of it."""
     reply, ttl_ms, *places = yield [
-        calls.job(keys, job_id),
-        calls.time_left(keys, job_id),
-        *(calls.place(key, job_id) for key in keys.lists),
+        calls.job_fields(keys, job_id),
+        calls.job_ttl(keys, job_id),
+        *(calls.list_positions(key, job_id) for key in keys.lists),
     ]
     found = {name: tuple(at) for name, at in zip(LISTS, places, strict=True) if at}
-    fields = flat_fields(reply)
-    return Job(job_id, fields, found, ttl_ms if ttl_ms >= 0 else None) if fields or found else None
+    fields = parse_hash(reply)
+    return ListJob(job_id, fields, found, ttl_ms if ttl_ms >= 0 else None) if fields or found else None
 
 
 def purge_all(keys: JobListKeys) -> Flow[int]:
     """Delete the four lists and every job, as the guide does; answers how many jobs. Counters stay."""
-    yield [calls.delete([key]) for key in keys.lists]
+    yield [calls.delete_keys([key]) for key in keys.lists]
     deleted, cursor = 0, b"0"
     while True:
-        [(cursor, names)] = yield [calls.job_keys(keys, cursor, count=1000)]
-        deleted += sum((yield [calls.delete([name]) for name in names]))
+        [(cursor, names)] = yield [calls.scan_job_keys(keys, cursor, count=1000)]
+        deleted += sum((yield [calls.delete_keys([name]) for name in names]))
         if cursor == b"0":
             return deleted
 
 
-def _written(value: Any, options: Options) -> bytes:
+def _encode_json(value: Any, options: JobListOptions) -> bytes:
     return value if isinstance(value, bytes) else options.write_json(value).encode("utf-8", "surrogatepass")
 
 
-def _event(keys: JobListKeys, job_id: str, status: str, options: Options) -> Any:
+def _publish_event(keys: JobListKeys, job_id: str, status: str, options: JobListOptions) -> Any:
     return publish(keys.events, options.write_json({"id": job_id, "status": status}))

@@ -18,16 +18,16 @@ from chasqui.clock import SystemClock
 from chasqui.errors import ChasquiError, ServerError
 from chasqui.foreign.joblist import stale, work
 from chasqui.foreign.joblist.values import DEFAULTS
-from chasqui.loops import Loop, Turn
+from chasqui.loops import SupervisedLoop, TurnResult
 from chasqui.server.commands import joblist_calls as calls
-from chasqui.server.commands import time_ms
+from chasqui.server.commands import parse_server_time
 from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chasqui.clock import Clock
-    from chasqui.foreign.joblist.values import Claim, Options
+    from chasqui.foreign.joblist.values import JobClaim, JobListOptions
     from chasqui.loops import LoopState
     from chasqui.server.call import Flow
     from chasqui.server.link import AsyncLink, Link
@@ -50,9 +50,9 @@ class JobListWorker:
         self,
         link: AsyncLink,
         keys: JobListKeys,
-        handler: Callable[[Claim], Any],
+        handler: Callable[[JobClaim], Any],
         *,
-        options: Options = DEFAULTS,
+        options: JobListOptions = DEFAULTS,
         concurrency: int = 1,
         block_ms: int = 1000,
         reclaim_every_s: float | None = None,
@@ -67,56 +67,58 @@ class JobListWorker:
         self._reclaim_s = options.visibility_ms / 2000 if reclaim_every_s is None else reclaim_every_s
         self._give_up_at = give_up_at
         self._clock = clock or SystemClock()
-        self._claims = _Claims(options.visibility_ms / 3000)
+        self._claims = _ClaimRenewer(options.visibility_ms / 3000)
         self._unsigned: dict[str, int] = {}
         self._skew_ms = 0
-        self._slots = [Loop(f"slot {at + 1} of {keys.queue}", self._clock) for at in range(concurrency)]
-        self._reclaimer = Loop(f"reclaimer of {keys.queue}", self._clock)
+        self._slots = [
+            SupervisedLoop(f"slot {at + 1} of {keys.queue}", self._clock) for at in range(concurrency)
+        ]
+        self._reclaimer = SupervisedLoop(f"reclaimer of {keys.queue}", self._clock)
 
     @property
-    def states(self) -> list[LoopState]:
+    def loop_states(self) -> list[LoopState]:
         """How its loops are; a slot counts what it completed, failed and lost, the reclaimer what it reclaimed."""
         return [loop.state for loop in (*self._slots, self._reclaimer)]
 
     def total(self, what: str) -> int:
         """One of the counts over all loops: completed, retry, failed, lost, reclaimed."""
-        return sum(state.counts.get(what, 0) for state in self.states)
+        return sum(state.counts.get(what, 0) for state in self.loop_states)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop; the jobs that run then are finished first."""
-        await self._align()
-        loops = [slot.run(partial(self._turn, slot), stop) for slot in self._slots]
+        await self._sync_clock()
+        loops = [slot.run(partial(self._run_next_job, slot), stop) for slot in self._slots]
         if self._reclaim_s:
-            loops.append(self._reclaimer.run(self._sweep, stop))
-        with self._claims.renewed(self._link.blocking(), self._keys, self._now_ms):
+            loops.append(self._reclaimer.run(self._reclaim_stale, stop))
+        with self._claims.running(self._link.blocking_copy(), self._keys, self._now_ms):
             await asyncio.gather(*loops)
 
     def _now_ms(self) -> int:
         return self._clock.now_ms() + self._skew_ms
 
-    async def _align(self) -> None:
+    async def _sync_clock(self) -> None:
         """Learn how far our clock is from the server's."""
         before = self._clock.now_ms()
-        now = time_ms(await self._link.run(_server_time()))
+        now = parse_server_time(await self._link.run(_server_time()))
         self._skew_ms = now - (before + self._clock.now_ms()) // 2
 
-    async def _turn(self, slot: Loop) -> Turn:
-        job_id = await self._link.run(work.take(self._keys, block_ms=self._block_ms))
+    async def _run_next_job(self, slot: SupervisedLoop) -> TurnResult:
+        job_id = await self._link.run(work.take_next(self._keys, block_ms=self._block_ms))
         if job_id is None:
-            return Turn()
-        claim = await self._link.run(work.sign(self._keys, job_id, now_ms=self._now_ms()))
+            return TurnResult()
+        claim = await self._link.run(work.sign_claim(self._keys, job_id, now_ms=self._now_ms()))
         if claim is None:
             slot.count("outrun")
-            return Turn()
+            return TurnResult()
         self._claims.add(claim)
         try:
-            outcome = await self._settled(claim, await self._handled(claim))
+            outcome = await self._settle(claim, await self._run_handler(claim))
         finally:
             self._claims.remove(claim)
         slot.count(outcome)
-        return Turn()
+        return TurnResult()
 
-    async def _handled(self, claim: Claim) -> Callable[[], Flow[str]]:
+    async def _run_handler(self, claim: JobClaim) -> Callable[[], Flow[str]]:
         """Run the handler; answers how the job is to be settled."""
         try:
             if inspect.iscoroutinefunction(self._handler):
@@ -126,16 +128,16 @@ class JobListWorker:
             words = self._options.write_json(result).encode("utf-8", "surrogatepass")
         except Exception as error:  # noqa: BLE001 - a user's handler: whatever it raises is the job's failure
             said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return lambda: self._failure(claim, said)
-        return lambda: self._success(claim, words)
+            return lambda: self._fail(claim, said)
+        return lambda: self._complete(claim, words)
 
-    def _success(self, claim: Claim, words: bytes) -> Flow[str]:
+    def _complete(self, claim: JobClaim, words: bytes) -> Flow[str]:
         done = yield from work.complete(
             self._keys, claim.id, claim.token, words, now_ms=self._now_ms(), options=self._options
         )
         return "completed" if done else "lost"
 
-    def _failure(self, claim: Claim, error: str) -> Flow[str]:
+    def _fail(self, claim: JobClaim, error: str) -> Flow[str]:
         outcome = yield from work.fail(
             self._keys,
             claim.id,
@@ -147,7 +149,7 @@ class JobListWorker:
         )
         return outcome or "lost"
 
-    async def _settled(self, claim: Claim, verdict: Callable[[], Flow[str]]) -> str:
+    async def _settle(self, claim: JobClaim, verdict: Callable[[], Flow[str]]) -> str:
         """Settle the job, again if the server does not answer; but not a second time what it did already: the guide's
         complete succeeds as often as it is said.
         """
@@ -158,15 +160,15 @@ class JobListWorker:
                 if not error.transient:
                     raise
                 log.warning("%s: job %s could not be settled yet: %s", self._keys.queue, claim.id, error)
-            if outcome := await self._outcome(claim):
+            if outcome := await self._read_outcome(claim):
                 return outcome
 
-    async def _outcome(self, claim: Claim) -> str | None:
+    async def _read_outcome(self, claim: JobClaim) -> str | None:
         """What became of the job when our reply was lost, and perhaps not our word; asked until there is an answer."""
         while True:
             await self._clock.sleep(SETTLE_PAUSE_S)
             try:
-                token, status = await self._link.run(_standing(self._keys, claim.id))
+                token, status = await self._link.run(_token_and_status(self._keys, claim.id))
             except ServerError as error:
                 if not error.transient:
                     raise
@@ -175,15 +177,15 @@ class JobListWorker:
                 return None
             return status if status in {"completed", "failed"} else "lost"
 
-    async def _sweep(self) -> Turn:
+    async def _reclaim_stale(self) -> TurnResult:
         """Take back what is stale. What nobody signed must be seen so for a whole visibility first."""
-        await self._align()
+        await self._sync_clock()
         told = await self._link.run(
             stale.reclaim(
                 self._keys,
                 options=self._options,
                 now_ms=self._now_ms(),
-                rule=stale.patient(self._unsigned),
+                rule=stale.patient_rule(self._unsigned),
                 give_up_at=self._give_up_at,
             )
         )
@@ -191,31 +193,31 @@ class JobListWorker:
         self._unsigned = {job_id: self._unsigned.get(job_id, now_ms) for job_id in told.unsigned}
         self._reclaimer.count("reclaimed", len(told.moved))
         self._reclaimer.count("given up", len(told.failed))
-        notes = tuple(f"{one.held.id}: {one.why}" for one in told.skipped)
-        return Turn(self._reclaim_s, notes=notes)
+        notes = tuple(f"{one.claim.id}: {one.reason}" for one in told.skipped)
+        return TurnResult(self._reclaim_s, notes=notes)
 
 
-class _Claims:
+class _ClaimRenewer:
     """The jobs this worker holds, kept fresh by a thread: a handler that blocks the event loop does not stop it."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
-        self._held: dict[str, Claim] = {}
+        self._held: dict[str, JobClaim] = {}
         self._lock = threading.Lock()
 
-    def add(self, claim: Claim) -> None:
+    def add(self, claim: JobClaim) -> None:
         with self._lock:
             self._held[claim.token] = claim
 
-    def remove(self, claim: Claim) -> None:
+    def remove(self, claim: JobClaim) -> None:
         with self._lock:
             self._held.pop(claim.token, None)
 
     @contextmanager
-    def renewed(self, link: Link, keys: JobListKeys, now_ms: Callable[[], int]) -> Iterator[None]:
+    def running(self, link: Link, keys: JobListKeys, now_ms: Callable[[], int]) -> Iterator[None]:
         """Keep them fresh, until the end of a `with`."""
         over = threading.Event()
-        thread = threading.Thread(target=self._renew, args=(link, keys, now_ms, over), daemon=True)
+        thread = threading.Thread(target=self._renew_loop, args=(link, keys, now_ms, over), daemon=True)
         thread.start()
         try:
             yield
@@ -224,7 +226,9 @@ class _Claims:
             thread.join()
             link.close()
 
-    def _renew(self, link: Link, keys: JobListKeys, now_ms: Callable[[], int], over: threading.Event) -> None:
+    def _renew_loop(
+        self, link: Link, keys: JobListKeys, now_ms: Callable[[], int], over: threading.Event
+    ) -> None:
         while not over.wait(self._every_s):
             with self._lock:
                 held = list(self._held.values())
@@ -243,8 +247,8 @@ def _server_time() -> Flow[Any]:
     return now
 
 
-def _standing(keys: JobListKeys, job_id: str) -> Flow[tuple[str, str]]:
-    [fields] = yield [calls.some_fields(keys, job_id, ["claim_token", "status"])]
+def _token_and_status(keys: JobListKeys, job_id: str) -> Flow[tuple[str, str]]:
+    [fields] = yield [calls.job_field_values(keys, job_id, ["claim_token", "status"])]
     if isinstance(fields, Exception):
         return "", ""
     token, status = ((field or b"").decode("utf-8", "replace") for field in fields)

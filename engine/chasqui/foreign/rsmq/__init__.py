@@ -5,24 +5,25 @@ Every function is a flow: `link.run(rsmq.send(rsmq.RsmqKeys("orders"), "hello"))
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from chasqui.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from chasqui.foreign.rsmq.deeds import attributes as attributes
-    from chasqui.foreign.rsmq.deeds import item as item
-    from chasqui.foreign.rsmq.deeds import move_seen as move_seen
+    from chasqui.foreign.rsmq.deeds import message_item as message_item
+    from chasqui.foreign.rsmq.deeds import move_unchanged as move_unchanged
     from chasqui.foreign.rsmq.deeds import moved_item as moved_item
-    from chasqui.foreign.rsmq.deeds import purge_seen as purge_seen
-    from chasqui.foreign.rsmq.deeds import put_back as put_back
+    from chasqui.foreign.rsmq.deeds import purge_unchanged as purge_unchanged
     from chasqui.foreign.rsmq.deeds import queue_item as queue_item
-    from chasqui.foreign.rsmq.deeds import reschedule_seen as reschedule_seen
+    from chasqui.foreign.rsmq.deeds import read_attributes as read_attributes
+    from chasqui.foreign.rsmq.deeds import reschedule_unchanged as reschedule_unchanged
+    from chasqui.foreign.rsmq.deeds import revert as revert
     from chasqui.foreign.rsmq.deeds import stray_items as stray_items
     from chasqui.foreign.rsmq.doctor import REPAIRABLE as REPAIRABLE
-    from chasqui.foreign.rsmq.doctor import Ailment as Ailment
-    from chasqui.foreign.rsmq.doctor import Finding as Finding
+    from chasqui.foreign.rsmq.doctor import DoctorFinding as DoctorFinding
+    from chasqui.foreign.rsmq.doctor import RsmqProblem as RsmqProblem
     from chasqui.foreign.rsmq.doctor import examine as examine
-    from chasqui.foreign.rsmq.doctor import look_over as look_over
+    from chasqui.foreign.rsmq.doctor import examine_with_coverage as examine_with_coverage
     from chasqui.foreign.rsmq.doctor import repair as repair
     from chasqui.foreign.rsmq.doctor import repair_each as repair_each
     from chasqui.foreign.rsmq.messages import Draft as Draft
@@ -34,66 +35,37 @@ if TYPE_CHECKING:
     from chasqui.foreign.rsmq.messages import receive_many as receive_many
     from chasqui.foreign.rsmq.messages import send as send
     from chasqui.foreign.rsmq.messages import send_many as send_many
-    from chasqui.foreign.rsmq.queues import create as create
-    from chasqui.foreign.rsmq.queues import drop as drop
-    from chasqui.foreign.rsmq.queues import names as names
+    from chasqui.foreign.rsmq.queues import create_queue as create_queue
+    from chasqui.foreign.rsmq.queues import drop_queue as drop_queue
+    from chasqui.foreign.rsmq.queues import list_queues as list_queues
+    from chasqui.foreign.rsmq.queues import queue_stats as queue_stats
     from chasqui.foreign.rsmq.queues import set_attributes as set_attributes
-    from chasqui.foreign.rsmq.queues import stats as stats
-    from chasqui.foreign.rsmq.rows import of_row as of_row
+    from chasqui.foreign.rsmq.rows import parse_row as parse_row
     from chasqui.foreign.rsmq.rows import to_row as to_row
     from chasqui.foreign.rsmq.rules import QueueExists as QueueExists
     from chasqui.foreign.rsmq.rules import QueueNotFound as QueueNotFound
     from chasqui.foreign.rsmq.rules import RsmqError as RsmqError
     from chasqui.foreign.rsmq.rules import check_id as check_id
     from chasqui.foreign.rsmq.rules import check_name as check_name
-    from chasqui.foreign.rsmq.survey import Filter as Filter
-    from chasqui.foreign.rsmq.survey import Page as Page
-    from chasqui.foreign.rsmq.survey import counts as counts
-    from chasqui.foreign.rsmq.survey import page as page
+    from chasqui.foreign.rsmq.survey import MessageFilter as MessageFilter
+    from chasqui.foreign.rsmq.survey import MessagePage as MessagePage
+    from chasqui.foreign.rsmq.survey import count_by_state as count_by_state
+    from chasqui.foreign.rsmq.survey import messages_by_id as messages_by_id
     from chasqui.foreign.rsmq.survey import peek as peek
-    from chasqui.foreign.rsmq.survey import show as show
-    from chasqui.foreign.rsmq.survey import those as those
-    from chasqui.foreign.rsmq.tending import Tended as Tended
+    from chasqui.foreign.rsmq.survey import read_message as read_message
+    from chasqui.foreign.rsmq.survey import read_page as read_page
+    from chasqui.foreign.rsmq.tending import MessageChanges as MessageChanges
     from chasqui.foreign.rsmq.tending import expire as expire
     from chasqui.foreign.rsmq.tending import hold as hold
+    from chasqui.foreign.rsmq.tending import import_messages as import_messages
     from chasqui.foreign.rsmq.tending import move as move
     from chasqui.foreign.rsmq.tending import purge as purge
     from chasqui.foreign.rsmq.tending import release as release
-    from chasqui.foreign.rsmq.tending import restore as restore
     from chasqui.foreign.rsmq.tending import sweep as sweep
-    from chasqui.foreign.rsmq.values import Attributes as Attributes
-    from chasqui.foreign.rsmq.values import Counts as Counts
     from chasqui.foreign.rsmq.values import Message as Message
+    from chasqui.foreign.rsmq.values import MessageCounts as MessageCounts
+    from chasqui.foreign.rsmq.values import QueueAttributes as QueueAttributes
     from chasqui.foreign.rsmq.values import QueueStats as QueueStats
     from chasqui.wire.rsmq_keys import RsmqKeys as RsmqKeys
 
-_ROOMS = {
-    "chasqui.foreign.rsmq.deeds": (
-        "attributes", "item", "move_seen", "moved_item", "purge_seen", "put_back", "queue_item", "reschedule_seen",
-        "stray_items",
-    ),
-    "chasqui.foreign.rsmq.doctor": ("REPAIRABLE", "Ailment", "Finding", "examine", "look_over", "repair", "repair_each"),
-    "chasqui.foreign.rsmq.messages": (
-        "Draft", "change_visibility", "delete", "delete_many", "pop", "receive", "receive_many", "send", "send_many",
-    ),
-    "chasqui.foreign.rsmq.queues": ("create", "drop", "names", "set_attributes", "stats"),
-    "chasqui.foreign.rsmq.rows": ("of_row", "to_row"),
-    "chasqui.foreign.rsmq.rules": ("QueueExists", "QueueNotFound", "RsmqError", "check_id", "check_name"),
-    "chasqui.foreign.rsmq.survey": ("Filter", "Page", "counts", "page", "peek", "show", "those"),
-    "chasqui.foreign.rsmq.tending": (
-        "Tended", "expire", "hold", "move", "purge", "release", "restore", "sweep",
-    ),
-    "chasqui.foreign.rsmq.values": ("Attributes", "Counts", "Message", "QueueStats"),
-    "chasqui.wire.rsmq_keys": ("RsmqKeys",),
-}  # fmt: skip
-_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+__getattr__, __dir__ = lazy_exports(__name__)

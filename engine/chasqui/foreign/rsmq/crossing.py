@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui.foreign import parcels
-from chasqui.foreign.crossings import Census, Crossed, Load
-from chasqui.foreign.parcels import NotAJob
+from chasqui.foreign.crossings import ParkedPage, SourceCounts, TransferResult
+from chasqui.foreign.parcels import NotConvertible
 from chasqui.foreign.rsmq import survey
 from chasqui.foreign.rsmq.values import Message
+from chasqui.server.commands import members_with_scores, parse_server_time
 from chasqui.server.commands import rsmq_calls as calls
-from chasqui.server.commands import scored, time_ms
 from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.foreign.crossings import Cursor
-    from chasqui.foreign.parcels import Terms
+    from chasqui.foreign.parcels import ConversionOptions
     from chasqui.server.call import Flow
-    from chasqui.server.commands.arrivals import Parcel
+    from chasqui.server.commands.arrivals import ImportedJob
     from chasqui.wire.keys import Keys
     from chasqui.wire.rsmq_keys import RsmqKeys
 
@@ -35,19 +35,19 @@ class RsmqSource:
 
     kind = "rsmq"
 
-    def __init__(self, keys: RsmqKeys, terms: Terms) -> None:
+    def __init__(self, keys: RsmqKeys, terms: ConversionOptions) -> None:
         self.keys = keys
         self._terms = terms
 
-    def census(self) -> Flow[Census]:
+    def count(self) -> Flow[SourceCounts]:
         """How many messages could go now, and how many are held."""
-        counts = yield from survey.counts(self.keys)
-        [told] = yield [calls.look(self.keys)]
+        counts = yield from survey.count_by_state(self.keys)
+        [told] = yield [calls.read_snapshot(self.keys)]
         if isinstance(told, Exception):
             raise told
         _, _, _, fields, _, parked = told
         sent, received = (int(field or 0) for field in fields[5:7]) if fields else (0, 0)
-        return Census(
+        return SourceCounts(
             ready=counts.ready,
             delayed=counts.delayed,
             held=counts.in_flight,
@@ -56,12 +56,12 @@ class RsmqSource:
             received=received,
         )
 
-    def forward(self, target: Keys, cursor: Cursor) -> Flow[tuple[Crossed, Cursor]]:
+    def forward(self, target: Keys, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
         """Move the next page to a queue on the same server, each message in one step."""
-        page = yield from survey.page(self.keys, after=cursor, count=PAGE)
-        ready, crossed = self._packed(page.messages, page.now_ms, hidden_too=False)
+        page = yield from survey.read_page(self.keys, after=cursor, count=PAGE)
+        ready, crossed = self._convert(page.messages, page.now_ms, hidden_too=False)
         told = yield [
-            calls.forward(
+            calls.forward_message(
                 self.keys,
                 target,
                 parcel,
@@ -75,69 +75,71 @@ class RsmqSource:
             crossed.count(answer.decode())
         return crossed, page.after
 
-    def park(self, cursor: Cursor) -> Flow[tuple[Crossed, Cursor]]:
+    def park(self, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
         """Set the next page aside for another server."""
-        page = yield from survey.page(self.keys, after=cursor, count=PAGE, preview=0)
-        ready, crossed = [], Crossed()
+        page = yield from survey.read_page(self.keys, after=cursor, count=PAGE, preview=0)
+        ready, crossed = [], TransferResult()
         for message in page.messages:
             if message.size is None:
-                crossed.fail(message.id, "it has no body")
-            elif not parcels.can_be_an_id(message.id):
-                crossed.fail(message.id, "its id is no text")
+                crossed.add_failure(message.id, "it has no body")
+            elif not parcels.is_valid_job_id(message.id):
+                crossed.add_failure(message.id, "its id is no text")
             elif message.state(page.now_ms) == "in-flight":
                 crossed.count("held")
             else:
                 ready.append(message.id)
-        told = yield [calls.park(self.keys, message_id) for message_id in ready]
+        told = yield [calls.park_message(self.keys, message_id) for message_id in ready]
         for answer in told:
             if answer != b"parked":
                 crossed.count(answer.decode())
         return crossed, page.after
 
-    def parked(self) -> Flow[Load]:
+    def read_parked(self) -> Flow[ParkedPage]:
         """Some of what is set aside. What lost its body meanwhile was deleted by whoever held it: it is done."""
-        now, rows = yield [clock(), calls.parked(self.keys, PAGE)]
-        members = scored(rows)
+        now, rows = yield [clock(), calls.parked_messages(self.keys, PAGE)]
+        members = members_with_scores(rows)
         ids = [member.decode("utf-8", "surrogateescape") for member, _ in members]
-        fields = yield [calls.fields(self.keys, message_id) for message_id in ids]
+        fields = yield [calls.message_fields(self.keys, message_id) for message_id in ids]
         messages = [
-            Message.of_row(
+            Message.from_row(
                 [member, str(score).encode(), receives, first, None if body is None else len(body), body]
             )
             for (member, score), (body, receives, first) in zip(members, fields, strict=True)
         ]
         done = [message.id for message in messages if message.body is None]
-        ready, crossed = self._packed(
-            [message for message in messages if message.body is not None], time_ms(now), hidden_too=True
+        ready, crossed = self._convert(
+            [message for message in messages if message.body is not None],
+            parse_server_time(now),
+            hidden_too=True,
         )
-        return Load([parcel for _, parcel in ready], done, crossed.failures, len(ids))
+        return ParkedPage([parcel for _, parcel in ready], done, crossed.failures, len(ids))
 
-    def clean(self, job_ids: Sequence[str]) -> Flow[None]:
+    def delete_parked(self, job_ids: Sequence[str]) -> Flow[None]:
         """Forget what has arrived."""
-        yield [calls.clean(self.keys, job_ids)]
+        yield [calls.delete_parked(self.keys, job_ids)]
 
-    def give_back(self) -> Flow[int]:
+    def return_parked(self) -> Flow[int]:
         """Return what is set aside to the queue."""
         back = 0
         while True:
-            [rows] = yield [calls.parked(self.keys, PAGE)]
-            ids = [member.decode("utf-8", "surrogateescape") for member, _ in scored(rows)]
+            [rows] = yield [calls.parked_messages(self.keys, PAGE)]
+            ids = [member.decode("utf-8", "surrogateescape") for member, _ in members_with_scores(rows)]
             if not ids:
                 return back
-            [some] = yield [calls.unpark(self.keys, ids)]
+            [some] = yield [calls.unpark_messages(self.keys, ids)]
             back += some
 
-    def _packed(
+    def _convert(
         self, messages: Sequence[Message], now_ms: int, *, hidden_too: bool
-    ) -> tuple[list[tuple[Message, Parcel]], Crossed]:
-        ready: list[tuple[Message, Parcel]] = []
-        crossed = Crossed()
+    ) -> tuple[list[tuple[Message, ImportedJob]], TransferResult]:
+        ready: list[tuple[Message, ImportedJob]] = []
+        crossed = TransferResult()
         for message in messages:
             if not hidden_too and message.state(now_ms) == "in-flight":
                 crossed.count("held")
                 continue
             try:
-                ready.append((message, parcels.of_message(message, self._terms, now_ms)))
-            except NotAJob as fault:
-                crossed.fail(message.id, str(fault))
+                ready.append((message, parcels.job_from_message(message, self._terms, now_ms)))
+            except NotConvertible as fault:
+                crossed.add_failure(message.id, str(fault))
         return ready, crossed

@@ -11,65 +11,69 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from chasqui.errors import ArgumentError
 from chasqui.foreign.rsmq import rules
-from chasqui.foreign.rsmq.doctor import Ailment
-from chasqui.foreign.rsmq.values import Attributes, Message
-from chasqui.foreign.stored import octets, text
+from chasqui.foreign.rsmq.doctor import RsmqProblem
+from chasqui.foreign.rsmq.values import Message, QueueAttributes
+from chasqui.foreign.stored import to_bytes, to_text
+from chasqui.server.commands import parse_server_time
 from chasqui.server.commands import rsmq_calls as calls
-from chasqui.server.commands import time_ms
 from chasqui.server.commands.foreign_calls import clock
 from chasqui.wire.rsmq_keys import RsmqKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.foreign.rsmq.doctor import Finding
+    from chasqui.foreign.rsmq.doctor import DoctorFinding
     from chasqui.server.call import Call, Flow
     from chasqui.server.commands import Commands
     from chasqui.wire.keys import Keys
 
-Answer: TypeAlias = Literal["done", "changed", "there"]
+ChangeOutcome: TypeAlias = Literal["done", "changed", "there"]
 """changed: it is not what was seen any more, or gone. there: the other queue has a message of this id."""
-Item: TypeAlias = Mapping[str, Any]
-_ANSWERS: dict[int, Answer] = {1: "done", 0: "changed", -1: "there"}
+JournalItem: TypeAlias = Mapping[str, Any]
+_OUTCOMES: dict[int, ChangeOutcome] = {1: "done", 0: "changed", -1: "there"}
 
 
-def purge_seen(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[list[Answer]]:
+def purge_unchanged(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[list[ChangeOutcome]]:
     """Delete these messages, in one round trip."""
     if not messages:
         return []
-    [told] = yield [calls.purge(keys, _seen(messages))]
-    return [_ANSWERS[answer] for answer in told]
+    [told] = yield [calls.purge(keys, _versions(messages))]
+    return [_OUTCOMES[answer] for answer in told]
 
 
-def move_seen(keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]) -> Flow[list[Answer]]:
+def move_unchanged(
+    keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]
+) -> Flow[list[ChangeOutcome]]:
     """Move these messages to another queue, in one round trip."""
     if keys == target:
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
     if not messages:
         return []
-    [told] = yield [calls.move(keys, target, _seen(messages))]
+    [told] = yield [calls.move(keys, target, _versions(messages))]
     if told is None:
         raise rules.QueueNotFound
-    return [_ANSWERS[answer] for answer in told]
+    return [_OUTCOMES[answer] for answer in told]
 
 
-def reschedule_seen(keys: RsmqKeys, messages: Sequence[Message], at_ms: int) -> Flow[list[Answer]]:
+def reschedule_unchanged(
+    keys: RsmqKeys, messages: Sequence[Message], at_ms: int
+) -> Flow[list[ChangeOutcome]]:
     """Let these messages become visible at this time, in one round trip."""
     if not messages:
         return []
     words = [word for message in messages for word in (message.id, message.score, at_ms)]
     [told] = yield [calls.reschedule(keys, words)]
-    return [_ANSWERS[answer] for answer in told]
+    return [_OUTCOMES[answer] for answer in told]
 
 
-def item(keys: RsmqKeys, what: str, message: Message, **more: Any) -> dict[str, Any]:
+def message_item(keys: RsmqKeys, what: str, message: Message, **more: Any) -> dict[str, Any]:
     """What a journal keeps of a message that is about to be changed; `what` is going to be done to it."""
     return {
         "kind": "rsmq",
         "what": what,
-        **_place(keys),
+        **_queue_fields(keys),
         "id": message.id,
-        "id_hex": octets(message.id).hex(),
+        "id_hex": to_bytes(message.id).hex(),
         "score": message.score,
         "receives": message.receives_seen,
         "first_ms": message.first_received_ms,
@@ -80,30 +84,32 @@ def item(keys: RsmqKeys, what: str, message: Message, **more: Any) -> dict[str, 
 
 def moved_item(keys: RsmqKeys, target: RsmqKeys, message: Message) -> dict[str, Any]:
     """The same of a message that is about to be moved."""
-    return item(keys, "moved", message, to=_place(target))
+    return message_item(keys, "moved", message, to=_queue_fields(target))
 
 
 def queue_item(keys: RsmqKeys, fields: Sequence[bytes | None]) -> dict[str, Any]:
     """What a journal keeps of a queue that is about to be deleted."""
     stored = zip(calls.ATTRIBUTES, fields, strict=True)
     kept = {name: value.hex() for name, value in stored if value is not None}
-    return {"kind": "rsmq", "what": "dropped", **_place(keys), "id": keys.queue, "attributes": kept}
+    return {"kind": "rsmq", "what": "dropped", **_queue_fields(keys), "id": keys.queue, "attributes": kept}
 
 
-def stray_items(keys: RsmqKeys, findings: Sequence[Finding]) -> Flow[list[dict[str, Any] | None]]:
+def stray_items(keys: RsmqKeys, findings: Sequence[DoctorFinding]) -> Flow[list[dict[str, Any] | None]]:
     """What a journal keeps of bodies that belong to no message, one by one: an undo makes messages of them. Counters
     and all that is no body have nothing to lose.
     """
-    bodies = [one.subject for one in findings if one.ailment is Ailment.STRAY_FIELD and _is_body(one.subject)]
+    bodies = [
+        one.subject for one in findings if one.problem is RsmqProblem.STRAY_FIELD and _is_body(one.subject)
+    ]
     if not bodies:
         return [None] * len(findings)
-    now, stored = yield [clock(), calls.stored(keys, bodies)]
+    now, stored = yield [clock(), calls.hash_fields(keys, bodies)]
     found = dict(zip(bodies, stored, strict=True))
-    score = str(time_ms(now))
+    score = str(parse_server_time(now))
     return [
         None
         if (body := found.get(one.subject)) is None
-        else item(keys, "purged", Message(one.subject, body, score=score))
+        else message_item(keys, "purged", Message(one.subject, body, score=score))
         for one in findings
     ]
 
@@ -112,43 +118,45 @@ def _is_body(field: str) -> bool:
     return not field.endswith((":rc", ":fr"))
 
 
-def attributes(keys: RsmqKeys) -> Flow[tuple[Attributes, list[bytes | None]]]:
+def read_attributes(keys: RsmqKeys) -> Flow[tuple[QueueAttributes, list[bytes | None]]]:
     """A queue's attributes as numbers, and as stored. Missing ones are None: nothing is refused."""
-    [fields] = yield [calls.attributes(keys)]
-    return Attributes.of(fields), list(fields)
+    [fields] = yield [calls.read_attributes(keys)]
+    return QueueAttributes.from_fields(fields), list(fields)
 
 
-def put_back(commands: Commands, _: Keys, op: str, items: Sequence[Item]) -> Flow[list[str]]:
+def revert(commands: Commands, _: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
     """Take back what was done to messages: a word for each. Nothing is done to one that somebody received since."""
     told: dict[int, str] = {}
     for at, one in enumerate(items):
         if one["what"] == "dropped":
-            told[at] = yield from _recreated(_keys(one), one)
+            told[at] = yield from _recreate_queue(_item_keys(one), one)
     rest = [(at, one) for at, one in enumerate(items) if at not in told]
-    replies = yield [_taken_back(op, one) for _, one in rest]
-    unsure: list[tuple[int, Item]] = []
+    replies = yield [_revert_call(op, one) for _, one in rest]
+    unsure: list[tuple[int, JournalItem]] = []
     for (at, one), reply in zip(rest, replies, strict=True):
         answer = reply[0] if isinstance(reply, list) else reply
-        word = _word(one["what"], answer)
+        word = _revert_result(one["what"], answer)
         told[at] = word or "changed"
         if word is None:
             unsure.append((at, one))
-    scores = yield [calls.score(_keys(one), text(bytes.fromhex(one["id_hex"]))) for _, one in unsure]
+    scores = yield [
+        calls.message_score(_item_keys(one), to_text(bytes.fromhex(one["id_hex"]))) for _, one in unsure
+    ]
     for (at, one), score in zip(unsure, scores, strict=True):
-        if score is not None and text(score) == one["score"]:
+        if score is not None and to_text(score) == one["score"]:
             told[at] = "already"
     return [told[at] for at in range(len(items))]
 
 
-def _taken_back(op: str, one: Item) -> Call:
-    keys = _keys(one)
+def _revert_call(op: str, one: JournalItem) -> Call:
+    keys = _item_keys(one)
     match one["what"]:
         case "moved":
-            return calls.move(_keys(one["to"]), keys, _as_kept(one))
+            return calls.move(_item_keys(one["to"]), keys, _item_version(one))
         case "rescheduled":
             return calls.reschedule(keys, [bytes.fromhex(one["id_hex"]), one["new_score"], one["score"]])
         case "sent":
-            return calls.purge(keys, _as_kept(one))
+            return calls.purge(keys, _item_version(one))
         case _:
             return calls.restore(
                 keys,
@@ -161,7 +169,7 @@ def _taken_back(op: str, one: Item) -> Call:
             )
 
 
-def _word(what: str, answer: int | None) -> str | None:
+def _revert_result(what: str, answer: int | None) -> str | None:
     """What an answer means; None where it must be looked whether the message is as it was before."""
     if answer is None or (what == "purged" and answer == -1):
         return "no queue"
@@ -170,28 +178,28 @@ def _word(what: str, answer: int | None) -> str | None:
     return {"purged": "already", "sent": "changed"}.get(what)
 
 
-def _recreated(keys: RsmqKeys, one: Item) -> Flow[str]:
+def _recreate_queue(keys: RsmqKeys, one: JournalItem) -> Flow[str]:
     kept = {name: bytes.fromhex(value) for name, value in one["attributes"].items()}
     if not kept:
         return "untouched"
-    _, found = yield from attributes(keys)
+    _, found = yield from read_attributes(keys)
     if any(value is not None for value in found):
         return "already"
-    yield [calls.set_attributes(keys, kept), calls.enlist(keys)]
+    yield [calls.set_attributes(keys, kept), calls.add_to_queue_list(keys)]
     return "restored"
 
 
-def _seen(messages: Iterable[Message]) -> list[str]:
-    return [word for message in messages for word in message.seen]
+def _versions(messages: Iterable[Message]) -> list[str]:
+    return [word for message in messages for word in message.version]
 
 
-def _as_kept(one: Item) -> list[bytes | str]:
+def _item_version(one: JournalItem) -> list[bytes | str]:
     return [bytes.fromhex(one["id_hex"]), one["score"], one["receives"]]
 
 
-def _place(keys: RsmqKeys) -> dict[str, str]:
-    return {"namespace": octets(keys.namespace).hex(), "queue": octets(keys.queue).hex()}
+def _queue_fields(keys: RsmqKeys) -> dict[str, str]:
+    return {"namespace": to_bytes(keys.namespace).hex(), "queue": to_bytes(keys.queue).hex()}
 
 
-def _keys(place: Item) -> RsmqKeys:
-    return RsmqKeys(text(bytes.fromhex(place["queue"])), text(bytes.fromhex(place["namespace"])))
+def _item_keys(place: JournalItem) -> RsmqKeys:
+    return RsmqKeys(to_text(bytes.fromhex(place["queue"])), to_text(bytes.fromhex(place["namespace"])))

@@ -10,29 +10,29 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from chasqui.foreign.examined import Examined, Looked
+from chasqui.foreign.examined import Coverage, DoctorResult
 from chasqui.foreign.rsmq import rules, survey
-from chasqui.foreign.slots import SPLIT, is_split
-from chasqui.foreign.stored import number, text
+from chasqui.foreign.slots import SPLIT_MESSAGE, is_cross_slot_error
+from chasqui.foreign.stored import to_number, to_text
+from chasqui.server.commands import parse_server_time
 from chasqui.server.commands import rsmq_calls as calls
-from chasqui.server.commands import time_ms
 from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.foreign.rsmq.survey import Page
+    from chasqui.foreign.rsmq.survey import MessagePage
     from chasqui.foreign.rsmq.values import Message
     from chasqui.server.call import Call, Flow
     from chasqui.wire.rsmq_keys import RsmqKeys
 
-FIELDS = 1000
-MICROSECONDS_FROM = 10**14
+FIELDS_PER_SCAN = 1000
+MIN_MICROSECONDS = 10**14
 """Scores beyond are no ms: the year 5138."""
 _EXPECTED = ("zset", "hash", "set", "zset")
 
 
-class Ailment(StrEnum):
+class RsmqProblem(StrEnum):
     """What can be wrong."""
 
     WRONG_TYPE = "wrong-type"
@@ -51,184 +51,199 @@ class Ailment(StrEnum):
     SPLIT = "split"
 
 
-REPAIRABLE = frozenset(Ailment) - {Ailment.WRONG_TYPE, Ailment.PARKED, Ailment.SPLIT}
+REPAIRABLE = frozenset(RsmqProblem) - {RsmqProblem.WRONG_TYPE, RsmqProblem.PARKED, RsmqProblem.SPLIT}
 """A key of another type and messages on their way elsewhere are for a human to decide about."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that is wrong: with the queue, a field of its hash, or a message. `seen` is what stood there."""
 
-    ailment: Ailment
+    problem: RsmqProblem
     subject: str
     seen: str = ""
     advice: str = ""
 
 
-def examine(keys: RsmqKeys) -> Flow[list[Finding]]:
+def examine(keys: RsmqKeys) -> Flow[list[DoctorFinding]]:
     """Everything that is wrong with a queue. Bodies are not read; the hash is looked through on the server."""
-    return (yield from look_over(keys)).findings
+    return (yield from examine_with_coverage(keys)).findings
 
 
-def look_over(keys: RsmqKeys, *, most: int | None = None) -> Flow[Examined[Finding]]:
+def examine_with_coverage(keys: RsmqKeys, *, most: int | None = None) -> Flow[DoctorResult[DoctorFinding]]:
     """The same of up to `most` messages and as many fields, and how far that was."""
-    [told] = yield [calls.look(keys)]
-    if is_split(told):
-        return Examined([Finding(Ailment.SPLIT, keys.queue, advice=SPLIT)])
+    [told] = yield [calls.read_snapshot(keys)]
+    if is_cross_slot_error(told):
+        return DoctorResult([DoctorFinding(RsmqProblem.SPLIT, keys.queue, advice=SPLIT_MESSAGE)])
     if isinstance(told, Exception):
         raise told
     _, types, depths, fields, listed, parked = told
     wrong = [
-        Finding(Ailment.WRONG_TYPE, key, found.decode(), f"rename or delete the key; it should be a {wanted}")
-        for key, found, wanted in zip(_keys(keys), types, _EXPECTED, strict=True)
+        DoctorFinding(
+            RsmqProblem.WRONG_TYPE, key, found.decode(), f"rename or delete the key; it should be a {wanted}"
+        )
+        for key, found, wanted in zip(_queue_keys(keys), types, _EXPECTED, strict=True)
         if found.decode() not in {wanted, "none"}
     ]
     if wrong:
-        return Examined(wrong)
-    found = _about_queue(keys, bool(depths[0]), fields, listed=bool(listed))
+        return DoctorResult(wrong)
+    found = _queue_findings(keys, bool(depths[0]), fields, listed=bool(listed))
     if parked:
         found.append(
-            Finding(Ailment.PARKED, keys.parked, str(parked), "finish the migration, or give them back")
+            DoctorFinding(
+                RsmqProblem.PARKED, keys.in_migration, str(parked), "finish the migration, or give them back"
+            )
         )
-    fields_found, fields_looked = yield from _about_fields(keys, most)
-    messages_found, messages_looked = yield from _about_messages(keys, most)
-    return Examined(
+    fields_found, fields_looked = yield from _field_findings(keys, most)
+    messages_found, messages_looked = yield from _message_findings(keys, most)
+    return DoctorResult(
         found + fields_found + messages_found,
-        (Looked("messages", messages_looked, max(messages_looked, depths[0])), fields_looked),
+        (Coverage("messages", messages_looked, max(messages_looked, depths[0])), fields_looked),
     )
 
 
 def repair(
-    keys: RsmqKeys, findings: Iterable[Finding], *, only: frozenset[Ailment] = REPAIRABLE
+    keys: RsmqKeys, findings: Iterable[DoctorFinding], *, only: frozenset[RsmqProblem] = REPAIRABLE
 ) -> Flow[int]:
     """Put right what was found, as far as asked; answers how many things were."""
-    return sum((yield from repair_each(keys, [one for one in findings if one.ailment in only & REPAIRABLE])))
+    return sum((yield from repair_each(keys, [one for one in findings if one.problem in only & REPAIRABLE])))
 
 
-def repair_each(keys: RsmqKeys, findings: Sequence[Finding]) -> Flow[list[bool]]:
+def repair_each(keys: RsmqKeys, findings: Sequence[DoctorFinding]) -> Flow[list[bool]]:
     """The same, all that can be; answers for each whether it was put right: not, if it was not so any more."""
     if not findings:
         return []
     [now] = yield [clock()]
-    told = yield [_cure(keys, finding, time_ms(now)) for finding in findings]
-    if any(finding.ailment is Ailment.GHOST for finding in findings):
-        yield [calls.enlist(keys)]
+    told = yield [_repair_call(keys, finding, parse_server_time(now)) for finding in findings]
+    if any(finding.problem is RsmqProblem.GHOST for finding in findings):
+        yield [calls.add_to_queue_list(keys)]
     return [
-        bool(answer[0] if isinstance(answer, list) else answer) or finding.ailment is Ailment.GHOST
+        bool(answer[0] if isinstance(answer, list) else answer) or finding.problem is RsmqProblem.GHOST
         for finding, answer in zip(findings, told, strict=True)
     ]
 
 
-def _keys(keys: RsmqKeys) -> tuple[str, ...]:
-    return keys.messages, keys.hash, keys.queues, keys.parked
+def _queue_keys(keys: RsmqKeys) -> tuple[str, ...]:
+    return keys.messages, keys.hash, keys.queues, keys.in_migration
 
 
-def _about_queue(
+def _queue_findings(
     keys: RsmqKeys, has_messages: bool, fields: Sequence[bytes | None], *, listed: bool
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     stored = dict(zip(calls.ATTRIBUTES, fields, strict=False))
     needed = [stored.get(name) for name in ("vt", "delay", "maxsize")]
     if None in needed:
         if not fields and not has_messages:
-            gone = Finding(Ailment.PHANTOM, keys.queue, advice="it is listed, but there is no such queue")
+            gone = DoctorFinding(
+                RsmqProblem.PHANTOM, keys.queue, advice="it is listed, but there is no such queue"
+            )
             return [gone] if listed else []
         advice = "no client sees its messages; give it the attributes it lacks, and list it"
-        return [Finding(Ailment.GHOST, keys.queue, advice=advice)]
-    found = [] if listed else [Finding(Ailment.UNLISTED, keys.queue, advice="no client lists it")]
+        return [DoctorFinding(RsmqProblem.GHOST, keys.queue, advice=advice)]
+    found = [] if listed else [DoctorFinding(RsmqProblem.UNLISTED, keys.queue, advice="no client lists it")]
     for name, raw in stored.items():
-        if raw is not None and (odd := _odd(name, text(raw), stored)):
+        if raw is not None and (odd := _attribute_finding(name, to_text(raw), stored)):
             found.append(odd)
     return found
 
 
-def _odd(name: str, raw: str, stored: dict[str, bytes | None]) -> Finding | None:
-    value = number(raw)
+def _attribute_finding(name: str, raw: str, stored: dict[str, bytes | None]) -> DoctorFinding | None:
+    value = to_number(raw)
     if value is None:
-        return Finding(Ailment.NOT_A_NUMBER, name, raw, "clients fail on it")
+        return DoctorFinding(RsmqProblem.NOT_A_NUMBER, name, raw, "clients fail on it")
     if value != int(value):
-        return Finding(Ailment.FRACTION, name, raw, "npm rsmq cuts it off, Java and Rust clients fail on it")
+        return DoctorFinding(
+            RsmqProblem.FRACTION, name, raw, "npm rsmq cuts it off, Java and Rust clients fail on it"
+        )
     totals = stored.get("totalsent") == stored.get("totalrecv") == b"0"
     if name in {"vt", "delay"} and value >= 1000 and value % 1000 == 0 and totals:
         advice = "the Rust client wrote it in milliseconds; all others take it for seconds"
-        return Finding(Ailment.MILLISECONDS_VT, name, raw, advice)
+        return DoctorFinding(RsmqProblem.MILLISECONDS_VT, name, raw, advice)
     return None
 
 
-def _about_fields(keys: RsmqKeys, most: int | None) -> Flow[tuple[list[Finding], Looked]]:
-    found: list[Finding] = []
+def _field_findings(keys: RsmqKeys, most: int | None) -> Flow[tuple[list[DoctorFinding], Coverage]]:
+    found: list[DoctorFinding] = []
     cursor, looked = b"0", 0
     [total] = yield [calls.field_count(keys)]
     while True:
-        [(cursor, names)] = yield [calls.strays(keys, cursor, count=FIELDS)]
-        found += [Finding(Ailment.STRAY_FIELD, text(name), advice="its message is gone") for name in names]
-        looked += FIELDS
+        [(cursor, names)] = yield [calls.find_stray_fields(keys, cursor, count=FIELDS_PER_SCAN)]
+        found += [
+            DoctorFinding(RsmqProblem.STRAY_FIELD, to_text(name), advice="its message is gone")
+            for name in names
+        ]
+        looked += FIELDS_PER_SCAN
         if cursor == b"0":
-            return found, Looked("fields", total, total)
+            return found, Coverage("fields", total, total)
         if most is not None and looked >= most:
-            return found, Looked("fields", min(looked, total), total)
+            return found, Coverage("fields", min(looked, total), total)
 
 
-def _about_messages(keys: RsmqKeys, most: int | None) -> Flow[tuple[list[Finding], int]]:
-    found: list[Finding] = []
+def _message_findings(keys: RsmqKeys, most: int | None) -> Flow[tuple[list[DoctorFinding], int]]:
+    found: list[DoctorFinding] = []
     after: Message | None = None
     looked = 0
     while most is None or looked < most:
         count = survey.PAGE if most is None else min(survey.PAGE, most - looked)
-        page: Page = yield from survey.page(keys, after=after, count=count, preview=0)
+        page: MessagePage = yield from survey.read_page(keys, after=after, count=count, preview=0)
         for message in page.messages:
-            found += _about_message(message)
+            found += _findings_of_message(message)
         looked, after = looked + len(page.messages), page.after
         if after is None:
             break
     return found, looked
 
 
-def _about_message(message: Message) -> list[Finding]:
-    found: list[Finding] = []
+def _findings_of_message(message: Message) -> list[DoctorFinding]:
+    found: list[DoctorFinding] = []
     if message.size is None:
         found.append(
-            Finding(Ailment.NO_BODY, message.id, message.score, "it is delivered with nothing in it")
+            DoctorFinding(
+                RsmqProblem.NO_BODY, message.id, message.score, "it is delivered with nothing in it"
+            )
         )
     if message.receives_seen and message.receives is None:
         found.append(
-            Finding(Ailment.BAD_COUNT, message.id, message.receives_seen, "no client can receive it")
+            DoctorFinding(
+                RsmqProblem.BAD_COUNT, message.id, message.receives_seen, "no client can receive it"
+            )
         )
     elif message.receives and message.first_received_ms is None:
-        found.append(Finding(Ailment.NO_FIRST_RECEIVE, message.id, advice="PyRSMQ fails on it"))
-    if float(message.score) >= MICROSECONDS_FROM:
+        found.append(DoctorFinding(RsmqProblem.NO_FIRST_RECEIVE, message.id, advice="PyRSMQ fails on it"))
+    if float(message.score) >= MIN_MICROSECONDS:
         advice = "a Rust client wrote microseconds; no other will ever see it"
-        found.append(Finding(Ailment.MICROSECONDS, message.id, message.score, advice))
+        found.append(DoctorFinding(RsmqProblem.MICROSECONDS, message.id, message.score, advice))
     return found
 
 
-def _cure(keys: RsmqKeys, finding: Finding, now_ms: int) -> Call:
-    match finding.ailment:
-        case Ailment.GHOST:
-            return calls.create(
+def _repair_call(keys: RsmqKeys, finding: DoctorFinding, now_ms: int) -> Call:
+    match finding.problem:
+        case RsmqProblem.GHOST:
+            return calls.create_queue(
                 keys, vt_s=rules.VT_S, delay_s=rules.DELAY_S, maxsize=rules.MAXSIZE, now_s=now_ms // 1000
             )
-        case Ailment.UNLISTED:
-            return calls.enlist(keys)
-        case Ailment.PHANTOM:
-            return calls.unlist(keys)
-        case Ailment.STRAY_FIELD:
-            return calls.drop_strays(keys, [finding.subject])
-        case Ailment.NO_BODY:
-            return calls.drop_empty(keys, [finding.subject])
-        case Ailment.NO_FIRST_RECEIVE:
+        case RsmqProblem.UNLISTED:
+            return calls.add_to_queue_list(keys)
+        case RsmqProblem.PHANTOM:
+            return calls.remove_from_queue_list(keys)
+        case RsmqProblem.STRAY_FIELD:
+            return calls.delete_stray_fields(keys, [finding.subject])
+        case RsmqProblem.NO_BODY:
+            return calls.delete_empty_messages(keys, [finding.subject])
+        case RsmqProblem.NO_FIRST_RECEIVE:
             return calls.set_field(keys, f"{finding.subject}:fr", seen="", value=now_ms)
-        case Ailment.BAD_COUNT:
+        case RsmqProblem.BAD_COUNT:
             return calls.set_field(keys, f"{finding.subject}:rc", seen=finding.seen, value=1)
-        case Ailment.MICROSECONDS:
+        case RsmqProblem.MICROSECONDS:
             score = int(float(finding.seen)) // 1000
             return calls.reschedule(keys, [finding.subject, finding.seen, score])
         case _:
-            return calls.set_field(keys, finding.subject, seen=finding.seen, value=_right(finding))
+            return calls.set_field(keys, finding.subject, seen=finding.seen, value=_corrected_value(finding))
 
 
-def _right(finding: Finding) -> int:
+def _corrected_value(finding: DoctorFinding) -> int:
     """What an attribute should be: whole seconds, as npm rsmq reads a fraction, or its default."""
-    value = number(finding.seen)
+    value = to_number(finding.seen)
     if value is None:
         return {"vt": rules.VT_S, "delay": rules.DELAY_S, "maxsize": rules.MAXSIZE}.get(finding.subject, 0)
-    return int(value) // (1000 if finding.ailment is Ailment.MILLISECONDS_VT else 1)
+    return int(value) // (1000 if finding.problem is RsmqProblem.MILLISECONDS_VT else 1)

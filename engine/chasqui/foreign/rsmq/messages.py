@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.foreign.rsmq import rules
-from chasqui.foreign.rsmq.values import Attributes, Message
+from chasqui.foreign.rsmq.values import Message, QueueAttributes
 from chasqui.server.commands import rsmq_calls as calls
 from chasqui.server.commands.foreign_calls import clock, publish
 from chasqui.wire import rsmq_keys
@@ -33,10 +33,10 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _QueueContext:
     """What is read of a queue before anything is done with it, and when."""
 
-    attributes: Attributes
+    attributes: QueueAttributes
     now_us: int
 
     @property
@@ -45,15 +45,15 @@ class _Opened:
 
     @property
     def vt_ms(self) -> int:
-        return int(_or(self.attributes.vt_s, rules.VT_S)) * 1000
+        return int(_default(self.attributes.vt_s, rules.VT_S)) * 1000
 
     @property
     def delay_ms(self) -> int:
-        return int(_or(self.attributes.delay_s, rules.DELAY_S)) * 1000
+        return int(_default(self.attributes.delay_s, rules.DELAY_S)) * 1000
 
     @property
     def maxsize(self) -> int:
-        return int(_or(self.attributes.maxsize, rules.MAXSIZE))
+        return int(_default(self.attributes.maxsize, rules.MAXSIZE))
 
 
 def send(
@@ -72,10 +72,10 @@ def send_many(keys: RsmqKeys, drafts: Sequence[Draft], *, realtime: bool = False
     """
     for draft in drafts:
         if draft.delay_ms is not None:
-            rules.milliseconds("delay", draft.delay_ms)
-    opened = yield from _open(keys)
-    bodies = [rules.body_bytes(draft.body, opened.maxsize) for draft in drafts]
-    ids = [draft.id or rsmq_keys.mint(opened.now_us) for draft in drafts]
+            rules.check_milliseconds("delay", draft.delay_ms)
+    opened = yield from _read_queue(keys)
+    bodies = [rules.encode_body(draft.body, opened.maxsize) for draft in drafts]
+    ids = [draft.id or rsmq_keys.new_message_id(opened.now_us) for draft in drafts]
     delays = [opened.delay_ms if draft.delay_ms is None else draft.delay_ms for draft in drafts]
     told = yield [
         calls.send(keys, message_id, opened.now_ms + delay_ms, body)
@@ -97,27 +97,27 @@ def receive(keys: RsmqKeys, *, vt_ms: int | None = None) -> Flow[Message | None]
 def receive_many(keys: RsmqKeys, count: int, *, vt_ms: int | None = None) -> Flow[list[Message]]:
     """Up to so many messages, each received as `receive` does, in two round trips."""
     if vt_ms is not None:
-        rules.milliseconds("vt", vt_ms)
-    opened = yield from _open(keys)
+        rules.check_milliseconds("vt", vt_ms)
+    opened = yield from _read_queue(keys)
     until_ms = opened.now_ms + (opened.vt_ms if vt_ms is None else vt_ms)
     told = yield [calls.receive(keys, now_ms=opened.now_ms, until_ms=until_ms) for _ in range(count)]
-    return [Message.of_receipt(reply, until_ms) for reply in told if reply]
+    return [Message.from_receipt(reply, until_ms) for reply in told if reply]
 
 
 def pop(keys: RsmqKeys) -> Flow[Message | None]:
     """The first visible message, deleted in the same step: it is lost if the answer is."""
-    opened = yield from _open(keys)
+    opened = yield from _read_queue(keys)
     [reply] = yield [calls.pop(keys, now_ms=opened.now_ms)]
-    return Message.of_receipt(reply, opened.now_ms) if reply else None
+    return Message.from_receipt(reply, opened.now_ms) if reply else None
 
 
 def change_visibility(keys: RsmqKeys, message_id: str, vt_ms: int) -> Flow[bool]:
     """Hide any message for so long from now, or show it at once with 0; False when there is none of this id."""
-    rules.milliseconds("vt", vt_ms)
-    opened = yield from _open(keys)
+    rules.check_milliseconds("vt", vt_ms)
+    opened = yield from _read_queue(keys)
     score, _ = yield [
-        calls.score(keys, message_id),
-        calls.set_score(keys, message_id, opened.now_ms + vt_ms),
+        calls.message_score(keys, message_id),
+        calls.set_message_score(keys, message_id, opened.now_ms + vt_ms),
     ]
     return score is not None
 
@@ -135,12 +135,12 @@ def delete_many(keys: RsmqKeys, message_ids: Sequence[str]) -> Flow[list[bool]]:
     return [bool(was_there and fields) for was_there, fields in told]
 
 
-def _open(keys: RsmqKeys) -> Flow[_Opened]:
-    fields, now = yield [calls.attributes(keys), clock()]
+def _read_queue(keys: RsmqKeys) -> Flow[_QueueContext]:
+    fields, now = yield [calls.read_attributes(keys), clock()]
     if None in fields[:3]:
         raise rules.QueueNotFound
-    return _Opened(Attributes.of(fields), int(now[0]) * 1_000_000 + int(now[1]))
+    return _QueueContext(QueueAttributes.from_fields(fields), int(now[0]) * 1_000_000 + int(now[1]))
 
 
-def _or(found: float | None, default: int) -> float:
+def _default(found: float | None, default: int) -> float:
     return default if found is None else found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui.foreign.rsmq import rules
-from chasqui.foreign.rsmq.values import Attributes, QueueStats
-from chasqui.foreign.stored import text
+from chasqui.foreign.rsmq.values import QueueAttributes, QueueStats
+from chasqui.foreign.stored import to_text
+from chasqui.server.commands import parse_server_time
 from chasqui.server.commands import rsmq_calls as calls
-from chasqui.server.commands import time_ms
 from chasqui.server.commands.foreign_calls import clock
 from chasqui.wire.rsmq_keys import NAMESPACE, RsmqKeys
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chasqui.server.call import Flow
 
 
-def create(
+def create_queue(
     keys: RsmqKeys,
     *,
     vt_s: object = rules.VT_S,
@@ -29,40 +29,40 @@ def create(
     """
     rules.check_name(keys.queue)
     wanted = {
-        "vt_s": rules.seconds("vt", vt_s),
-        "delay_s": rules.seconds("delay", delay_s),
-        "maxsize": rules.maxsize(maxsize),
+        "vt_s": rules.parse_seconds("vt", vt_s),
+        "delay_s": rules.parse_seconds("delay", delay_s),
+        "maxsize": rules.parse_maxsize(maxsize),
     }
     [now] = yield [clock()]
-    [created] = yield [calls.create(keys, **wanted, now_s=int(now[0]))]
+    [created] = yield [calls.create_queue(keys, **wanted, now_s=int(now[0]))]
     if not created:
         raise rules.QueueExists
 
 
-def drop(keys: RsmqKeys) -> Flow[None]:
+def drop_queue(keys: RsmqKeys) -> Flow[None]:
     """Delete a queue with all its messages, or raise `QueueNotFound`; its name is taken off the list in any case."""
-    [(removed, _)] = yield [calls.drop(keys)]
+    [(removed, _)] = yield [calls.drop_queue(keys)]
     if not removed:
         raise rules.QueueNotFound
 
 
-def names(namespace: str = NAMESPACE) -> Flow[list[str]]:
+def list_queues(namespace: str = NAMESPACE) -> Flow[list[str]]:
     """The queues a namespace lists, in alphabetical order."""
-    [found] = yield [calls.names(RsmqKeys("", namespace).queues)]
-    return sorted(map(text, found))
+    [found] = yield [calls.queue_names(RsmqKeys("", namespace).queues)]
+    return sorted(map(to_text, found))
 
 
-def stats(keys: RsmqKeys) -> Flow[QueueStats]:
+def queue_stats(keys: RsmqKeys) -> Flow[QueueStats]:
     """A queue's attributes and how many messages it has. Missing attributes: `QueueNotFound`, as npm rsmq has it."""
-    now, fields, messages = yield [clock(), calls.attributes(keys), calls.size(keys)]
+    now, fields, messages = yield [clock(), calls.read_attributes(keys), calls.message_count(keys)]
     if None in fields[:3]:
         raise rules.QueueNotFound
-    now_ms = time_ms(now)
+    now_ms = parse_server_time(now)
     hidden, hidden_now = yield [
         calls.count_from(keys, int(now[0]) * 1000),
         calls.count_from(keys, now_ms),
     ]
-    return QueueStats(Attributes.of(fields), now_ms, messages, hidden, hidden_now)
+    return QueueStats(QueueAttributes.from_fields(fields), now_ms, messages, hidden, hidden_now)
 
 
 def set_attributes(
@@ -71,15 +71,15 @@ def set_attributes(
     """Change what is given of a queue's attributes; messages that are there keep their times."""
     fields: dict[str, int] = {}
     if vt_s is not None:
-        fields["vt"] = rules.seconds("vt", vt_s)
+        fields["vt"] = rules.parse_seconds("vt", vt_s)
     if delay_s is not None:
-        fields["delay"] = rules.seconds("delay", delay_s)
+        fields["delay"] = rules.parse_seconds("delay", delay_s)
     if maxsize is not None:
-        fields["maxsize"] = rules.maxsize(maxsize)
+        fields["maxsize"] = rules.parse_maxsize(maxsize)
     if not fields:
         raise rules.NoAttributeSupplied
-    now, found = yield [clock(), calls.attributes(keys)]
+    now, found = yield [clock(), calls.read_attributes(keys)]
     if None in found[:3]:
         raise rules.QueueNotFound
     yield [calls.set_attributes(keys, {"modified": int(now[0]), **fields})]
-    return (yield from stats(keys))
+    return (yield from queue_stats(keys))

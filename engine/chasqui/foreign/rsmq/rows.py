@@ -18,7 +18,7 @@ def to_row(message: Message) -> dict[str, Any]:
     """A message, whole, as `of_row` reads it."""
     return {
         "id": message.id,
-        **_body(message.body),
+        **_body_fields(message.body),
         "receives": message.receives,
         "first_received_ms": message.first_received_ms,
         "visible_at_ms": message.visible_at_ms,
@@ -26,9 +26,9 @@ def to_row(message: Message) -> dict[str, Any]:
     }
 
 
-def of_row(row: Mapping[str, Any]) -> Message | Draft:
+def parse_row(row: Mapping[str, Any]) -> Message | Draft:
     """A message to be restored, when the row has an id and a time; else one to be sent."""
-    body = _body_of(row)
+    body = _parse_body(row)
     visible_at_ms, receives = row.get("visible_at_ms"), row.get("receives")
     if row.get("id") and visible_at_ms is not None:
         return Message(
@@ -45,7 +45,7 @@ def of_row(row: Mapping[str, Any]) -> Message | Draft:
     return Draft(body, delay_ms=row.get("delay_ms"), id=row.get("id"))
 
 
-def _body(body: bytes | None) -> dict[str, Any]:
+def _body_fields(body: bytes | None) -> dict[str, Any]:
     if body is None:
         return {"body": None}
     try:
@@ -54,7 +54,7 @@ def _body(body: bytes | None) -> dict[str, Any]:
         return {"body_b64": base64.b64encode(body).decode()}
 
 
-def _body_of(row: Mapping[str, Any]) -> bytes | None:
+def _parse_body(row: Mapping[str, Any]) -> bytes | None:
     if "body_b64" in row:
         try:
             return base64.b64decode(row["body_b64"], validate=True)

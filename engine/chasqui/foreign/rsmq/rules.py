@@ -10,7 +10,7 @@ import re
 from chasqui.errors import ArgumentError, ChasquiError, Conflict, NotFound
 
 VT_S, DELAY_S, MAXSIZE = 30, 0, 65536
-MOST_S = 9_999_999
+MAX_SECONDS = 9_999_999
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,160}")
 _ID = re.compile(r"[a-zA-Z0-9:]{32}")
 _LEADING_NUMBER = re.compile(r"\s*([+-]?\d+)")
@@ -112,46 +112,46 @@ def check_id(message_id: object) -> str:
     return message_id
 
 
-def seconds(what: str, value: object) -> int:
+def parse_seconds(what: str, value: object) -> int:
     """A `vt` or `delay` in whole seconds; text and fractions are read as JavaScript's parseInt reads them."""
-    number = whole(value)
-    if number is None or not 0 <= number <= MOST_S:
-        raise InvalidValue(what, 0, MOST_S)
+    number = parse_int_prefix(value)
+    if number is None or not 0 <= number <= MAX_SECONDS:
+        raise InvalidValue(what, 0, MAX_SECONDS)
     return number
 
 
-def milliseconds(what: str, value: int) -> int:
+def check_milliseconds(what: str, value: int) -> int:
     """The same bounds for a single message, which may be told in ms."""
-    if not 0 <= value <= MOST_S * 1000:
-        raise InvalidValue(what, 0, MOST_S)
+    if not 0 <= value <= MAX_SECONDS * 1000:
+        raise InvalidValue(what, 0, MAX_SECONDS)
     return value
 
 
-def maxsize(value: object) -> int:
+def parse_maxsize(value: object) -> int:
     """How long a body may be; -1 for any length."""
-    number = whole(value)
+    number = parse_int_prefix(value)
     if number is None or (number != -1 and not 1024 <= number <= 65536):
         raise InvalidValue("maxsize", 1024, 65536)
     return number
 
 
-def whole(value: object) -> int | None:
+def parse_int_prefix(value: object) -> int | None:
     """A number as parseInt reads it; None for what is none."""
     found = _LEADING_NUMBER.match(value if isinstance(value, str) else str(value))
     return int(found[1]) if found else None
 
 
-def body_bytes(body: object, most: int = -1) -> bytes:
+def encode_body(body: object, most: int = -1) -> bytes:
     """A body as stored. Its length is counted in UTF-16 units, as JavaScript counts; bytes that are no text, in bytes."""
     if not isinstance(body, str | bytes):
         raise MessageNotString
     raw = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
-    if most != -1 and (len(raw) > most and _units(raw) > most):
+    if most != -1 and (len(raw) > most and _utf16_length(raw) > most):
         raise MessageTooLong
     return raw
 
 
-def _units(raw: bytes) -> int:
+def _utf16_length(raw: bytes) -> int:
     try:
         return len(raw.decode().encode("utf-16-le")) // 2
     except UnicodeDecodeError:

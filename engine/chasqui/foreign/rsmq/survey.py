@@ -5,52 +5,52 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.foreign.rsmq.values import Counts, Message
-from chasqui.foreign.slots import is_split, told
-from chasqui.foreign.stored import octets, text
+from chasqui.foreign.rsmq.values import Message, MessageCounts
+from chasqui.foreign.slots import is_cross_slot_error, raise_if_refused
+from chasqui.foreign.stored import to_bytes, to_text
+from chasqui.server.commands import parse_server_time
 from chasqui.server.commands import rsmq_calls as calls
-from chasqui.server.commands import time_ms
 from chasqui.server.commands.foreign_calls import clock
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Sequence
 
-    from chasqui.foreign.rsmq.values import State
+    from chasqui.foreign.rsmq.values import MessageState
     from chasqui.server.call import Flow, Reply
     from chasqui.wire.rsmq_keys import RsmqKeys
 
 PAGE = 200
-COUNTED = 2000
+COUNT_PAGE = 2000
 """How many hidden messages one call counts: about a millisecond of the server's time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class MessageFilter:
     """Which messages are meant; what is not given does not matter.
 
     held: whether those in flight are meant too. Consumers hold them, so that must be said. not_at_ms: those that become
     visible just then are not meant.
     """
 
-    state: State | None = None
+    state: MessageState | None = None
     older_than_ms: int | None = None
     least_receives: int | None = None
     body: re.Pattern[bytes] | None = None
     ids: frozenset[str] | None = None
-    held: bool = False
-    not_at_ms: int | None = None
+    include_in_flight: bool = False
+    except_at_ms: int | None = None
 
-    def wants(self, message: Message, now_ms: int) -> bool:
+    def matches(self, message: Message, now_ms: int) -> bool:
         """Whether this message is meant, at this time."""
         state = message.state(now_ms)
-        if state == "in-flight" and not (self.held or self.state == "in-flight"):
+        if state == "in-flight" and not (self.include_in_flight or self.state == "in-flight"):
             return False
         if self.state is not None and state != self.state:
             return False
         if self.ids is not None and message.id not in self.ids:
             return False
-        if self.not_at_ms is not None and message.visible_at_ms == self.not_at_ms:
+        if self.except_at_ms is not None and message.visible_at_ms == self.except_at_ms:
             return False
         if self.least_receives is not None and (message.receives or 0) < self.least_receives:
             return False
@@ -65,11 +65,11 @@ class Filter:
         return 0 if self.body is None else None
 
 
-ANY = Filter(held=True)
+ALL_MESSAGES = MessageFilter(include_in_flight=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MessagePage:
     """Messages as they were at `now_ms`, and where to go on; `after` is None when there are no more."""
 
     messages: tuple[Message, ...]
@@ -77,37 +77,37 @@ class Page:
     after: Message | None
 
 
-def page(
+def read_page(
     keys: RsmqKeys, *, after: Message | None = None, count: int = PAGE, preview: int | None = None
-) -> Flow[Page]:
+) -> Flow[MessagePage]:
     """The next messages in the order they become visible, with so many bytes of each body, or all of them."""
     least, last = (after.score, after.id) if after else ("-inf", "")
     now, rows = yield [
         clock(),
-        calls.page(keys, least=least, last=last, count=count, preview=preview),
+        calls.read_page(keys, least=least, last=last, count=count, preview=preview),
     ]
-    if is_split(rows):
-        rows = yield from _page_apart(keys, least, last, count, preview)
-    found = tuple(map(Message.of_row, told(rows)))
-    return Page(found, time_ms(now), found[-1] if len(found) == count else None)
+    if is_cross_slot_error(rows):
+        rows = yield from _read_split_page(keys, least, last, count, preview)
+    found = tuple(map(Message.from_row, raise_if_refused(rows)))
+    return MessagePage(found, parse_server_time(now), found[-1] if len(found) == count else None)
 
 
-def _page_apart(
+def _read_split_page(
     keys: RsmqKeys, least: str, last: str, count: int, preview: int | None
 ) -> Flow[list[list[Reply]]]:
     """The same rows from keys that lie apart on a cluster, step by step."""
     before, score, rank = yield [
         calls.count_before(keys, least),
-        calls.score(keys, last),
-        calls.place(keys, last),
+        calls.message_score(keys, last),
+        calls.message_rank(keys, last),
     ]
-    go_on = last and score is not None and rank is not None and text(score) == least
-    [found] = yield [calls.stretch(keys, rank + 1 if go_on else before, count)]
-    ids = [text(message_id) for message_id in found[::2]]
-    fields = yield [calls.fields(keys, message_id) for message_id in ids]
+    go_on = last and score is not None and rank is not None and to_text(score) == least
+    [found] = yield [calls.ids_by_rank(keys, rank + 1 if go_on else before, count)]
+    ids = [to_text(message_id) for message_id in found[::2]]
+    fields = yield [calls.message_fields(keys, message_id) for message_id in ids]
     return [
         [
-            octets(message_id),
+            to_bytes(message_id),
             score,
             receives,
             first,
@@ -119,65 +119,65 @@ def _page_apart(
 
 
 def peek(
-    keys: RsmqKeys, limit: int, *, wanted: Filter = ANY, preview: int | None = None
+    keys: RsmqKeys, limit: int, *, wanted: MessageFilter = ALL_MESSAGES, preview: int | None = None
 ) -> Flow[list[Message]]:
     """Up to so many messages that are wanted, next visible first. Nothing of them changes."""
     found: list[Message] = []
     after: Message | None = None
     read = preview if wanted.body is None else None
     while len(found) < limit:
-        count = min(limit - len(found), PAGE) if wanted is ANY else PAGE
-        seen = yield from page(keys, after=after, count=count, preview=read)
-        found += [message for message in seen.messages if wanted.wants(message, seen.now_ms)]
+        count = min(limit - len(found), PAGE) if wanted is ALL_MESSAGES else PAGE
+        seen = yield from read_page(keys, after=after, count=count, preview=read)
+        found += [message for message in seen.messages if wanted.matches(message, seen.now_ms)]
         after = seen.after
         if after is None:
             break
     return found[:limit]
 
 
-def those(keys: RsmqKeys, message_ids: Sequence[str]) -> Flow[Page]:
+def messages_by_id(keys: RsmqKeys, message_ids: Sequence[str]) -> Flow[MessagePage]:
     """Messages by id, whole, in one round trip; what is not there is left out."""
     now, *replies = yield [
         clock(),
-        *(calls.score(keys, message_id) for message_id in message_ids),
-        *(calls.fields(keys, message_id) for message_id in message_ids),
+        *(calls.message_score(keys, message_id) for message_id in message_ids),
+        *(calls.message_fields(keys, message_id) for message_id in message_ids),
     ]
     scores, rows = replies[: len(message_ids)], replies[len(message_ids) :]
     found = [
-        Message.of_row(
-            [octets(message_id), score, receives, first, None if body is None else len(body), body]
+        Message.from_row(
+            [to_bytes(message_id), score, receives, first, None if body is None else len(body), body]
         )
         for message_id, score, (body, receives, first) in zip(message_ids, scores, rows, strict=True)
         if score is not None
     ]
-    return Page(tuple(found), time_ms(now), None)
+    return MessagePage(tuple(found), parse_server_time(now), None)
 
 
-def show(keys: RsmqKeys, message_id: str) -> Flow[Message | None]:
+def read_message(keys: RsmqKeys, message_id: str) -> Flow[Message | None]:
     """One message, whole; None when there is none of this id."""
-    seen = yield from those(keys, [message_id])
+    seen = yield from messages_by_id(keys, [message_id])
     return seen.messages[0] if seen.messages else None
 
 
-def counts(keys: RsmqKeys) -> Flow[Counts]:
+def count_by_state(keys: RsmqKeys) -> Flow[MessageCounts]:
     """Messages by state, by the server's clock in ms. Hidden ones are looked at, some thousand at a time."""
     [now] = yield [clock()]
-    now_ms = time_ms(now)
+    now_ms = parse_server_time(now)
     looked = in_flight = 0
     while True:
-        [counted] = yield [calls.count(keys, now_ms=now_ms, skip=looked, count=COUNTED)]
-        if is_split(counted):
-            counted = yield from _count_apart(keys, now_ms, looked)
-        messages, hidden, received, seen = told(counted)
+        [counted] = yield [calls.count_hidden(keys, now_ms=now_ms, skip=looked, count=COUNT_PAGE)]
+        if is_cross_slot_error(counted):
+            counted = yield from _count_split(keys, now_ms, looked)
+        messages, hidden, received, seen = raise_if_refused(counted)
         looked, in_flight = looked + seen, in_flight + received
-        if seen < COUNTED:
-            return Counts(now_ms, messages, messages - hidden, max(0, hidden - in_flight), in_flight)
+        if seen < COUNT_PAGE:
+            return MessageCounts(now_ms, messages, messages - hidden, max(0, hidden - in_flight), in_flight)
 
 
-def _count_apart(keys: RsmqKeys, now_ms: int, skip: int) -> Flow[tuple[int, int, int, int]]:
+def _count_split(keys: RsmqKeys, now_ms: int, skip: int) -> Flow[tuple[int, int, int, int]]:
     """The same counts from keys that lie apart on a cluster, step by step."""
-    messages, shown = yield [calls.size(keys), calls.count_before(keys, now_ms + 1)]
-    [found] = yield [calls.stretch(keys, shown + skip, COUNTED)]
-    ids = [text(message_id) for message_id in found[::2]]
+    messages, shown = yield [calls.message_count(keys), calls.count_before(keys, now_ms + 1)]
+    [found] = yield [calls.ids_by_rank(keys, shown + skip, COUNT_PAGE)]
+    ids = [to_text(message_id) for message_id in found[::2]]
     received = yield [calls.was_received(keys, message_id) for message_id in ids]
     return messages, messages - shown, sum(received), len(ids)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chasqui.errors import ArgumentError
 from chasqui.foreign.rsmq import rules, survey
-from chasqui.foreign.rsmq.survey import Filter
+from chasqui.foreign.rsmq.survey import MessageFilter
 from chasqui.server.commands import rsmq_calls as calls
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from chasqui.server.call import Call, Flow, Reply
     from chasqui.wire.rsmq_keys import RsmqKeys
 
-Progress = Callable[["Tended"], None]
+ChangeProgress = Callable[["MessageChanges"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
+class MessageChanges:
     """What came of it. chosen: messages that were meant. done: those that it was done to (none in a dry run).
 
     changed: those that were not the same any more when it came to it. there: those whose id the other queue has.
@@ -38,9 +38,9 @@ class Tended:
     changed: int = 0
     there: int = 0
 
-    def with_more(self, looked: int, told: Sequence[int], chosen: int) -> Tended:
+    def add_page(self, looked: int, told: Sequence[int], chosen: int) -> MessageChanges:
         """After one more page."""
-        return Tended(
+        return MessageChanges(
             self.looked + looked,
             self.chosen + chosen,
             self.done + sum(answer == 1 for answer in told),
@@ -50,24 +50,24 @@ class Tended:
 
 
 def purge(
-    keys: RsmqKeys, wanted: Filter, *, dry_run: bool = False, progress: Progress | None = None
-) -> Flow[Tended]:
+    keys: RsmqKeys, wanted: MessageFilter, *, dry_run: bool = False, progress: ChangeProgress | None = None
+) -> Flow[MessageChanges]:
     """Delete what is wanted; the queue's attributes and totals stay."""
 
-    def act(messages: Sequence[Message], _: int) -> Call:
+    def change_call(messages: Sequence[Message], _: int) -> Call:
         return calls.purge(keys, _seen(messages))
 
-    return (yield from _each(keys, wanted, act, dry_run=dry_run, progress=progress))
+    return (yield from _change_pages(keys, wanted, change_call, dry_run=dry_run, progress=progress))
 
 
 def move(
     keys: RsmqKeys,
     target: RsmqKeys,
-    wanted: Filter,
+    wanted: MessageFilter,
     *,
     dry_run: bool = False,
-    progress: Progress | None = None,
-) -> Flow[Tended]:
+    progress: ChangeProgress | None = None,
+) -> Flow[MessageChanges]:
     """Move what is wanted to another queue, with id, body, counters and the time it becomes visible."""
     if keys == target:
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
@@ -75,14 +75,21 @@ def move(
     def act(messages: Sequence[Message], _: int) -> Call:
         return calls.move(keys, target, _seen(messages))
 
-    return (yield from _each(keys, wanted, act, dry_run=dry_run, progress=progress))
+    return (yield from _change_pages(keys, wanted, act, dry_run=dry_run, progress=progress))
 
 
 def sweep(
     keys: RsmqKeys, target: RsmqKeys, least_receives: int, *, dry_run: bool = False, held: bool = False
-) -> Flow[Tended]:
+) -> Flow[MessageChanges]:
     """Move messages that were received so often to a queue for the dead."""
-    return (yield from move(keys, target, Filter(least_receives=least_receives, held=held), dry_run=dry_run))
+    return (
+        yield from move(
+            keys,
+            target,
+            MessageFilter(least_receives=least_receives, include_in_flight=held),
+            dry_run=dry_run,
+        )
+    )
 
 
 def expire(
@@ -92,45 +99,49 @@ def expire(
     target: RsmqKeys | None = None,
     dry_run: bool = False,
     held: bool = False,
-) -> Flow[Tended]:
+) -> Flow[MessageChanges]:
     """Delete messages sent longer ago, or move them to another queue; those whose ids tell no time stay."""
-    wanted = Filter(older_than_ms=older_than_ms, held=held)
+    wanted = MessageFilter(older_than_ms=older_than_ms, include_in_flight=held)
     if target is not None:
         return (yield from move(keys, target, wanted, dry_run=dry_run))
     return (yield from purge(keys, wanted, dry_run=dry_run))
 
 
 def release(
-    keys: RsmqKeys, wanted: Filter | None = None, *, dry_run: bool = False, progress: Progress | None = None
-) -> Flow[Tended]:
+    keys: RsmqKeys,
+    wanted: MessageFilter | None = None,
+    *,
+    dry_run: bool = False,
+    progress: ChangeProgress | None = None,
+) -> Flow[MessageChanges]:
     """Make hidden messages visible now: of a consumer that is gone, or delayed ones that may go."""
-    wanted = wanted or Filter(state="in-flight")
+    wanted = wanted or MessageFilter(state="in-flight")
 
     def act(messages: Sequence[Message], now_ms: int) -> Call:
-        return calls.reschedule(keys, _rescored(messages, now_ms))
+        return calls.reschedule(keys, _with_score(messages, now_ms))
 
-    return (yield from _each(keys, wanted, act, dry_run=dry_run, progress=progress))
+    return (yield from _change_pages(keys, wanted, act, dry_run=dry_run, progress=progress))
 
 
 def hold(
     keys: RsmqKeys,
-    wanted: Filter,
+    wanted: MessageFilter,
     until_ms: int,
     *,
     dry_run: bool = False,
-    progress: Progress | None = None,
-) -> Flow[Tended]:
+    progress: ChangeProgress | None = None,
+) -> Flow[MessageChanges]:
     """Hide messages until a time of the server's clock, or reschedule delayed ones to it."""
 
     def act(messages: Sequence[Message], _: int) -> Call:
-        return calls.reschedule(keys, _rescored(messages, until_ms))
+        return calls.reschedule(keys, _with_score(messages, until_ms))
 
     # what is held moves ahead of the walk, which must not meet it as something new
-    others = replace(wanted, not_at_ms=until_ms)
-    return (yield from _each(keys, others, act, dry_run=dry_run, progress=progress))
+    others = replace(wanted, except_at_ms=until_ms)
+    return (yield from _change_pages(keys, others, act, dry_run=dry_run, progress=progress))
 
 
-def restore(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[int]:
+def import_messages(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[int]:
     """Put messages into a queue as they are, with id, time and counters; answers how many were not there already.
 
     Those that are stay untouched, so an import that was ended in the middle can be run again.
@@ -151,30 +162,30 @@ def restore(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[int]:
     return sum(added for added, _ in told)
 
 
-def _each(
+def _change_pages(
     keys: RsmqKeys,
-    wanted: Filter,
+    wanted: MessageFilter,
     act: Callable[[Sequence[Message], int], Call],
     *,
     dry_run: bool,
-    progress: Progress | None,
-) -> Flow[Tended]:
+    progress: ChangeProgress | None,
+) -> Flow[MessageChanges]:
     """Act on every wanted message. A page is looked at and acted on before the next is asked for."""
-    so_far, after, seen_ids = Tended(), None, set[str]()
+    so_far, after, seen_ids = MessageChanges(), None, set[str]()
     listed = None if wanted.ids is None else sorted(wanted.ids)
     while True:
         if listed is None:
-            page = yield from survey.page(keys, after=after, preview=wanted.preview)
+            page = yield from survey.read_page(keys, after=after, preview=wanted.preview)
         else:
-            page = yield from survey.those(keys, listed[: survey.PAGE])
+            page = yield from survey.messages_by_id(keys, listed[: survey.PAGE])
             listed = listed[survey.PAGE :]
         fresh = [message for message in page.messages if message.id not in seen_ids]
         seen_ids = {message.id for message in page.messages}
-        chosen = [message for message in fresh if wanted.wants(message, page.now_ms)]
+        chosen = [message for message in fresh if wanted.matches(message, page.now_ms)]
         told = [] if dry_run or not chosen else (yield [act(chosen, page.now_ms)])[0]
         if told is None:
             raise rules.QueueNotFound
-        so_far = so_far.with_more(len(fresh), told, len(chosen))
+        so_far = so_far.add_page(len(fresh), told, len(chosen))
         if progress:
             progress(so_far)
         if page.after is None and not listed:
@@ -183,8 +194,8 @@ def _each(
 
 
 def _seen(messages: Iterable[Message]) -> list[str]:
-    return [word for message in messages for word in message.seen]
+    return [word for message in messages for word in message.version]
 
 
-def _rescored(messages: Iterable[Message], score: int) -> list[str | int]:
+def _with_score(messages: Iterable[Message], score: int) -> list[str | int]:
     return [word for message in messages for word in (message.id, message.score, score)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from chasqui.foreign.stored import integer, number, text
-from chasqui.server.commands.values import whole_ms
+from chasqui.foreign.stored import to_int, to_number, to_text
+from chasqui.server.commands.values import score_to_ms
 from chasqui.wire import rsmq_keys
 
 if TYPE_CHECKING:
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from chasqui.server.call import Reply
 
-State: TypeAlias = Literal["ready", "delayed", "in-flight"]
-STATES: tuple[State, ...] = ("ready", "delayed", "in-flight")
+MessageState: TypeAlias = Literal["ready", "delayed", "in-flight"]
+STATES: tuple[MessageState, ...] = ("ready", "delayed", "in-flight")
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class QueueAttributes:
     """A queue as stored. What is missing or no number is None; `vt_s` and `delay_s` may be fractions, from PyRSMQ."""
 
     vt_s: float | None
@@ -31,11 +31,11 @@ class Attributes:
     received: int
 
     @classmethod
-    def of(cls, fields: Sequence[bytes | None]) -> Attributes:
+    def from_fields(cls, fields: Sequence[bytes | None]) -> QueueAttributes:
         """From the fields in the order of `rsmq_calls.ATTRIBUTES`."""
         vt, delay, *others = fields
-        maxsize, created, modified, sent, received = map(integer, others)
-        return cls(number(vt), number(delay), maxsize, created, modified, sent or 0, received or 0)
+        maxsize, created, modified, sent, received = map(to_int, others)
+        return cls(to_number(vt), to_number(delay), maxsize, created, modified, sent or 0, received or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class QueueStats:
     hidden_now: by the ms, as PyRSMQ counts.
     """
 
-    attributes: Attributes
+    attributes: QueueAttributes
     now_ms: int
     messages: int
     hidden: int
@@ -54,7 +54,7 @@ class QueueStats:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class MessageCounts:
     """Messages by state, at `now_ms`."""
 
     now_ms: int
@@ -80,28 +80,28 @@ class Message:
     receives_seen: str = ""
 
     @classmethod
-    def of_row(cls, row: Sequence[Reply]) -> Message:
+    def from_row(cls, row: Sequence[Reply]) -> Message:
         """From a row of `rsmq_calls.page`."""
         message_id, score, receives, first, size, body = row
         return cls(
-            id=text(message_id),
+            id=to_text(message_id),
             body=body,
-            receives=integer(receives),
-            first_received_ms=integer(first),
-            score=text(score),
+            receives=to_int(receives),
+            first_received_ms=to_int(first),
+            score=to_text(score),
             size=size,
-            receives_seen=text(receives or b""),
+            receives_seen=to_text(receives or b""),
         )
 
     @classmethod
-    def of_receipt(cls, reply: Sequence[Reply], until_ms: int) -> Message:
+    def from_receipt(cls, reply: Sequence[Reply], until_ms: int) -> Message:
         """From `rsmq_calls.receive` or `pop`."""
         message_id, body, receives, first = reply
         return cls(
-            id=text(message_id),
+            id=to_text(message_id),
             body=body,
             receives=receives,
-            first_received_ms=integer(first),
+            first_received_ms=to_int(first),
             score=str(until_ms),
             size=None if body is None else len(body),
             receives_seen="" if receives is None else str(receives),
@@ -110,14 +110,14 @@ class Message:
     @property
     def visible_at_ms(self) -> int:
         """When it may be received, or could be since."""
-        return whole_ms(self.score)
+        return score_to_ms(self.score)
 
     @property
     def sent_us(self) -> int | None:
         """When it was sent, by its id."""
-        return rsmq_keys.sent_us(self.id)
+        return rsmq_keys.sent_at_us(self.id)
 
-    def state(self, now_ms: int) -> State:
+    def state(self, now_ms: int) -> MessageState:
         """What it is at this time: in flight is what was received and is hidden."""
         if float(self.score) <= now_ms:
             return "ready"
@@ -128,6 +128,6 @@ class Message:
         return None if self.sent_us is None else now_ms - self.sent_us // 1000
 
     @property
-    def seen(self) -> tuple[str, str, str]:
+    def version(self) -> tuple[str, str, str]:
         """By what a script tells that it has not changed."""
         return self.id, self.score, self.receives_seen

@@ -6,70 +6,79 @@ A builder answers a `Call` (many fit into one round trip) or, when it takes seve
 
 from __future__ import annotations
 
-from chasqui.server.commands.dead_letters import MAX_FIELDS, DeadLetters
-from chasqui.server.commands.delays import After, Delays, Due
-from chasqui.server.commands.entries import RELEASED, Entries
-from chasqui.server.commands.leases import Leases
-from chasqui.server.commands.loads import LedgerKind, Loads
+from chasqui.server.commands.dead_letters import MAX_FIELDS, DeadLetterCommands
+from chasqui.server.commands.delays import DelayedCommands, DelayFromNow, DueTime
+from chasqui.server.commands.entries import RELEASED_CONSUMER, EntryCommands
+from chasqui.server.commands.leases import LockCommands
+from chasqui.server.commands.loads import BulkCommands, LedgerKind
 from chasqui.server.commands.looks import (
-    Found,
-    Looks,
-    Needle,
-    Reach,
-    Slice,
-    Span,
-    exact_reach_and_rows,
-    reach_and_rows,
-    with_news,
+    EntrySearchResult,
+    IdRange,
+    LookCommands,
+    SearchBudget,
+    SearchTerm,
+    StreamExtent,
+    exact_extent_and_rows,
+    extent_and_rows,
+    streams_with_entries,
 )
-from chasqui.server.commands.reads import Reads
-from chasqui.server.commands.repeats import Repeats
+from chasqui.server.commands.reads import QueryCommands
+from chasqui.server.commands.repeats import ScheduleCommands
 from chasqui.server.commands.values import (
-    Consumer,
-    Entry,
-    Fire,
-    Fired,
-    Group,
-    Lease,
-    Letter,
+    ConsumerInfo,
+    FireResult,
+    GroupInfo,
+    LockState,
     PendingEntry,
-    Promoted,
-    Spec,
-    scored,
-    time_ms,
+    PlannedFire,
+    PromoteResult,
+    RawEntry,
+    ReplayItem,
+    StoredSpec,
+    members_with_scores,
+    parse_server_time,
 )
 
 __all__ = [
     "MAX_FIELDS",
-    "RELEASED",
-    "After",
+    "RELEASED_CONSUMER",
     "Commands",
-    "Consumer",
-    "Due",
-    "Entry",
-    "Fire",
-    "Fired",
-    "Found",
-    "Group",
-    "Lease",
+    "ConsumerInfo",
+    "DelayFromNow",
+    "DueTime",
+    "EntrySearchResult",
+    "FireResult",
+    "GroupInfo",
+    "IdRange",
     "LedgerKind",
-    "Letter",
-    "Needle",
+    "LockState",
     "PendingEntry",
-    "Promoted",
-    "Reach",
-    "Slice",
-    "Span",
-    "Spec",
-    "exact_reach_and_rows",
-    "reach_and_rows",
-    "scored",
-    "time_ms",
-    "with_news",
+    "PlannedFire",
+    "PromoteResult",
+    "RawEntry",
+    "ReplayItem",
+    "SearchBudget",
+    "SearchTerm",
+    "StoredSpec",
+    "StreamExtent",
+    "exact_extent_and_rows",
+    "extent_and_rows",
+    "members_with_scores",
+    "parse_server_time",
+    "streams_with_entries",
 ]
 
 
-class Commands(Entries, Loads, Delays, DeadLetters, Repeats, Leases, Reads, Looks):
+class Commands(
+    EntryCommands,
+    BulkCommands,
+    DelayedCommands,
+    DeadLetterCommands,
+    ScheduleCommands,
+    LockCommands,
+    QueryCommands,
+    LookCommands,
+):
     """Everything that can be said to a server with these features."""
 
     __slots__ = ()

@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chasqui.server.call import Word
+    from chasqui.server.call import Arg
 
 NO_CAP = 2**62
 """For scripts, which always name a cap: more entries than any stream will have."""
 
 
-REMEMBER_ADDED_S = 100
+ADDED_MEMORY_S = 100
 """How long an added id is remembered where the server does not do it by itself: the native default."""
 
-REMEMBER_UNDONE_S = 86_400
+UNDONE_MEMORY_S = 86_400
 """How long it is remembered that an operation was undone: whoever is interrupted will try again the same day."""
 
 
-def trimming(cap: int | None) -> tuple[Word, ...]:
+def maxlen_args(cap: int | None) -> tuple[Arg, ...]:
     """Let the server drop the oldest entries beyond about `cap`; no words for no cap."""
     return () if cap is None else ("MAXLEN", "~", cap)

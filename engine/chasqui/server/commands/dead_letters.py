@@ -8,41 +8,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ArgumentError
-from chasqui.server.call import Call, Word
+from chasqui.server.call import Arg, Call
 from chasqui.server.commands.caps import NO_CAP
-from chasqui.server.scripts import script
+from chasqui.server.scripts import script_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.server.commands.values import Letter
+    from chasqui.server.commands.values import ReplayItem
     from chasqui.wire.keys import Keys
 
-REMEMBER_S = 30 * 86_400
+DEAD_LETTER_MEMORY_S = 30 * 86_400
 """How long a server knows what was brought back or imported: long after anybody would do it a second time by mistake."""
 MAX_FIELDS = 1000
 """More would overflow the stack of a server's Lua; who buries an entry with more must fold some into one."""
 
 
-class DeadLetters:
+class DeadLetterCommands:
     """The jobs nobody will try again by himself."""
 
     __slots__ = ()
 
-    def bury(
+    def move_to_dlq(
         self,
         keys: Keys,
         group: str,
         consumer: str,
         entry_id: bytes | str,
-        fields: Sequence[Word],
+        fields: Sequence[Arg],
         *,
         cap: int | None = None,
     ) -> Call:
         """Move an entry to the dead letters; answers the letter's id, None if the entry is no longer ours."""
         if len(fields) > 2 * MAX_FIELDS:
             raise ArgumentError(f"a dead letter holds at most {MAX_FIELDS} fields, not {len(fields) // 2}")
-        return script(
+        return script_call(
             "bury",
             stream=keys.stream,
             dlq=keys.dlq,
@@ -53,74 +53,74 @@ class DeadLetters:
             rest=fields,
         )
 
-    def replay_dead(self, keys: Keys, letters: Sequence[Letter], *, cap: int | None = None) -> Call:
+    def replay_dead(self, keys: Keys, letters: Sequence[ReplayItem], *, cap: int | None = None) -> Call:
         """Put letters back into the stream, up to `cap` entries there.
 
         Answers for each letter the id of its new entry, or b"gone", or b"full" when it stays for want of room.
         """
         rest = [word for letter in letters for word in (letter.dead_id, letter.envelope, letter.name)]
-        return script("replay_dead", dlq=keys.dlq, stream=keys.stream, cap=cap or NO_CAP, rest=rest)
+        return script_call("replay_dead", dlq=keys.dlq, stream=keys.stream, cap=cap or NO_CAP, rest=rest)
 
     def delete_dead(self, keys: Keys, dead_ids: Sequence[bytes | str]) -> Call:
         """Delete letters for good; answers how many there were."""
         return Call(("XDEL", keys.dlq, *dead_ids), keys=(keys.dlq,))
 
-    def rewrite_dead(self, keys: Keys, dead_id: str, fields: Sequence[Word]) -> Call:
+    def rewrite_dead(self, keys: Keys, dead_id: str, fields: Sequence[Arg]) -> Call:
         """Put a letter with these fields in a letter's place; answers its id, None if that one is gone."""
-        return script("rewrite_dead", dlq=keys.dlq, dead_id=dead_id, rest=fields)
+        return script_call("rewrite_dead", dlq=keys.dlq, dead_id=dead_id, rest=fields)
 
     def restore_dead(
-        self, keys: Keys, op: str, dead_id: str, fields: Sequence[Word], *, instead: str = ""
+        self, keys: Keys, op: str, dead_id: str, fields: Sequence[Arg], *, instead: str = ""
     ) -> Call:
         """Bring back a letter that the operation `op` deleted; answers its new id, b"already" or b"gone"."""
         undone = keys.added_marker("undo", op)
-        return script(
+        return script_call(
             "restore_dead",
             dlq=keys.dlq,
             undone=undone,
-            ttl_s=REMEMBER_S,
+            ttl_s=DEAD_LETTER_MEMORY_S,
             dead_id=dead_id,
             instead=instead,
             rest=fields,
         )
 
-    def unreplay(self, keys: Keys, op: str, dead_id: str, entry_id: str, fields: Sequence[Word]) -> Call:
+    def undo_replay(self, keys: Keys, op: str, dead_id: str, entry_id: str, fields: Sequence[Arg]) -> Call:
         """Bring back a letter that `op` replayed, unless its job was read; answers its new id or why not."""
-        return script(
+        return script_call(
             "unreplay",
             stream=keys.stream,
             dlq=keys.dlq,
             undone=keys.added_marker("undo", op),
-            ttl_s=REMEMBER_S,
+            ttl_s=DEAD_LETTER_MEMORY_S,
             dead_id=dead_id,
             entry_id=entry_id,
             rest=fields,
         )
 
     def import_dead(
-        self, keys: Keys, dead_id: str, digest: str, fields: Sequence[Word], *, again: bool = False
+        self, keys: Keys, dead_id: str, digest: str, fields: Sequence[Arg], *, again: bool = False
     ) -> Call:
         """Add an exported letter; answers its new id, b"there" or b"before"."""
-        return script(
+        return script_call(
             "import_dead",
             dlq=keys.dlq,
-            imported=imported(keys),
-            ttl_s=REMEMBER_S,
+            imported=imported_key(keys),
+            ttl_s=DEAD_LETTER_MEMORY_S,
             dead_id=dead_id,
             digest=digest,
             again=int(again),
             rest=fields,
         )
 
-    def imported_as(self, keys: Keys, digests: Sequence[str]) -> Call:
+    def imported_ids(self, keys: Keys, digests: Sequence[str]) -> Call:
         """Which letters were made of these imports, None for those that were not imported."""
-        return Call(("HMGET", imported(keys), *digests), keys=(imported(keys),))
+        return Call(("HMGET", imported_key(keys), *digests), keys=(imported_key(keys),))
 
-    def forget_imported(self, keys: Keys, digests: Sequence[str]) -> Call:
+    def delete_imported(self, keys: Keys, digests: Sequence[str]) -> Call:
         """Let these be imported once more."""
-        return Call(("HDEL", imported(keys), *digests), keys=(imported(keys),))
+        return Call(("HDEL", imported_key(keys), *digests), keys=(imported_key(keys),))
 
 
-def imported(keys: Keys) -> str:
+def imported_key(keys: Keys) -> str:
     """Hash: digests of imported letters, and the letters that were made of them."""
     return keys.added_marker("import", "letters")

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
-from chasqui.server.commands.caps import NO_CAP, REMEMBER_ADDED_S, REMEMBER_UNDONE_S
-from chasqui.server.scripts import script
+from chasqui.server.commands.caps import ADDED_MEMORY_S, NO_CAP, UNDONE_MEMORY_S
+from chasqui.server.scripts import script_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.wire.keys import Keys
 
-MARKER_SPARE_S = 3600
+MARKER_EXTRA_S = 3600
 """How much longer than its delay a scheduled id is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class DelayFromNow:
     """A due time that the server counts from its own: so many ms from when it hears of it."""
 
     delay_ms: int
@@ -32,11 +32,11 @@ class After:
         return f"+{self.delay_ms}"
 
 
-Due = int | After
+DueTime = int | DelayFromNow
 """When a job is due: a time in ms of the server's clock, or after a while."""
 
 
-class Delays:
+class DelayedCommands:
     """The jobs that are not due yet."""
 
     __slots__ = ()
@@ -45,15 +45,15 @@ class Delays:
         """Schedule a job that has no id of its own; it cannot be cancelled by id."""
         return Call(("ZADD", keys.delayed, run_at_ms, member), keys=(keys.delayed,))
 
-    def schedule_all(
-        self, keys: Keys, producer_id: str, batch_id: str, jobs: Sequence[tuple[Due, bytes]]
+    def schedule_batch(
+        self, keys: Keys, producer_id: str, batch_id: str, jobs: Sequence[tuple[DueTime, bytes]]
     ) -> Call:
         """Schedule jobs that have no ids of their own, once per producer and batch; answers the server's time in ms."""
-        return script(
+        return script_call(
             "schedule_all",
             delayed=keys.delayed,
             marker=keys.added_marker(producer_id, batch_id),
-            ttl_s=REMEMBER_ADDED_S,
+            ttl_s=ADDED_MEMORY_S,
             rest=[word for due, member in jobs for word in (str(due), member)],
         )
 
@@ -63,22 +63,22 @@ class Delays:
 
     def delay_once(self, keys: Keys, job_id: str, member: bytes, delay_ms: int) -> Call:
         """The same, with a delay that the server counts from its own time."""
-        return self._schedule_once(keys, job_id, member, After(delay_ms), delay_ms)
+        return self._schedule_once(keys, job_id, member, DelayFromNow(delay_ms), delay_ms)
 
-    def _schedule_once(self, keys: Keys, job_id: str, member: bytes, due: Due, delay_ms: int) -> Call:
-        return script(
+    def _schedule_once(self, keys: Keys, job_id: str, member: bytes, due: DueTime, delay_ms: int) -> Call:
+        return script_call(
             "schedule_once",
             marker=keys.delayed_marker(job_id),
             delayed=keys.delayed,
             index=keys.delayed_index(job_id),
-            ttl_s=max(1, delay_ms // 1000) + MARKER_SPARE_S,
+            ttl_s=max(1, delay_ms // 1000) + MARKER_EXTRA_S,
             due=due if isinstance(due, int) else str(due),
             member=member,
         )
 
     def cancel_delayed(self, keys: Keys, job_id: str) -> Call:
         """Cancel a job scheduled with an id; answers 1, or 0 when there is none (any more)."""
-        return script(
+        return script_call(
             "cancel_delayed",
             delayed=keys.delayed,
             index=keys.delayed_index(job_id),
@@ -104,15 +104,15 @@ class Delays:
         """The delayed job that is due last, for `scored`."""
         return Call(("ZRANGE", keys.delayed, -1, -1, "WITHSCORES"), keys=(keys.delayed,))
 
-    def due_between(self, keys: Keys, least: int | str, most: int | str) -> Call:
+    def count_due_between(self, keys: Keys, least: int | str, most: int | str) -> Call:
         """How many delayed jobs are due from one time to another; a time after `(` is not part of it."""
         return Call(("ZCOUNT", keys.delayed, least, most), keys=(keys.delayed,))
 
-    def due_time(self, keys: Keys, member: bytes) -> Call:
+    def delayed_due_time(self, keys: Keys, member: bytes) -> Call:
         """When this delayed job is due, None when it is not there; `whole_ms` reads it."""
         return Call(("ZSCORE", keys.delayed, member), keys=(keys.delayed,))
 
-    def indexed(self, keys: Keys, job_id: str) -> tuple[Call, Call, Call]:
+    def read_delayed_index(self, keys: Keys, job_id: str) -> tuple[Call, Call, Call]:
         """The member a delayed job's id stands for, and for how many ms that and the id itself are remembered."""
         index, marker = keys.delayed_index(job_id), keys.delayed_marker(job_id)
         return (
@@ -121,9 +121,9 @@ class Delays:
             Call(("PTTL", marker), keys=(marker,)),
         )
 
-    def cut_delayed(self, keys: Keys, job_id: str, member: bytes) -> Call:
+    def cancel_delayed_member(self, keys: Keys, job_id: str, member: bytes) -> Call:
         """Cancel a delayed job by its bytes, and forget its id; answers 1, or 0 when it is not there (any more)."""
-        return script(
+        return script_call(
             "cut_delayed",
             delayed=keys.delayed,
             index=keys.delayed_index(job_id),
@@ -133,7 +133,7 @@ class Delays:
 
     def run_delayed(self, keys: Keys, job_id: str, member: bytes, envelope: bytes, name: bytes) -> Call:
         """Move a delayed job to the stream now; answers the new entry's id, None when it is not there (any more)."""
-        return script(
+        return script_call(
             "run_delayed",
             delayed=keys.delayed,
             stream=keys.stream,
@@ -143,16 +143,16 @@ class Delays:
             job_name=name,
         )
 
-    def shift_delayed(self, keys: Keys, job_id: str, member: bytes, run_at_ms: int) -> Call:
+    def reschedule_delayed(self, keys: Keys, job_id: str, member: bytes, run_at_ms: int) -> Call:
         """Change when a delayed job is due and how long its id is remembered; answers 1, or 0 when it is gone."""
-        return script(
+        return script_call(
             "shift_delayed",
             delayed=keys.delayed,
             index=keys.delayed_index(job_id),
             marker=keys.delayed_marker(job_id),
             member=member,
             run_at_ms=run_at_ms,
-            spare_s=MARKER_SPARE_S,
+            spare_s=MARKER_EXTRA_S,
         )
 
     def restore_delayed(
@@ -169,7 +169,7 @@ class Delays:
     ) -> Call:
         """Put a delayed job back that an operation removed, or moved to another time; answers how that went."""
         digest = hashlib.sha256(member).hexdigest()
-        return script(
+        return script_call(
             "restore_delayed",
             delayed=keys.delayed,
             index=keys.delayed_index(job_id),
@@ -180,15 +180,15 @@ class Delays:
             moved_to_ms="" if moved_to_ms is None else moved_to_ms,
             index_ms=index_ms,
             marker_ms=marker_ms,
-            ttl_s=REMEMBER_UNDONE_S,
+            ttl_s=UNDONE_MEMORY_S,
         )
 
-    def remember_index(self, keys: Keys, job_id: str, member: bytes, index_ms: int) -> Call:
+    def set_delayed_index(self, keys: Keys, job_id: str, member: bytes, index_ms: int) -> Call:
         """Let a delayed job be found by its id, for so long."""
         index = keys.delayed_index(job_id)
         return Call(("SET", index, member, "PX", index_ms), keys=(index,))
 
-    def forget_markers(self, keys: Keys, job_ids: Sequence[str]) -> Call:
+    def delete_markers(self, keys: Keys, job_ids: Sequence[str]) -> Call:
         """Let ids be used again."""
         markers = tuple(keys.delayed_marker(job_id) for job_id in job_ids)
         return Call(("DEL", *markers), keys=markers)
@@ -200,7 +200,7 @@ class Delays:
         ids before it has run. `forget_indexes` removes them afterwards; until then a cancel finds no member and
         answers 0, so the order does no harm.
         """
-        return script(
+        return script_call(
             "promote",
             delayed=keys.delayed,
             stream=keys.stream,
@@ -210,19 +210,19 @@ class Delays:
             dead_cap=dead_cap or NO_CAP,
         )
 
-    def forget_indexes(self, keys: Keys, job_ids: Sequence[str]) -> Call:
+    def delete_indexes(self, keys: Keys, job_ids: Sequence[str]) -> Call:
         """Remove the side indexes of jobs that left the delayed set; their markers live on and go by themselves."""
         indexes = tuple(keys.delayed_index(job_id) for job_id in job_ids)
         return Call(("DEL", *indexes), keys=indexes)
 
-    def park_retry(
+    def schedule_retry(
         self, keys: Keys, group: str, consumer: str, entry_id: bytes | str, member: bytes, *, delay_ms: int
     ) -> Call:
         """Delay a failed job for its next try; answers when it is due, None if the entry is no longer ours.
 
         The delay is counted by the server, so a worker's wrong clock makes no retry early or late.
         """
-        return script(
+        return script_call(
             "park_retry",
             stream=keys.stream,
             delayed=keys.delayed,

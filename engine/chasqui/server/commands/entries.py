@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chasqui.errors import ServerError
-from chasqui.server.call import Call, Flow, Reply, Word
-from chasqui.server.commands.caps import NO_CAP, REMEMBER_ADDED_S, trimming
-from chasqui.server.scripts import script
+from chasqui.server.call import Arg, Call, Flow, Reply
+from chasqui.server.commands.caps import ADDED_MEMORY_S, NO_CAP, maxlen_args
+from chasqui.server.scripts import script_call
 
 if TYPE_CHECKING:
     from chasqui.server.features import Features
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 EntryId = bytes | str
 
-RELEASED = "released"
+RELEASED_CONSUMER = "released"
 """The consumer that owns entries handed back, until another one claims them."""
 
-LONG_IDLE_MS = 1_000_000_000
+CLAIMABLE_IDLE_MS = 1_000_000_000
 """More than any claim waits for, so an entry with it is claimed at once."""
 
 
-class Read(Protocol):
+class ReadRequest(Protocol):
     """One way to ask for entries; `rows` takes them out of the reply: id, fields and, if claimed, idle and count."""
 
     def call(self, count: int) -> Call:
@@ -41,32 +41,32 @@ class Read(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class EntryCommands:
     """The jobs that wait or run."""
 
     features: Features
 
     def add_entry(
-        self, keys: Keys, producer_id: str, job_id: str, fields: Sequence[Word], *, cap: int | None = None
+        self, keys: Keys, producer_id: str, job_id: str, fields: Sequence[Arg], *, cap: int | None = None
     ) -> Call:
         """Add a job; again with the same producer and id it answers the first entry's id and adds nothing."""
         if self.features.idmp:
-            words = ("XADD", keys.stream, "IDMP", producer_id, job_id, *trimming(cap), "*", *fields)
+            words = ("XADD", keys.stream, "IDMP", producer_id, job_id, *maxlen_args(cap), "*", *fields)
             return Call(words, keys=(keys.stream,))
-        return script(
+        return script_call(
             "add_once",
             stream=keys.stream,
             marker=keys.added_marker(producer_id, job_id),
-            ttl_s=REMEMBER_ADDED_S,
+            ttl_s=ADDED_MEMORY_S,
             cap=cap or NO_CAP,
             rest=fields,
         )
 
-    def add_anyway(self, keys: Keys, fields: Sequence[Word], *, cap: int | None = None) -> Call:
+    def add_unchecked(self, keys: Keys, fields: Sequence[Arg], *, cap: int | None = None) -> Call:
         """Add a job without asking whether it was added before; answers the entry's id."""
-        return Call(("XADD", keys.stream, *trimming(cap), "*", *fields), keys=(keys.stream,))
+        return Call(("XADD", keys.stream, *maxlen_args(cap), "*", *fields), keys=(keys.stream,))
 
-    def add_all(
+    def add_batch(
         self, keys: Keys, producer_id: str, batch_id: str, jobs: Sequence[bytes], *, name: bytes | None = None
     ) -> Call:
         """Add a run of jobs, once per producer and batch; answers the first entry's id.
@@ -74,24 +74,24 @@ class Entries:
         `jobs` are envelopes if all have this name; without it the list is flat, envelope and name in turn, because it
         is long. A run is added whole or not at all.
         """
-        return script(
+        return script_call(
             "add_all",
             stream=keys.stream,
             marker=keys.added_marker(producer_id, batch_id),
-            ttl_s=REMEMBER_ADDED_S,
+            ttl_s=ADDED_MEMORY_S,
             words=2 if name is None else 1,
             shared=name or b"",
             rest=jobs,
         )
 
     def add_unique(
-        self, keys: Keys, job_id: str, fields: Sequence[Word], *, ttl_s: int, cap: int | None = None
+        self, keys: Keys, job_id: str, fields: Sequence[Arg], *, ttl_s: int, cap: int | None = None
     ) -> Call:
         """Add a job unless anyone used its id within `ttl_s`; answers the entry's id, or None for a duplicate.
 
         The marker is the one of delayed jobs: an id is used up whether it was meant for now or for later.
         """
-        return script(
+        return script_call(
             "add_unique",
             stream=keys.stream,
             marker=keys.delayed_marker(job_id),
@@ -111,25 +111,25 @@ class Entries:
             raise reply
         return not isinstance(reply, ServerError)
 
-    def read_ready(self, keys: Keys, group: str, consumer: str, *, claim_idle_ms: int) -> Read:
+    def read_ready(self, keys: Keys, group: str, consumer: str, *, claim_idle_ms: int) -> ReadRequest:
         """What to say to be given what others left idle, then new entries, without waiting.
 
         Being claimed is no start: the delivery count of an entry stays as it was. `recount` raises it.
         """
-        return _Ready(self.features.claim, keys, group, consumer, claim_idle_ms)
+        return _ReadyEntriesRead(self.features.claim, keys, group, consumer, claim_idle_ms)
 
-    def read_new(self, keys: Keys, group: str, consumer: str, *, block_ms: int | None) -> Read:
+    def read_new(self, keys: Keys, group: str, consumer: str, *, block_ms: int | None) -> ReadRequest:
         """What to say to be given new entries only, and to wait for them."""
-        return _New(keys, group, consumer, block_ms)
+        return _NewEntriesRead(keys, group, consumer, block_ms)
 
-    def settle(self, keys: Keys, group: str, entry_ids: Sequence[EntryId]) -> Call:
+    def ack_and_delete(self, keys: Keys, group: str, entry_ids: Sequence[EntryId]) -> Call:
         """Acknowledge and delete; answers 1 for each entry settled now, -1 for one that was not pending."""
         if self.features.ackdel:
             words = ("XACKDEL", keys.stream, group, "IDS", len(entry_ids), *entry_ids)
             return Call(words, keys=(keys.stream,))
-        return script("ack_delete", stream=keys.stream, group=group, rest=entry_ids)
+        return script_call("ack_delete", stream=keys.stream, group=group, rest=entry_ids)
 
-    def settle_mine(
+    def settle_owned(
         self,
         keys: Keys,
         group: str,
@@ -144,7 +144,7 @@ class Entries:
 
         Answers 1, or -1 (and nothing is stored) when the entry was lost meanwhile.
         """
-        return script(
+        return script_call(
             "settle_mine",
             stream=keys.stream,
             result=keys.result(job_id),
@@ -155,24 +155,26 @@ class Entries:
             ttl_s=ttl_s,
         )
 
-    def renew(self, keys: Keys, group: str, consumer: str, entry_ids: Sequence[EntryId]) -> Call:
+    def renew_leases(self, keys: Keys, group: str, consumer: str, entry_ids: Sequence[EntryId]) -> Call:
         """Keep running jobs from being claimed by others; answers the ids that are no longer this consumer's."""
-        return script("renew", stream=keys.stream, group=group, consumer=consumer, rest=entry_ids)
+        return script_call("renew", stream=keys.stream, group=group, consumer=consumer, rest=entry_ids)
 
-    def hand_back(
-        self, keys: Keys, group: str, consumer: str | bytes, deliveries: Mapping[bytes, int]
-    ) -> Call:
+    def release(self, keys: Keys, group: str, consumer: str | bytes, deliveries: Mapping[bytes, int]) -> Call:
         """Let others have entries that were never started, at once; answers the ids that were still ours.
 
         `deliveries` says for each how many count, which is how many there were before the one handed back.
         """
-        return self._hand_over(keys, group, consumer, deliveries, heir=RELEASED, idle_ms=LONG_IDLE_MS)
+        return self._transfer(
+            keys, group, consumer, deliveries, heir=RELEASED_CONSUMER, idle_ms=CLAIMABLE_IDLE_MS
+        )
 
-    def recount(self, keys: Keys, group: str, consumer: str, deliveries: Mapping[bytes, int]) -> Call:
+    def set_delivery_counts(
+        self, keys: Keys, group: str, consumer: str, deliveries: Mapping[bytes, int]
+    ) -> Call:
         """Keep entries, and say how many deliveries of each shall count; answers the ids that are still ours."""
-        return self._hand_over(keys, group, consumer, deliveries, heir=consumer, idle_ms=0)
+        return self._transfer(keys, group, consumer, deliveries, heir=consumer, idle_ms=0)
 
-    def _hand_over(
+    def _transfer(
         self,
         keys: Keys,
         group: str,
@@ -182,7 +184,7 @@ class Entries:
         heir: str,
         idle_ms: int,
     ) -> Call:
-        return script(
+        return script_call(
             "hand_over",
             stream=keys.stream,
             group=group,
@@ -192,25 +194,25 @@ class Entries:
             rest=[word for pair in deliveries.items() for word in pair],
         )
 
-    def withdraw(self, keys: Keys, entries: Sequence[tuple[str, bytes, int]]) -> Call:
+    def remove_unread(self, keys: Keys, entries: Sequence[tuple[str, bytes, int]]) -> Call:
         """Take entries out that nobody has read, and delay again those that come with a member and a due time.
 
         Answers for each: 1 taken out, 0 read or gone, 2 delayed again already.
         """
         words = [word for entry in entries for word in entry]
-        return script("withdraw", stream=keys.stream, delayed=keys.delayed, rest=words)
+        return script_call("withdraw", stream=keys.stream, delayed=keys.delayed, rest=words)
 
     def drop_consumers(self, keys: Keys, group: str, consumers: Sequence[str | bytes]) -> Call:
         """Remove consumers that have nothing pending; answers the names of those that were kept."""
-        return script("drop_consumers", stream=keys.stream, group=group, rest=consumers)
+        return script_call("drop_consumers", stream=keys.stream, group=group, rest=consumers)
 
-    def drop_ghosts(self, keys: Keys, group: str, entry_ids: Sequence[bytes]) -> Call:
+    def drop_dangling_pending(self, keys: Keys, group: str, entry_ids: Sequence[bytes]) -> Call:
         """Remove pending rows whose entry was deleted; answers the ids of those that were."""
-        return script("drop_ghosts", stream=keys.stream, group=group, rest=entry_ids)
+        return script_call("drop_ghosts", stream=keys.stream, group=group, rest=entry_ids)
 
 
 @dataclass(frozen=True, slots=True)
-class _New:
+class _NewEntriesRead:
     keys: Keys
     group: str
     consumer: str
@@ -232,7 +234,7 @@ class _New:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class _ReadyEntriesRead:
     has_claim: bool
     keys: Keys
     group: str
@@ -247,7 +249,7 @@ class _Ready:
             "count": count,
             "idle_ms": self.claim_idle_ms,
         }
-        return script("read_ready", **words) if self.has_claim else script("scan_ready", **words)
+        return script_call("read_ready", **words) if self.has_claim else script_call("scan_ready", **words)
 
     def rows(self, reply: Reply) -> list[Any]:
         return list(reply)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from chasqui.server.call import Call
 
 if TYPE_CHECKING:
-    from chasqui.server.call import Word
+    from chasqui.server.call import Arg
 
-REMEMBER_S = 30 * 24 * 3600
+UNDO_MEMORY_S = 30 * 24 * 3600
 """For how long an undo knows what it has brought back."""
 
 
@@ -18,6 +18,6 @@ def clock() -> Call:
     return Call(("TIME",))
 
 
-def publish(channel: str, payload: Word) -> Call:
+def publish(channel: str, payload: Arg) -> Call:
     """Tell those who listen. What was done before stays done if this is refused."""
     return Call(("PUBLISH", channel, payload), keys=(channel,), tolerant=True)

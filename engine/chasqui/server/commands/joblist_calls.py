@@ -9,29 +9,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
-from chasqui.server.commands.arrivals import CAPS
-from chasqui.server.commands.foreign_calls import REMEMBER_S
-from chasqui.server.scripts import script
+from chasqui.server.commands.arrivals import DEFAULT_CAPS
+from chasqui.server.commands.foreign_calls import UNDO_MEMORY_S
+from chasqui.server.scripts import script_call
 from chasqui.wire.joblist_keys import LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.options import Caps
-    from chasqui.server.call import Word
-    from chasqui.server.commands.arrivals import Parcel
+    from chasqui.options import StreamCaps
+    from chasqui.server.call import Arg
+    from chasqui.server.commands.arrivals import ImportedJob
     from chasqui.wire.joblist_keys import JobListKeys
     from chasqui.wire.keys import Keys
 
-LEAST_BLOCK_MS = 100
-TIMES = ("claim_token", "claimed_at_ms", "enqueued_at_ms", "attempts", "status")
-SAMPLE = 100
+MIN_BLOCK_MS = 100
+CLAIM_FIELDS = ("claim_token", "claimed_at_ms", "enqueued_at_ms", "attempts", "status")
+CLAIM_SAMPLE = 100
 """How many of the oldest claims a look tells of."""
 
 
-def enqueue(keys: JobListKeys, job_id: str, payload: Word, *, now_ms: int) -> Call:
+def enqueue(keys: JobListKeys, job_id: str, payload: Arg, *, now_ms: int) -> Call:
     """Enqueue a job; answers 1, or 0 when there is one of this id."""
-    return script(
+    return script_call(
         "joblist/enqueue",
         job=keys.job(job_id),
         pending=keys.pending,
@@ -41,16 +41,16 @@ def enqueue(keys: JobListKeys, job_id: str, payload: Word, *, now_ms: int) -> Ca
     )
 
 
-def take(keys: JobListKeys, *, block_ms: int) -> Call:
+def take_next(keys: JobListKeys, *, block_ms: int) -> Call:
     """Move the next id to the processing list, or wait for one; answers None when the time is over."""
-    block_ms = max(block_ms, LEAST_BLOCK_MS)
+    block_ms = max(block_ms, MIN_BLOCK_MS)
     words = ("BLMOVE", keys.pending, keys.processing, "RIGHT", "LEFT", f"{block_ms / 1000:.3f}")
     return Call(words, keys=(keys.pending, keys.processing), block_ms=block_ms)
 
 
-def claim(keys: JobListKeys, job_id: str, token: str, *, now_ms: int) -> Call:
+def sign_claim(keys: JobListKeys, job_id: str, token: str, *, now_ms: int) -> Call:
     """Write down a claim; answers the job's fields, None when the id was put back meanwhile."""
-    return script(
+    return script_call(
         "joblist/claim",
         job=keys.job(job_id),
         processing=keys.processing,
@@ -61,10 +61,10 @@ def claim(keys: JobListKeys, job_id: str, token: str, *, now_ms: int) -> Call:
 
 
 def complete(
-    keys: JobListKeys, job_id: str, token: Word, result: Word, *, now_ms: int, ttl_s: int, history: int
+    keys: JobListKeys, job_id: str, token: Arg, result: Arg, *, now_ms: int, ttl_s: int, history: int
 ) -> Call:
     """Complete a job; answers 1, or 0 when the token is not its own."""
-    return script(
+    return script_call(
         "joblist/complete",
         job=keys.job(job_id),
         processing=keys.processing,
@@ -81,8 +81,8 @@ def complete(
 def fail(
     keys: JobListKeys,
     job_id: str,
-    token: Word,
-    error: Word,
+    token: Arg,
+    error: Arg,
     *,
     retry: bool,
     now_ms: int,
@@ -90,7 +90,7 @@ def fail(
     history: int,
 ) -> Call:
     """Fail a job; answers 1 when it is tried again, 2 when not, 0 when the token is not its own."""
-    return script(
+    return script_call(
         "joblist/fail",
         job=keys.job(job_id),
         processing=keys.processing,
@@ -108,12 +108,12 @@ def fail(
 
 def renew(keys: JobListKeys, job_id: str, token: str, *, now_ms: int) -> Call:
     """Keep a claim fresh; answers 0 when it is not ours any more."""
-    return script("joblist/renew", job=keys.job(job_id), token=token, now_ms=now_ms)
+    return script_call("joblist/renew", job=keys.job(job_id), token=token, now_ms=now_ms)
 
 
-def reclaim(keys: JobListKeys, job_id: str, *, token: Word, claimed: Word, now_ms: int) -> Call:
+def reclaim(keys: JobListKeys, job_id: str, *, token: Arg, claimed: Arg, now_ms: int) -> Call:
     """Put a job back on the pending list, if its claim is the one that was seen."""
-    return script(
+    return script_call(
         "joblist/reclaim",
         job=keys.job(job_id),
         processing=keys.processing,
@@ -129,15 +129,15 @@ def give_up(
     keys: JobListKeys,
     job_id: str,
     *,
-    token: Word,
-    claimed: Word,
+    token: Arg,
+    claimed: Arg,
     now_ms: int,
     error: str,
     ttl_s: int,
     history: int,
 ) -> Call:
     """Put a job among the failed ones, if its claim is the one that was seen."""
-    return script(
+    return script_call(
         "joblist/give_up",
         job=keys.job(job_id),
         processing=keys.processing,
@@ -154,7 +154,7 @@ def give_up(
 
 def retry(keys: JobListKeys, source: str, job_id: str, *, at_once: bool, reset: bool) -> Call:
     """Put a job from a history list back to work; answers 0 when it is not there, -1 when its hash is gone."""
-    return script(
+    return script_call(
         "joblist/retry",
         job=keys.job(job_id),
         source=source,
@@ -165,60 +165,60 @@ def retry(keys: JobListKeys, source: str, job_id: str, *, at_once: bool, reset: 
     )
 
 
-def bump(keys: JobListKeys, job_id: str) -> Call:
+def move_to_front(keys: JobListKeys, job_id: str) -> Call:
     """Let a pending job be the next; answers 0 when it is not pending."""
-    return script("joblist/bump", pending=keys.pending, id=job_id)
+    return script_call("joblist/bump", pending=keys.pending, id=job_id)
 
 
-def discard(keys: JobListKeys, source: str, job_id: str) -> Call:
+def delete_job(keys: JobListKeys, source: str, job_id: str) -> Call:
     """Delete a job that is in this list; answers 0 when it is not."""
-    return script("joblist/discard", job=keys.job(job_id), list=source, id=job_id)
+    return script_call("joblist/discard", job=keys.job(job_id), list=source, id=job_id)
 
 
 def restore(
-    keys: JobListKeys, op: str, source: str, job_id: Word, fields: Sequence[Word], *, expires_ms: Word
+    keys: JobListKeys, op: str, source: str, job_id: Arg, fields: Sequence[Arg], *, expires_ms: Arg
 ) -> Call:
     """Bring back a job that the operation `op` deleted from a list; answers 1, or 0 when it is back."""
-    return script(
+    return script_call(
         "joblist/restore",
         job=keys.job(str(job_id)),
         list=source,
-        undone=keys.undone(op),
-        ttl_s=REMEMBER_S,
+        undone=keys.undo_marker(op),
+        ttl_s=UNDO_MEMORY_S,
         id=job_id,
         expires_ms=expires_ms,
         rest=fields,
     )
 
 
-def drop_orphan(keys: JobListKeys, source: str, job_id: str) -> Call:
+def remove_orphan_id(keys: JobListKeys, source: str, job_id: str) -> Call:
     """Take an id without a job out of a list."""
-    return script("joblist/drop_orphan", list=source, job=keys.job(job_id), id=job_id)
+    return script_call("joblist/drop_orphan", list=source, job=keys.job(job_id), id=job_id)
 
 
-def keep_once(source: str, job_id: str) -> Call:
+def remove_duplicates(source: str, job_id: str) -> Call:
     """Let an id be in a list once only."""
-    return script("joblist/keep_once", list=source, id=job_id)
+    return script_call("joblist/keep_once", list=source, id=job_id)
 
 
-def adopt(keys: JobListKeys, job_id: str) -> Call:
+def requeue_lost(keys: JobListKeys, job_id: str) -> Call:
     """Put a job that is in no list on the pending list."""
-    return script("joblist/adopt", **_all_keys(keys, job_id), id=job_id)
+    return script_call("joblist/adopt", **_job_and_list_keys(keys, job_id), id=job_id)
 
 
-def drop_empty(keys: JobListKeys, job_id: str) -> Call:
+def delete_empty_job(keys: JobListKeys, job_id: str) -> Call:
     """Delete what is left of a job without a payload that is in no list."""
-    return script("joblist/drop_empty", **_all_keys(keys, job_id), id=job_id)
+    return script_call("joblist/drop_empty", **_job_and_list_keys(keys, job_id), id=job_id)
 
 
-def standing(keys: JobListKeys, job_id: str) -> Call:
+def read_job_state(keys: JobListKeys, job_id: str) -> Call:
     """Where a job is and what its hash tells, at one moment."""
-    return script("joblist/standing", **_all_keys(keys, job_id), id=job_id)
+    return script_call("joblist/standing", **_job_and_list_keys(keys, job_id), id=job_id)
 
 
-def keep_in(keys: JobListKeys, which: str, job_id: str) -> Call:
+def keep_in_list(keys: JobListKeys, which: str, job_id: str) -> Call:
     """Let an id be in this one of the four lists only."""
-    return script(
+    return script_call(
         "joblist/keep_in",
         job=keys.job(job_id),
         pending=keys.pending,
@@ -230,21 +230,23 @@ def keep_in(keys: JobListKeys, which: str, job_id: str) -> Call:
     )
 
 
-def set_time(keys: JobListKeys, source: str, job_id: str, *, seen: Word, value: int) -> Call:
+def set_claim_time(keys: JobListKeys, source: str, job_id: str, *, seen: Arg, value: int) -> Call:
     """Give a claim a time, if it has the one that was seen."""
-    return script("joblist/set_time", job=keys.job(job_id), list=source, id=job_id, seen=seen, value=value)
+    return script_call(
+        "joblist/set_time", job=keys.job(job_id), list=source, id=job_id, seen=seen, value=value
+    )
 
 
 def set_status(keys: JobListKeys, source: str, job_id: str, status: str, *, keep: bool) -> Call:
     """Let a job's status be what its list says."""
-    return script(
+    return script_call(
         "joblist/set_status", job=keys.job(job_id), list=source, id=job_id, status=status, keep=int(keep)
     )
 
 
 def move(keys: JobListKeys, target: JobListKeys, lists: tuple[str, str], job_id: str, *, keep: bool) -> Call:
     """Move a job from a list to one of another queue; see the script for the answers."""
-    return script(
+    return script_call(
         "joblist/move",
         job=keys.job(job_id),
         list=lists[0],
@@ -255,73 +257,73 @@ def move(keys: JobListKeys, target: JobListKeys, lists: tuple[str, str], job_id:
     )
 
 
-def length(key: str) -> Call:
+def list_length(key: str) -> Call:
     """How many ids a list holds."""
     return Call(("LLEN", key), keys=(key,))
 
 
-def slice_of(key: str, first: int, last: int) -> Call:
+def list_range(key: str, first: int, last: int) -> Call:
     """Ids of a list, from its head."""
     return Call(("LRANGE", key, first, last), keys=(key,))
 
 
-def place(key: str, job_id: str) -> Call:
+def list_positions(key: str, job_id: str) -> Call:
     """Every place of an id in a list."""
     return Call(("LPOS", key, job_id, "COUNT", 0), keys=(key,))
 
 
-def job(keys: JobListKeys, job_id: str) -> Call:
+def job_fields(keys: JobListKeys, job_id: str) -> Call:
     """All fields of a job, as a flat list; a `ServerError` instead when the key is no hash."""
     return Call(("HGETALL", keys.job(job_id)), keys=(keys.job(job_id),), tolerant=True)
 
 
-def some_fields(keys: JobListKeys, job_id: str, names: Sequence[str] = TIMES) -> Call:
+def job_field_values(keys: JobListKeys, job_id: str, names: Sequence[str] = CLAIM_FIELDS) -> Call:
     """Some fields of a job; a `ServerError` instead when the key is no hash."""
     return Call(("HMGET", keys.job(job_id), *names), keys=(keys.job(job_id),), tolerant=True)
 
 
-def time_left(keys: JobListKeys, job_id: str) -> Call:
+def job_ttl(keys: JobListKeys, job_id: str) -> Call:
     """In how many ms a job expires: -1 never, -2 there is none."""
     return Call(("PTTL", keys.job(job_id)), keys=(keys.job(job_id),))
 
 
-def job_keys(keys: JobListKeys, cursor: bytes, *, count: int) -> Call:
+def scan_job_keys(keys: JobListKeys, cursor: bytes, *, count: int) -> Call:
     """Some of the keys of jobs; b"0" begins and ends it."""
     pattern = "".join(f"\\{letter}" if letter in "*?[]\\^" else letter for letter in keys.prefix) + "*"
     return Call(("SCAN", cursor, "MATCH", pattern, "COUNT", count), keys=(keys.prefix,))
 
 
-def delete(names: Sequence[Word]) -> Call:
+def delete_keys(names: Sequence[Arg]) -> Call:
     """Delete keys, all of one slot."""
     return Call(("DEL", *names), keys=tuple(name for name in names if isinstance(name, str | bytes)))
 
 
-def exists(name: str) -> Call:
+def key_exists(name: str) -> Call:
     """Whether there is such a key."""
     return Call(("EXISTS", name), keys=(name,))
 
 
-def look(keys: JobListKeys, *, sample: int = SAMPLE) -> Call:
+def read_snapshot(keys: JobListKeys, *, sample: int = CLAIM_SAMPLE) -> Call:
     """A whole queue at one moment; a `ServerError` instead when it is refused."""
-    call = script(
+    call = script_call(
         "joblist/look",
         pending=keys.pending,
         processing=keys.processing,
         completed=keys.completed,
         failed=keys.failed,
-        parked=keys.parked,
+        parked=keys.in_migration,
         prefix=keys.prefix,
         sample=sample,
     )
     return replace(call, tolerant=True)
 
 
-def looks_apart(keys: JobListKeys) -> list[Call]:
+def snapshot_by_key(keys: JobListKeys) -> list[Call]:
     """The same for keys that lie apart on a cluster: each list by itself, among neighbours that are not there."""
-    found = dict(zip(LISTS, keys.lists, strict=True)) | {"parked": keys.parked}
+    found = dict(zip(LISTS, keys.lists, strict=True)) | {"parked": keys.in_migration}
     return [
         replace(
-            script(
+            script_call(
                 "joblist/look",
                 prefix=f"{{{key}}}:no-",
                 sample=1,
@@ -333,11 +335,17 @@ def looks_apart(keys: JobListKeys) -> list[Call]:
     ]
 
 
-def forward(
-    keys: JobListKeys, source: str, target: Keys, parcel: Parcel, *, attempts: Word, caps: Caps = CAPS
+def forward_job(
+    keys: JobListKeys,
+    source: str,
+    target: Keys,
+    parcel: ImportedJob,
+    *,
+    attempts: Arg,
+    caps: StreamCaps = DEFAULT_CAPS,
 ) -> Call:
     """Move a job to a queue of ours on the same server; answers where it is now, or why it stays."""
-    return script(
+    return script_call(
         "joblist/forward",
         job=keys.job(parcel.job_id),
         list=source,
@@ -353,22 +361,22 @@ def forward(
     )
 
 
-def park(keys: JobListKeys, source: str, job_id: str) -> Call:
+def park_job(keys: JobListKeys, source: str, job_id: str) -> Call:
     """Set a job aside for its way to another server."""
-    return script("joblist/park", job=keys.job(job_id), list=source, parked=keys.parked, id=job_id)
+    return script_call("joblist/park", job=keys.job(job_id), list=source, parked=keys.in_migration, id=job_id)
 
 
-def clean(keys: JobListKeys, job_id: str) -> Call:
+def delete_parked(keys: JobListKeys, job_id: str) -> Call:
     """Forget a job that has arrived."""
-    return script("joblist/clean", job=keys.job(job_id), parked=keys.parked, id=job_id)
+    return script_call("joblist/clean", job=keys.job(job_id), parked=keys.in_migration, id=job_id)
 
 
-def unpark(keys: JobListKeys, home: str, job_id: str) -> Call:
+def unpark_job(keys: JobListKeys, home: str, job_id: str) -> Call:
     """Return a job that was set aside to a list: parking it, the other way round."""
-    return script("joblist/park", job=keys.job(job_id), list=keys.parked, parked=home, id=job_id)
+    return script_call("joblist/park", job=keys.job(job_id), list=keys.in_migration, parked=home, id=job_id)
 
 
-def _all_keys(keys: JobListKeys, job_id: str) -> dict[str, str]:
+def _job_and_list_keys(keys: JobListKeys, job_id: str) -> dict[str, str]:
     """For scripts that must know every place where a job can be."""
     return {
         "job": keys.job(job_id),
@@ -376,5 +384,5 @@ def _all_keys(keys: JobListKeys, job_id: str) -> dict[str, str]:
         "processing": keys.processing,
         "completed": keys.completed,
         "failed": keys.failed,
-        "parked": keys.parked,
+        "parked": keys.in_migration,
     }

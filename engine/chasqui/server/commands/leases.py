@@ -6,26 +6,26 @@ Lock keys, holders and times are those of the reference, so both kinds of worker
 from __future__ import annotations
 
 from chasqui.server.call import Call
-from chasqui.server.scripts import script
+from chasqui.server.scripts import script_call
 
 
-class Leases:
+class LockCommands:
     """Who leads."""
 
     __slots__ = ()
 
-    def take_lease(self, lock: str, holder: str, *, ttl_s: int) -> Call:
+    def acquire_lock(self, lock: str, holder: str, *, ttl_s: int) -> Call:
         """Take the lock if it is free, extend it if it is ours; `Lease.of` reads the answer."""
-        return script("take_lease", lock=lock, holder=holder, ttl_s=ttl_s)
+        return script_call("take_lease", lock=lock, holder=holder, ttl_s=ttl_s)
 
-    def drop_lease(self, lock: str, holder: str | bytes) -> Call:
+    def release_lock(self, lock: str, holder: str | bytes) -> Call:
         """Free the lock if this holder has it; answers 1 or 0. With a stranger's name it frees a stuck lock."""
-        return script("drop_lease", lock=lock, holder=holder)
+        return script_call("drop_lease", lock=lock, holder=holder)
 
-    def holder(self, lock: str) -> Call:
+    def lock_holder(self, lock: str) -> Call:
         """Who has the lock now, or None."""
         return Call(("GET", lock), keys=(lock,))
 
-    def time_left(self, key: str) -> Call:
+    def expires_in(self, key: str) -> Call:
         """Until the key expires, in ms; -1 for never, -2 when there is no such key."""
         return Call(("PTTL", key), keys=(key,))

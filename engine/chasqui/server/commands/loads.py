@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Literal
 
 from chasqui.server.call import Call
 from chasqui.server.commands.caps import NO_CAP
-from chasqui.server.scripts import script
+from chasqui.server.scripts import script_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.server.call import Word
+    from chasqui.server.call import Arg
     from chasqui.wire.keys import Keys
 
 LedgerKind = Literal["rows", "chunks", "none"]
 
 
-class Loads:
+class BulkCommands:
     """Jobs by the million."""
 
     __slots__ = ()
 
-    def load(
+    def load_jobs(
         self,
         keys: Keys,
         run_id: str,
-        columns: Sequence[Word],
+        columns: Sequence[Arg],
         *,
         count: int,
         shared: bytes = b"",
@@ -46,13 +46,13 @@ class Loads:
         columns: `count` words each: ids for a ledger of rows, envelopes; then names and due times (or ""), unless there
         are none of those and all jobs have the `shared` name.
         """
-        return script(
+        return script_call(
             "load_jobs",
             stream=keys.stream,
             delayed=keys.delayed,
             ledger=keys.load_ledger(kind, run_id),
             pace=keys.load_pace(run_id),
-            since=keys.load_since(run_id),
+            since=keys.load_start(run_id),
             kind=kind,
             ttl_s=ttl_s,
             most=most or NO_CAP,
@@ -64,9 +64,9 @@ class Loads:
             rest=columns,
         )
 
-    def load_since(self, keys: Keys, run_id: str, note: str, *, ttl_s: int) -> Call:
+    def begin_load(self, keys: Keys, run_id: str, note: str, *, ttl_s: int) -> Call:
         """Note when and how a load began, the first time; answers what was noted then, None if that is now."""
-        key = keys.load_since(run_id)
+        key = keys.load_start(run_id)
         return Call(("SET", key, note, "NX", "GET", "EX", ttl_s), keys=(key,))
 
     def load_count(self, keys: Keys, run_id: str) -> Call:

@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chasqui.errors import WrongType
 from chasqui.server.call import Call
-from chasqui.server.scripts import script
+from chasqui.server.scripts import script_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.server.call import Reply, Word
-    from chasqui.server.commands.values import Fields
+    from chasqui.server.call import Arg, Reply
+    from chasqui.server.commands.values import FlatFields
     from chasqui.wire.keys import Keys
 
 PENDING_SAMPLE = 16
 """Of how many pending entries, oldest first, the longest idle time is told: what is abandoned gathers there."""
 
 
-class Slice(NamedTuple):
+class SearchBudget(NamedTuple):
     """How much a search may look at in one go: about a millisecond of the server's time."""
 
     entries: int = 250
     bytes: int = 1 << 20
 
 
-SLICE = Slice()
+DEFAULT_BUDGET = SearchBudget()
 
 
-class Needle(NamedTuple):
+class SearchTerm(NamedTuple):
     """What to look for in a stream: a text in a field, or as the whole of it."""
 
     field: str
@@ -41,19 +41,19 @@ class Needle(NamedTuple):
     whole: bool = False
 
 
-class Span(NamedTuple):
+class IdRange(NamedTuple):
     """Which part of a stream to look at, and from which end. An id after `(` is not part of it."""
 
     first: str = "-"
     last: str = "+"
     backwards: bool = False
 
-    def beyond(self, entry_id: str) -> Span:
+    def after(self, entry_id: str) -> IdRange:
         """What is left of it once one has come to this id."""
         return self._replace(last=f"({entry_id}") if self.backwards else self._replace(first=f"({entry_id}")
 
 
-class Reach(NamedTuple):
+class StreamExtent(NamedTuple):
     """How far a stream reaches. A stream that is not there has no ids, and nothing was ever added to it.
 
     first_id: None also when all entries are gone. last_id: the last one ever given, whether or not it is still there.
@@ -67,7 +67,7 @@ class Reach(NamedTuple):
     deleted_id: str | None = None
 
     @classmethod
-    def of(cls, reply: Sequence[Reply]) -> Reach:
+    def from_reply(cls, reply: Sequence[Reply]) -> StreamExtent:
         """From the four words scripts tell a stream by; none of them for one that is not there."""
         if not reply:
             return cls()
@@ -80,7 +80,7 @@ class Reach(NamedTuple):
         return self.last_id is not None
 
 
-class Found(NamedTuple):
+class EntrySearchResult(NamedTuple):
     """What a search in a stream came to: where to go on, or None when there is no more to look at."""
 
     looked: int
@@ -88,7 +88,7 @@ class Found(NamedTuple):
     entry_ids: tuple[str, ...]
 
     @classmethod
-    def of(cls, reply: Reply) -> Found:
+    def from_reply(cls, reply: Reply) -> EntrySearchResult:
         """From `find_entry`."""
         looked, last_id, entry_ids = reply
         return cls(
@@ -96,14 +96,14 @@ class Found(NamedTuple):
         )
 
 
-class Looks:
+class LookCommands:
     """What can be seen without touching a job."""
 
     __slots__ = ()
 
-    def look(self, keys: Keys, *, sample: int = PENDING_SAMPLE) -> Call:
+    def read_snapshot(self, keys: Keys, *, sample: int = PENDING_SAMPLE) -> Call:
         """A whole queue at one moment; `snapshot.py` reads the answer. A `ServerError` instead when it is refused."""
-        call = script(
+        call = script_call(
             "look",
             stream=keys.stream,
             dlq=keys.dlq,
@@ -116,11 +116,11 @@ class Looks:
         )
         return replace(call, tolerant=True)
 
-    def read_on(self, stream: str, after: str, count: int) -> Call:
+    def read_with_extent(self, stream: str, after: str, count: int) -> Call:
         """Entries after an id and the stream's reach, for `reach_and_rows`; a `ServerError` instead when it is refused."""
-        return replace(script("read_on", stream=stream, after=after, count=count), tolerant=True)
+        return replace(script_call("read_on", stream=stream, after=after, count=count), tolerant=True)
 
-    def read_exactly(self, stream: str, first: str, last: str, count: int) -> tuple[Call, ...]:
+    def read_with_exact_extent(self, stream: str, first: str, last: str, count: int) -> tuple[Call, ...]:
         """Entries from an id (after `(`: without it) up to another and the stream's reach at that moment, for
         `exact_reach_and_rows`.
 
@@ -130,21 +130,23 @@ class Looks:
         rows = ("XRANGE", stream, first, last, "COUNT", count)
         return tuple(Call(words, keys=(stream,)) for words in (("MULTI",), reach, rows, ("EXEC",)))
 
-    def await_entries(self, streams: Sequence[str], after: Sequence[str], *, block_ms: int) -> Call:
+    def wait_for_entries(self, streams: Sequence[str], after: Sequence[str], *, block_ms: int) -> Call:
         """Wait until any of the streams has an entry after its id; `with_news` tells which. All of one cluster slot."""
-        words: tuple[Word, ...] = ("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *after)
+        words: tuple[Arg, ...] = ("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *after)
         return Call(words, keys=tuple(streams), block_ms=block_ms, tolerant=True)
 
-    def part(self, stream: str, span: Span, count: int) -> Call:
+    def entries_in_range(self, stream: str, span: IdRange, count: int) -> Call:
         """Entries of a part of a stream, from the end that the span says; `Entry.list_of` reads them."""
         if span.backwards:
             return Call(("XREVRANGE", stream, span.last, span.first, "COUNT", count), keys=(stream,))
         return Call(("XRANGE", stream, span.first, span.last, "COUNT", count), keys=(stream,))
 
-    def find_entry(self, stream: str, needle: Needle, span: Span, *, bound: Slice = SLICE) -> Call:
+    def find_entries(
+        self, stream: str, needle: SearchTerm, span: IdRange, *, bound: SearchBudget = DEFAULT_BUDGET
+    ) -> Call:
         """Entries of a stream that have the needle, as ids; `Found.of` reads the answer."""
         start, stop = (span.last, span.first) if span.backwards else (span.first, span.last)
-        return script(
+        return script_call(
             "find_entry",
             stream=stream,
             field=needle.field,
@@ -157,11 +159,17 @@ class Looks:
             bytes=bound.bytes,
         )
 
-    def find_member(
-        self, key: str, text: bytes, *, least: int | str = "-inf", skip: int = 0, bound: Slice = SLICE
+    def find_members(
+        self,
+        key: str,
+        text: bytes,
+        *,
+        least: int | str = "-inf",
+        skip: int = 0,
+        bound: SearchBudget = DEFAULT_BUDGET,
     ) -> Call:
         """Members of a sorted set that hold this text, from a score on, past the first `skip`; see the script."""
-        return script(
+        return script_call(
             "find_member",
             set=key,
             text=text,
@@ -171,42 +179,44 @@ class Looks:
             bytes=bound.bytes,
         )
 
-    def find_ghosts(self, keys: Keys, group: str, *, after: str | None = None, count: int) -> Call:
+    def find_dangling_pending(self, keys: Keys, group: str, *, after: str | None = None, count: int) -> Call:
         """Pending rows of a group whose entry was deleted; see the script. A `ServerError` instead when it is refused."""
         first = "-" if after is None else f"({after}"
-        call = script("find_ghosts", stream=keys.stream, group=group, after=first, count=count)
+        call = script_call("find_ghosts", stream=keys.stream, group=group, after=first, count=count)
         return replace(call, tolerant=True)
 
-    def keys_page(self, cursor: bytes, kind: str, *, count: int, match: str = "*") -> Call:
+    def scan_keys(self, cursor: bytes, kind: str, *, count: int, match: str = "*") -> Call:
         """Some of the server's keys of one type, and where to go on; b"0" begins and ends it."""
         pattern = () if match == "*" else ("MATCH", match)
         return Call(("SCAN", cursor, *pattern, "COUNT", count, "TYPE", kind))
 
-    def keys_count(self) -> Call:
+    def count_keys(self) -> Call:
         """How many keys there are on this node."""
         return Call(("DBSIZE",))
 
 
-def reach_and_rows(reply: Reply) -> tuple[Reach, list[tuple[bytes, Fields]]]:
+def extent_and_rows(reply: Reply) -> tuple[StreamExtent, list[tuple[bytes, FlatFields]]]:
     """From `read_on`."""
-    return Reach.of(reply or ()), [(entry_id, fields) for entry_id, fields in reply[4]] if reply else []
+    return StreamExtent.from_reply(reply or ()), [
+        (entry_id, fields) for entry_id, fields in reply[4]
+    ] if reply else []
 
 
-def exact_reach_and_rows(replies: Sequence[Reply]) -> tuple[Reach, list[Any]]:
+def exact_extent_and_rows(replies: Sequence[Reply]) -> tuple[StreamExtent, list[Any]]:
     """From `read_exactly`: entries as id and flat fields. Without a stream there is neither; a wrong type is raised."""
     told, rows = replies[3]
     if isinstance(rows, Exception):
         raise WrongType(f"not a stream: {rows}", hint="another program may use this key")
     if isinstance(told, Exception):
-        return Reach(), []
+        return StreamExtent(), []
     info = dict(zip(told[::2], told[1::2], strict=True))
     first = info[b"first-entry"]
-    reach = Reach.of(
+    reach = StreamExtent.from_reply(
         (info[b"length"], first and first[0], info[b"last-generated-id"], info[b"entries-added"])
     )
     return reach._replace(deleted_id=info[b"max-deleted-entry-id"].decode()), rows
 
 
-def with_news(reply: Reply) -> list[bytes]:
+def streams_with_entries(reply: Reply) -> list[bytes]:
     """The streams that have something, from `await_entries`; none when the time was over."""
     return [stream for stream, _ in reply or ()]

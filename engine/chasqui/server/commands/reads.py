@@ -8,36 +8,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ServerError, WrongType
-from chasqui.server.call import Call, Flow, Reply, Word
-from chasqui.server.commands.caps import trimming
-from chasqui.server.commands.values import Spec, scored, whole_ms
+from chasqui.server.call import Arg, Call, Flow, Reply
+from chasqui.server.commands.caps import maxlen_args
+from chasqui.server.commands.values import StoredSpec, members_with_scores, score_to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.wire.keys import Keys
 
-Name = bytes | str
+StreamName = bytes | str
 
 
-class Reads:
+class QueryCommands:
     """What can be seen from outside."""
 
     __slots__ = ()
 
-    def newest(self, key: str, count: int, *, before: Name | None = None) -> Call:
+    def newest_entries(self, key: str, count: int, *, before: StreamName | None = None) -> Call:
         """The last entries of a stream, newest first, or those before an id; `Entry.list_of` reads them."""
-        return Call(("XREVRANGE", key, _beyond(before, "+"), "-", "COUNT", count), keys=(key,))
+        return Call(("XREVRANGE", key, _exclusive_id(before, "+"), "-", "COUNT", count), keys=(key,))
 
-    def oldest(self, key: str, count: int, *, after: Name | None = None) -> Call:
+    def oldest_entries(self, key: str, count: int, *, after: StreamName | None = None) -> Call:
         """The first entries of a stream, oldest first, or those after an id; `Entry.list_of` reads them."""
-        return Call(("XRANGE", key, _beyond(after, "-"), "+", "COUNT", count), keys=(key,))
+        return Call(("XRANGE", key, _exclusive_id(after, "-"), "+", "COUNT", count), keys=(key,))
 
-    def between(self, key: str, first: Name, last: Name, count: int) -> Call:
+    def entries_between(self, key: str, first: StreamName, last: StreamName, count: int) -> Call:
         """The entries from one id to another, both included; with one id twice, that entry alone."""
         return Call(("XRANGE", key, first, last, "COUNT", count), keys=(key,))
 
-    def length(self, key: str) -> Call:
+    def stream_length(self, key: str) -> Call:
         """How many entries a stream has."""
         return Call(("XLEN", key), keys=(key,))
 
@@ -45,20 +45,26 @@ class Reads:
         """The stream's groups, for `Group.list_of`; a `ServerError` instead of them when there is no stream."""
         return Call(("XINFO", "GROUPS", keys.stream), keys=(keys.stream,), tolerant=True)
 
-    def consumers(self, keys: Keys, group: Name) -> Call:
+    def consumers(self, keys: Keys, group: StreamName) -> Call:
         """A group's consumers, for `Consumer.list_of`; a `ServerError` instead when stream or group is missing."""
         return Call(("XINFO", "CONSUMERS", keys.stream, group), keys=(keys.stream,), tolerant=True)
 
-    def pending_summary(self, keys: Keys, group: Name) -> Call:
+    def pending_summary(self, keys: Keys, group: StreamName) -> Call:
         """How many are pending, first and last id, and how many each consumer has; a `ServerError` without group."""
         return Call(("XPENDING", keys.stream, group), keys=(keys.stream,), tolerant=True)
 
     def pending_page(
-        self, keys: Keys, group: Name, count: int, *, after: Name | None = None, consumer: Name | None = None
+        self,
+        keys: Keys,
+        group: StreamName,
+        count: int,
+        *,
+        after: StreamName | None = None,
+        consumer: StreamName | None = None,
     ) -> Call:
         """The pending entries, oldest id first, perhaps of one consumer; for `PendingEntry.list_of`."""
         whose = () if consumer is None else (consumer,)
-        words = ("XPENDING", keys.stream, group, _beyond(after, "-"), "+", count, *whose)
+        words = ("XPENDING", keys.stream, group, _exclusive_id(after, "-"), "+", count, *whose)
         return Call(words, keys=(keys.stream,))
 
     def delayed_count(self, keys: Keys) -> Call:
@@ -81,23 +87,23 @@ class Reads:
         if member is None:
             return None
         [due_ms] = yield [Call(("ZSCORE", keys.delayed, member), keys=(keys.delayed,))]
-        return None if due_ms is None else (member, whole_ms(due_ms))
+        return None if due_ms is None else (member, score_to_ms(due_ms))
 
     def specs_count(self, keys: Keys) -> Call:
         """How many repeatable jobs are scheduled."""
         return Call(("ZCARD", keys.repeat), keys=(keys.repeat,))
 
-    def specs_page(self, keys: Keys, offset: int, count: int) -> Flow[list[Spec]]:
+    def specs_page(self, keys: Keys, offset: int, count: int) -> Flow[list[StoredSpec]]:
         """Repeatable jobs in the order they fire next."""
         words = ("ZRANGE", keys.repeat, offset, offset + count - 1, "WITHSCORES")
         [reply] = yield [Call(words, keys=(keys.repeat,))]
-        return (yield from _with_specs(keys, reply))
+        return (yield from _read_specs(keys, reply))
 
-    def due_specs(self, keys: Keys, now_ms: int, count: int, *, offset: int = 0) -> Flow[list[Spec]]:
+    def due_specs(self, keys: Keys, now_ms: int, count: int, *, offset: int = 0) -> Flow[list[StoredSpec]]:
         """Repeatable jobs that should have fired by this time, the most overdue first."""
         words = ("ZRANGEBYSCORE", keys.repeat, "-inf", now_ms, "WITHSCORES", "LIMIT", offset, count)
         [reply] = yield [Call(words, keys=(keys.repeat,))]
-        return (yield from _with_specs(keys, reply))
+        return (yield from _read_specs(keys, reply))
 
     def next_spec(self, keys: Keys, after_ms: int) -> Call:
         """The first repeatable job that is due only after this time; `scored` reads its key and when."""
@@ -108,7 +114,7 @@ class Reads:
         """The server's clock; `time_ms` reads it."""
         return Call(("TIME",))
 
-    def results(self, keys: Keys, job_ids: Sequence[str]) -> Call:
+    def stored_results(self, keys: Keys, job_ids: Sequence[str]) -> Call:
         """What jobs returned, in the order asked; None for one that is unknown or expired."""
         names = tuple(keys.result(job_id) for job_id in job_ids)
         return Call(("MGET", *names), keys=names)
@@ -118,35 +124,37 @@ class Reads:
         key = keys.result(job_id)
         return Call(("SET", key, data, "EX", ttl_s), keys=(key,))
 
-    def replicated(self, replicas: int, timeout_ms: int) -> Call:
+    def wait_for_replicas(self, replicas: int, timeout_ms: int) -> Call:
         """How many replicas have everything this connection wrote; answers when there are so many, or after a while."""
-        return Call(("WAIT", replicas, timeout_ms), block_ms=timeout_ms, tolerant=True, about_before=True)
+        return Call(
+            ("WAIT", replicas, timeout_ms), block_ms=timeout_ms, tolerant=True, resend_with_batch=True
+        )
 
-    def emit_event(self, keys: Keys, fields: Sequence[Word], *, cap: int | None = None) -> Call:
+    def emit_event(self, keys: Keys, fields: Sequence[Arg], *, cap: int | None = None) -> Call:
         """Note down what happened; answers the event's id."""
-        return Call(("XADD", keys.events, *trimming(cap), "*", *fields), keys=(keys.events,))
+        return Call(("XADD", keys.events, *maxlen_args(cap), "*", *fields), keys=(keys.events,))
 
 
-def _beyond(entry_id: Name | None, end: str) -> str:
+def _exclusive_id(entry_id: StreamName | None, end: str) -> str:
     if entry_id is None:
         return end
     return f"({entry_id if isinstance(entry_id, str) else entry_id.decode()}"
 
 
-def _with_specs(keys: Keys, reply: Reply) -> Flow[list[Spec]]:
-    rows = scored(reply)
+def _read_specs(keys: Keys, reply: Reply) -> Flow[list[StoredSpec]]:
+    rows = members_with_scores(reply)
     if not rows:
         return []
     prefix = keys.repeat_spec("").encode("utf-8", "surrogateescape")
     hashes = [prefix + key for key, _ in rows]
     stored = yield [Call(("HMGET", name, "spec", "fired"), keys=(name,), tolerant=True) for name in hashes]
-    return [_spec(key, next_ms, found) for (key, next_ms), found in zip(rows, stored, strict=True)]
+    return [_stored_spec(key, next_ms, found) for (key, next_ms), found in zip(rows, stored, strict=True)]
 
 
-def _spec(key: bytes, next_ms: int, found: Reply) -> Spec:
+def _stored_spec(key: bytes, next_ms: int, found: Reply) -> StoredSpec:
     """One key of the wrong type spoils one spec, not the reading of all."""
     if isinstance(found, WrongType):
-        return Spec(key, next_ms, None, None, str(found))
+        return StoredSpec(key, next_ms, None, None, str(found))
     if isinstance(found, ServerError):
         raise found
-    return Spec(key, next_ms, *found)
+    return StoredSpec(key, next_ms, *found)

@@ -9,24 +9,24 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
-from chasqui.server.commands.caps import NO_CAP, REMEMBER_UNDONE_S
-from chasqui.server.scripts import script
+from chasqui.server.commands.caps import NO_CAP, UNDONE_MEMORY_S
+from chasqui.server.scripts import script_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.server.commands.values import Fire
+    from chasqui.server.commands.values import PlannedFire
     from chasqui.wire.keys import Keys
 
 
-class Repeats:
+class ScheduleCommands:
     """The schedule."""
 
     __slots__ = ()
 
     def upsert_repeat(self, keys: Keys, key: str, data: bytes, *, next_ms: int) -> Call:
         """Create or replace a spec, keeping its counter; answers 1 for a new one, 0 for a replaced one."""
-        return script(
+        return script_call(
             "upsert_repeat",
             repeats=keys.repeat,
             spec=keys.repeat_spec(key),
@@ -37,11 +37,11 @@ class Repeats:
 
     def remove_repeat(self, keys: Keys, key: str | bytes) -> Call:
         """Remove a spec and its counter; answers 1, or 0 when it was not scheduled."""
-        return script("remove_repeat", repeats=keys.repeat, spec=_hash_of(keys, key), key=key)
+        return script_call("remove_repeat", repeats=keys.repeat, spec=_spec_key(keys, key), key=key)
 
-    def stored_repeat(self, keys: Keys, key: str | bytes) -> tuple[Call, Call]:
+    def read_repeat(self, keys: Keys, key: str | bytes) -> tuple[Call, Call]:
         """When a spec fires next (None: it is not scheduled), and its bytes and counter."""
-        name = _hash_of(keys, key)
+        name = _spec_key(keys, key)
         return (
             Call(("ZSCORE", keys.repeat, key), keys=(keys.repeat,)),
             Call(("HMGET", name, "spec", "fired"), keys=(name,), tolerant=True),
@@ -53,30 +53,30 @@ class Repeats:
         operation: str,
         key: bytes,
         *,
-        left: bytes,
+        expected_data: bytes,
         data: bytes,
         next_ms: int | None,
         fired: bytes,
     ) -> Call:
         """Put a spec back that an operation stored or removed, if it is still as it was `left`; answers how that went."""
-        return script(
+        return script_call(
             "restore_repeat",
             repeats=keys.repeat,
-            spec=_hash_of(keys, key),
+            spec=_spec_key(keys, key),
             undone=keys.added_marker(f"undo-{operation}", hashlib.sha256(key).hexdigest()),
             key=key,
-            left=left,
+            left=expected_data,
             data=data,
             next_ms="" if next_ms is None else next_ms,
             fired=fired,
-            ttl_s=REMEMBER_UNDONE_S,
+            ttl_s=UNDONE_MEMORY_S,
         )
 
     def fire_repeat(
         self,
         keys: Keys,
         key: str,
-        fires: Sequence[Fire],
+        fires: Sequence[PlannedFire],
         *,
         due_ms: int,
         next_ms: int | None,
@@ -84,11 +84,11 @@ class Repeats:
         end_before_ms: int | None = None,
         cap: int | None = None,
     ) -> Call:
-        """Fire a spec that is still due at `due_ms` and move it to `next_ms`; `Fired.of` reads the answer.
+        """Fire a spec that is still due at `due_ms` and move it to `next_ms`; `FireResult.from_reply` reads the answer.
 
         It is removed when there is no next time, the next one lies after `end_before_ms`, or `limit` is reached.
         """
-        return script(
+        return script_call(
             "fire_repeat",
             stream=keys.stream,
             delayed=keys.delayed,
@@ -104,7 +104,7 @@ class Repeats:
         )
 
 
-def _hash_of(keys: Keys, key: str | bytes) -> str | bytes:
+def _spec_key(keys: Keys, key: str | bytes) -> str | bytes:
     """The key of a spec's hash; foreign hands may have given it a name that is no text."""
     return (
         keys.repeat_spec(key)

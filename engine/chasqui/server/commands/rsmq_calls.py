@@ -10,27 +10,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chasqui.server.call import Call
-from chasqui.server.commands.arrivals import CAPS
-from chasqui.server.commands.foreign_calls import REMEMBER_S
-from chasqui.server.scripts import script
+from chasqui.server.commands.arrivals import DEFAULT_CAPS
+from chasqui.server.commands.foreign_calls import UNDO_MEMORY_S
+from chasqui.server.scripts import script_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from chasqui.options import Caps
-    from chasqui.server.call import Word
-    from chasqui.server.commands.arrivals import Parcel
+    from chasqui.options import StreamCaps
+    from chasqui.server.call import Arg
+    from chasqui.server.commands.arrivals import ImportedJob
     from chasqui.wire.keys import Keys
     from chasqui.wire.rsmq_keys import RsmqKeys
 
 ATTRIBUTES = ("vt", "delay", "maxsize", "created", "modified", "totalsent", "totalrecv")
-SAMPLE = 1000
+HIDDEN_SAMPLE = 1000
 """Of how many hidden messages a look tells whether they were received."""
 
 
-def create(keys: RsmqKeys, *, vt_s: Word, delay_s: Word, maxsize: int, now_s: int) -> Call:
+def create_queue(keys: RsmqKeys, *, vt_s: Arg, delay_s: Arg, maxsize: int, now_s: int) -> Call:
     """Create a queue; answers 1, or 0 when there was one."""
-    return script(
+    return script_call(
         "rsmq/create",
         hash=keys.hash,
         queues=keys.queues,
@@ -42,33 +42,35 @@ def create(keys: RsmqKeys, *, vt_s: Word, delay_s: Word, maxsize: int, now_s: in
     )
 
 
-def drop(keys: RsmqKeys) -> Call:
+def drop_queue(keys: RsmqKeys) -> Call:
     """Drop a queue; answers keys removed, and whether it was listed."""
-    return script("rsmq/drop", hash=keys.hash, messages=keys.messages, queues=keys.queues, name=keys.queue)
+    return script_call(
+        "rsmq/drop", hash=keys.hash, messages=keys.messages, queues=keys.queues, name=keys.queue
+    )
 
 
-def names(queues: str) -> Call:
+def queue_names(queues: str) -> Call:
     """The names of all queues of a namespace."""
     return Call(("SMEMBERS", queues), keys=(queues,))
 
 
-def attributes(keys: RsmqKeys) -> Call:
+def read_attributes(keys: RsmqKeys) -> Call:
     """The fields of `ATTRIBUTES`, in this order."""
     return Call(("HMGET", keys.hash, *ATTRIBUTES), keys=(keys.hash,))
 
 
-def set_attributes(keys: RsmqKeys, fields: Mapping[str, Word]) -> Call:
+def set_attributes(keys: RsmqKeys, fields: Mapping[str, Arg]) -> Call:
     """Write attributes; that there is a queue must have been seen."""
     words = [word for pair in fields.items() for word in pair]
     return Call(("HSET", keys.hash, *words), keys=(keys.hash,))
 
 
-def size(keys: RsmqKeys) -> Call:
+def message_count(keys: RsmqKeys) -> Call:
     """How many messages there are, hidden ones included."""
     return Call(("ZCARD", keys.messages), keys=(keys.messages,))
 
 
-def stored(keys: RsmqKeys, names: Sequence[str]) -> Call:
+def hash_fields(keys: RsmqKeys, names: Sequence[str]) -> Call:
     """Fields of the hash, by name."""
     return Call(("HMGET", keys.hash, *names), keys=(keys.hash,))
 
@@ -84,10 +86,10 @@ def count_from(keys: RsmqKeys, least_ms: int) -> Call:
 
 
 def send(
-    keys: RsmqKeys, message_id: str, score: Word, body: bytes, *, receives: Word = "", first_ms: Word = ""
+    keys: RsmqKeys, message_id: str, score: Arg, body: bytes, *, receives: Arg = "", first_ms: Arg = ""
 ) -> Call:
     """Send a message, or restore one with its counters; answers None when there is no queue."""
-    return script(
+    return script_call(
         "rsmq/send",
         messages=keys.messages,
         hash=keys.hash,
@@ -100,15 +102,15 @@ def send(
 
 
 def restore(
-    keys: RsmqKeys, op: str, message_id: Word, score: Word, body: bytes, *, receives: Word, first_ms: Word
+    keys: RsmqKeys, op: str, message_id: Arg, score: Arg, body: bytes, *, receives: Arg, first_ms: Arg
 ) -> Call:
     """Bring back a message that the operation `op` deleted; answers 1, 0 when it is back, -1 without a queue."""
-    return script(
+    return script_call(
         "rsmq/restore",
         messages=keys.messages,
         hash=keys.hash,
-        undone=keys.undone(op),
-        ttl_s=REMEMBER_S,
+        undone=keys.undo_marker(op),
+        ttl_s=UNDO_MEMORY_S,
         id=message_id,
         score=score,
         body=body,
@@ -119,25 +121,27 @@ def restore(
 
 def receive(keys: RsmqKeys, *, now_ms: int, until_ms: int) -> Call:
     """Receive the first visible message and hide it."""
-    return script("rsmq/receive", messages=keys.messages, hash=keys.hash, now_ms=now_ms, until_ms=until_ms)
+    return script_call(
+        "rsmq/receive", messages=keys.messages, hash=keys.hash, now_ms=now_ms, until_ms=until_ms
+    )
 
 
 def pop(keys: RsmqKeys, *, now_ms: int) -> Call:
     """Receive and delete the first visible message."""
-    return script("rsmq/pop", messages=keys.messages, hash=keys.hash, now_ms=now_ms)
+    return script_call("rsmq/pop", messages=keys.messages, hash=keys.hash, now_ms=now_ms)
 
 
-def score(keys: RsmqKeys, message_id: str) -> Call:
+def message_score(keys: RsmqKeys, message_id: str) -> Call:
     """When a message becomes visible; None when there is no such message."""
     return Call(("ZSCORE", keys.messages, message_id), keys=(keys.messages,))
 
 
-def set_score(keys: RsmqKeys, message_id: str, until_ms: int) -> Call:
+def set_message_score(keys: RsmqKeys, message_id: str, until_ms: int) -> Call:
     """Change when a message becomes visible, if there is one."""
     return Call(("ZADD", keys.messages, "XX", until_ms, message_id), keys=(keys.messages,))
 
 
-def fields(keys: RsmqKeys, message_id: str) -> Call:
+def message_fields(keys: RsmqKeys, message_id: str) -> Call:
     """A message's body, receive count and first receive time."""
     words = (message_id, f"{message_id}:rc", f"{message_id}:fr")
     return Call(("HMGET", keys.hash, *words), keys=(keys.hash,))
@@ -145,16 +149,16 @@ def fields(keys: RsmqKeys, message_id: str) -> Call:
 
 def delete(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
     """Delete messages by id; answers for each whether it was there, and how many fields it had."""
-    return script("rsmq/delete", messages=keys.messages, hash=keys.hash, rest=message_ids)
+    return script_call("rsmq/delete", messages=keys.messages, hash=keys.hash, rest=message_ids)
 
 
-def page(
-    keys: RsmqKeys, *, least: Word = "-inf", last: str = "", count: int, preview: int | None = None
+def read_page(
+    keys: RsmqKeys, *, least: Arg = "-inf", last: str = "", count: int, preview: int | None = None
 ) -> Call:
     """Messages after one that was seen last; `preview` bytes of each body, or all of it. A `ServerError` instead when
     it is refused.
     """
-    call = script(
+    call = script_call(
         "rsmq/page",
         messages=keys.messages,
         hash=keys.hash,
@@ -166,7 +170,7 @@ def page(
     return replace(call, tolerant=True)
 
 
-def place(keys: RsmqKeys, message_id: str) -> Call:
+def message_rank(keys: RsmqKeys, message_id: str) -> Call:
     """How many messages are before this one; None when there is no such message."""
     return Call(("ZRANK", keys.messages, message_id), keys=(keys.messages,))
 
@@ -176,7 +180,7 @@ def count_before(keys: RsmqKeys, least: str | int) -> Call:
     return Call(("ZCOUNT", keys.messages, "-inf", f"({least}"), keys=(keys.messages,))
 
 
-def stretch(keys: RsmqKeys, first: int, count: int) -> Call:
+def ids_by_rank(keys: RsmqKeys, first: int, count: int) -> Call:
     """So many ids from this place on, with their scores."""
     return Call(("ZRANGE", keys.messages, first, first + count - 1, "WITHSCORES"), keys=(keys.messages,))
 
@@ -186,20 +190,22 @@ def was_received(keys: RsmqKeys, message_id: str) -> Call:
     return Call(("HEXISTS", keys.hash, f"{message_id}:rc"), keys=(keys.hash,))
 
 
-def count(keys: RsmqKeys, *, now_ms: int, skip: int, count: int) -> Call:
+def count_hidden(keys: RsmqKeys, *, now_ms: int, skip: int, count: int) -> Call:
     """How many messages are hidden, and how many of the next so many were received."""
-    call = script("rsmq/count", messages=keys.messages, hash=keys.hash, now_ms=now_ms, skip=skip, count=count)
+    call = script_call(
+        "rsmq/count", messages=keys.messages, hash=keys.hash, now_ms=now_ms, skip=skip, count=count
+    )
     return replace(call, tolerant=True)
 
 
-def purge(keys: RsmqKeys, seen: Iterable[Word]) -> Call:
+def purge(keys: RsmqKeys, seen: Iterable[Arg]) -> Call:
     """Delete messages that are still as they were seen: id, score, receives of each."""
-    return script("rsmq/purge", messages=keys.messages, hash=keys.hash, rest=list(seen))
+    return script_call("rsmq/purge", messages=keys.messages, hash=keys.hash, rest=list(seen))
 
 
-def move(keys: RsmqKeys, target: RsmqKeys, seen: Iterable[Word]) -> Call:
+def move(keys: RsmqKeys, target: RsmqKeys, seen: Iterable[Arg]) -> Call:
     """Move messages that are still as they were seen: id, score, receives of each."""
-    return script(
+    return script_call(
         "rsmq/move",
         messages=keys.messages,
         hash=keys.hash,
@@ -209,68 +215,72 @@ def move(keys: RsmqKeys, target: RsmqKeys, seen: Iterable[Word]) -> Call:
     )
 
 
-def reschedule(keys: RsmqKeys, seen: Iterable[Word]) -> Call:
+def reschedule(keys: RsmqKeys, seen: Iterable[Arg]) -> Call:
     """Give messages another score, if they have the one they were seen with: id, score, new score of each."""
-    return script("rsmq/reschedule", messages=keys.messages, rest=list(seen))
+    return script_call("rsmq/reschedule", messages=keys.messages, rest=list(seen))
 
 
-def strays(keys: RsmqKeys, cursor: Word, *, count: int) -> Call:
+def find_stray_fields(keys: RsmqKeys, cursor: Arg, *, count: int) -> Call:
     """Fields that belong to no message, among the next so many; b"0" begins and ends it."""
-    return script(
+    return script_call(
         "rsmq/strays",
         hash=keys.hash,
         messages=keys.messages,
-        parked=keys.parked,
+        parked=keys.in_migration,
         cursor=cursor,
         count=count,
     )
 
 
-def drop_strays(keys: RsmqKeys, names: Sequence[str]) -> Call:
+def delete_stray_fields(keys: RsmqKeys, names: Sequence[str]) -> Call:
     """Remove such fields."""
-    return script("rsmq/drop_strays", hash=keys.hash, messages=keys.messages, parked=keys.parked, rest=names)
+    return script_call(
+        "rsmq/drop_strays", hash=keys.hash, messages=keys.messages, parked=keys.in_migration, rest=names
+    )
 
 
-def drop_empty(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
+def delete_empty_messages(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
     """Remove messages that have no body."""
-    return script("rsmq/drop_empty", messages=keys.messages, hash=keys.hash, rest=message_ids)
+    return script_call("rsmq/drop_empty", messages=keys.messages, hash=keys.hash, rest=message_ids)
 
 
-def set_field(keys: RsmqKeys, field: str, *, seen: Word, value: Word) -> Call:
+def set_field(keys: RsmqKeys, field: str, *, seen: Arg, value: Arg) -> Call:
     """Put a field right, if it is still as it was seen."""
-    return script("rsmq/set_field", hash=keys.hash, field=field, seen=seen, value=value)
+    return script_call("rsmq/set_field", hash=keys.hash, field=field, seen=seen, value=value)
 
 
-def enlist(keys: RsmqKeys) -> Call:
+def add_to_queue_list(keys: RsmqKeys) -> Call:
     """List a queue."""
     return Call(("SADD", keys.queues, keys.queue), keys=(keys.queues,))
 
 
-def unlist(keys: RsmqKeys) -> Call:
+def remove_from_queue_list(keys: RsmqKeys) -> Call:
     """Take a name off the list, if there is no such queue."""
-    return script("rsmq/unlist", queues=keys.queues, hash=keys.hash, messages=keys.messages, name=keys.queue)
+    return script_call(
+        "rsmq/unlist", queues=keys.queues, hash=keys.hash, messages=keys.messages, name=keys.queue
+    )
 
 
-def look(keys: RsmqKeys, *, sample: int = SAMPLE) -> Call:
+def read_snapshot(keys: RsmqKeys, *, sample: int = HIDDEN_SAMPLE) -> Call:
     """A whole queue at one moment; a `ServerError` instead when it is refused."""
-    call = script(
+    call = script_call(
         "rsmq/look",
         messages=keys.messages,
         hash=keys.hash,
         queues=keys.queues,
-        parked=keys.parked,
+        parked=keys.in_migration,
         name=keys.queue,
         sample=sample,
     )
     return replace(call, tolerant=True)
 
 
-def looks_apart(keys: RsmqKeys) -> list[Call]:
+def snapshot_by_key(keys: RsmqKeys) -> list[Call]:
     """The same for keys that lie apart on a cluster: each by itself, among neighbours that are not there."""
-    found = {"messages": keys.messages, "hash": keys.hash, "queues": keys.queues, "parked": keys.parked}
+    found = {"messages": keys.messages, "hash": keys.hash, "queues": keys.queues, "parked": keys.in_migration}
     return [
         replace(
-            script(
+            script_call(
                 "rsmq/look",
                 name=keys.queue,
                 sample=1,
@@ -282,11 +292,17 @@ def looks_apart(keys: RsmqKeys) -> list[Call]:
     ]
 
 
-def forward(
-    keys: RsmqKeys, target: Keys, parcel: Parcel, *, receives: Word, now_ms: int, caps: Caps = CAPS
+def forward_message(
+    keys: RsmqKeys,
+    target: Keys,
+    parcel: ImportedJob,
+    *,
+    receives: Arg,
+    now_ms: int,
+    caps: StreamCaps = DEFAULT_CAPS,
 ) -> Call:
     """Move a message to a queue of ours on the same server; answers where it is now, or why it stays."""
-    return script(
+    return script_call(
         "rsmq/forward",
         messages=keys.messages,
         hash=keys.hash,
@@ -297,7 +313,7 @@ def forward(
         index=target.delayed_index(parcel.job_id),
         id=parcel.job_id,
         receives=receives,
-        ttl_s=parcel.ttl_s(now_ms),
+        ttl_s=parcel.marker_ttl_s(now_ms),
         cap=caps.stream,
         dead_cap=caps.dlq,
         envelope=parcel.envelope,
@@ -306,21 +322,23 @@ def forward(
     )
 
 
-def park(keys: RsmqKeys, message_id: str) -> Call:
+def park_message(keys: RsmqKeys, message_id: str) -> Call:
     """Set a message aside for its way to another server."""
-    return script("rsmq/park", messages=keys.messages, hash=keys.hash, parked=keys.parked, id=message_id)
+    return script_call(
+        "rsmq/park", messages=keys.messages, hash=keys.hash, parked=keys.in_migration, id=message_id
+    )
 
 
-def parked(keys: RsmqKeys, count: int) -> Call:
+def parked_messages(keys: RsmqKeys, count: int) -> Call:
     """Some of the messages that are on their way, with their scores."""
-    return Call(("ZRANGE", keys.parked, 0, count - 1, "WITHSCORES"), keys=(keys.parked,))
+    return Call(("ZRANGE", keys.in_migration, 0, count - 1, "WITHSCORES"), keys=(keys.in_migration,))
 
 
-def clean(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
+def delete_parked(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
     """Forget messages that have arrived."""
-    return script("rsmq/clean", parked=keys.parked, hash=keys.hash, rest=message_ids)
+    return script_call("rsmq/clean", parked=keys.in_migration, hash=keys.hash, rest=message_ids)
 
 
-def unpark(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
+def unpark_messages(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
     """Give messages back to their queue."""
-    return script("rsmq/unpark", parked=keys.parked, messages=keys.messages, rest=message_ids)
+    return script_call("rsmq/unpark", parked=keys.in_migration, messages=keys.messages, rest=message_ids)

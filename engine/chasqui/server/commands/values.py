@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from chasqui.server.call import Reply
 
-Fields: TypeAlias = Sequence[bytes]
+FlatFields: TypeAlias = Sequence[bytes]
 """An entry's fields as the server sends them: name, value, name, value."""
 
-FAR_MS = 2**53
+MAX_SCORE_MS = 2**53
 """Further than any time that is meant, and still exact as a score."""
 
 
-class Entry(NamedTuple):
+class RawEntry(NamedTuple):
     """One entry of a stream."""
 
     entry_id: bytes
-    fields: Fields
+    fields: FlatFields
 
     @classmethod
-    def list_of(cls, reply: Reply) -> list[Entry]:
+    def list_from_reply(cls, reply: Reply) -> list[RawEntry]:
         """From XRANGE or XREVRANGE."""
         return [cls(entry_id, fields) for entry_id, fields in reply]
 
 
 @dataclass(frozen=True, slots=True)
-class Promoted:
+class PromoteResult:
     """What one run of the promoter did, and how the delayed set stands after it."""
 
     count: int
@@ -44,14 +44,14 @@ class Promoted:
     quarantined: int
 
     @classmethod
-    def of(cls, reply: Reply) -> Promoted:
+    def from_reply(cls, reply: Reply) -> PromoteResult:
         """From `promote`."""
         count, depth, lag_ms, envelopes, quarantined = reply
         return cls(count, depth, lag_ms, tuple(envelopes), quarantined)
 
 
 @dataclass(frozen=True, slots=True)
-class Fired:
+class FireResult:
     """What firing a repeatable job did. `stale`: somebody else fired or changed it first, so nothing happened."""
 
     count: int
@@ -59,12 +59,12 @@ class Fired:
     stale: bool = False
 
     @classmethod
-    def of(cls, reply: Reply) -> Fired:
+    def from_reply(cls, reply: Reply) -> FireResult:
         """From `fire_repeat`."""
         return cls(reply[0], bool(reply[1])) if reply else cls(0, removed=False, stale=True)
 
 
-class Fire(NamedTuple):
+class PlannedFire(NamedTuple):
     """One fire of a repeatable job: when it is meant for, the job's envelope, and its name."""
 
     at_ms: int
@@ -72,7 +72,7 @@ class Fire(NamedTuple):
     name: str = ""
 
 
-class Letter(NamedTuple):
+class ReplayItem(NamedTuple):
     """A dead letter to be replayed: which one, and the envelope and name its new entry gets."""
 
     dead_id: bytes | str
@@ -80,7 +80,7 @@ class Letter(NamedTuple):
     name: str | bytes = ""
 
 
-class Lease(NamedTuple):
+class LockState(NamedTuple):
     """Who holds a lock and for how long; without an end (`ttl_ms` is None) nobody else will ever get it."""
 
     mine: bool
@@ -88,13 +88,13 @@ class Lease(NamedTuple):
     ttl_ms: int | None
 
     @classmethod
-    def of(cls, reply: Reply) -> Lease:
+    def from_reply(cls, reply: Reply) -> LockState:
         """From `take_lease`."""
         mine, holder, ttl_ms = reply
         return cls(bool(mine), holder, ttl_ms if ttl_ms >= 0 else None)
 
 
-class Spec(NamedTuple):
+class StoredSpec(NamedTuple):
     """A repeatable job as stored; `data` is None when only its place in the schedule is left.
 
     fault: why the rest could not be read at all, when something else stands under its key.
@@ -104,7 +104,7 @@ class Spec(NamedTuple):
     next_ms: int
     data: bytes | None
     fired: bytes | None
-    fault: str | None = None
+    read_error: str | None = None
 
 
 class PendingEntry(NamedTuple):
@@ -116,12 +116,12 @@ class PendingEntry(NamedTuple):
     deliveries: int
 
     @classmethod
-    def list_of(cls, reply: Reply) -> list[PendingEntry]:
+    def list_from_reply(cls, reply: Reply) -> list[PendingEntry]:
         """From `pending_page`."""
         return [cls(*row) for row in reply]
 
 
-class Group(NamedTuple):
+class GroupInfo(NamedTuple):
     """A consumer group. `lag` is None when the server cannot tell how many entries it has not read yet."""
 
     name: bytes
@@ -131,16 +131,16 @@ class Group(NamedTuple):
     lag: int | None
 
     @classmethod
-    def list_of(cls, reply: Reply) -> list[Group]:
+    def list_from_reply(cls, reply: Reply) -> list[GroupInfo]:
         """From `groups`."""
         return [
             cls(row[b"name"], row[b"consumers"], row[b"pending"], row[b"last-delivered-id"], row.get(b"lag"))
-            for row in map(_mapping, reply)
+            for row in map(_as_mapping, reply)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
+class ConsumerInfo:
     """A consumer of a group, and how long ago it last asked for anything.
 
     inactive_ms: how long ago it was last given something, -1 for never; None where the server does not tell.
@@ -152,31 +152,31 @@ class Consumer:
     inactive_ms: int | None = None
 
     @classmethod
-    def list_of(cls, reply: Reply) -> list[Consumer]:
+    def list_from_reply(cls, reply: Reply) -> list[ConsumerInfo]:
         """From `consumers`."""
         return [
             cls(row[b"name"], row[b"pending"], row[b"idle"], row.get(b"inactive"))
-            for row in map(_mapping, reply)
+            for row in map(_as_mapping, reply)
         ]
 
 
-def scored(reply: Reply) -> list[tuple[bytes, int]]:
+def members_with_scores(reply: Reply) -> list[tuple[bytes, int]]:
     """Members with their times in ms, from a range WITHSCORES: flat in RESP2, in pairs in RESP3."""
     flat = not reply or isinstance(reply[0], bytes)
     pairs = zip(reply[::2], reply[1::2], strict=True) if flat else reply
-    return [(member, whole_ms(score)) for member, score in pairs]
+    return [(member, score_to_ms(score)) for member, score in pairs]
 
 
-def whole_ms(score: Reply) -> int:
+def score_to_ms(score: Reply) -> int:
     """A score as a time. Foreign hands may have written fractions or infinities: rounded down, or very far away."""
-    return math.floor(max(-FAR_MS, min(FAR_MS, float(score))))
+    return math.floor(max(-MAX_SCORE_MS, min(MAX_SCORE_MS, float(score))))
 
 
-def time_ms(reply: Reply) -> int:
+def parse_server_time(reply: Reply) -> int:
     """The server's clock in ms, from `server_time`."""
     seconds, micros = reply
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-def _mapping(row: Reply) -> Mapping[bytes, Reply]:
+def _as_mapping(row: Reply) -> Mapping[bytes, Reply]:
     return row if isinstance(row, Mapping) else dict(zip(row[::2], row[1::2], strict=True))
