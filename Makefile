@@ -69,16 +69,16 @@ format: $(READY) ## Let ruff mend what it can.
 	$(BIN)/ruff format .
 
 servers: $(READY) ## Obtain the test servers: Redis 8.6, Redis 7.0, Valkey 9.1. Cached outside the repository.
-	$(BIN)/python -m tests.servers
+	$(BIN)/python -m tests.support.servers.server
 
 browser: ## Obtain a Chromium for the tests in a browser, from Debian's packages.
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] || as=sudo; $$as apt-get update -qq && $$as apt-get install --yes --no-install-recommends chromium; }
 
 screenshots: $(READY) ## Renew the pictures of the dashboard: docs/top/, made by the app itself on fixed data.
-	$(BIN)/python -m tests.tui.pictures
+	$(BIN)/python -m tests.tui.screenshots
 
 docs: $(READY) ## Renew what is generated: completions/, docs/cli.md, docs/lua.md.
-	$(BIN)/python -m chasqui_cli.generated
+	$(BIN)/python -m chasqui_cli.generate
 
 bench: $(READY) servers ## Measure, as ratios: beside the released engine and a raw loop; start-up; codecs.
 	$(BIN)/python -m benchmarks.table

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests import reference_engine
-from tests.server_binaries import obtain
-from tests.servers import Server, start_server
+from tests.support.processes import reference_engine
+from tests.support.servers.binaries import obtain
+from tests.support.servers.server import Server, start_server
 
 ROOT = Path(__file__).parents[1]
 QUEUE = "bench"

@@ -8,15 +8,16 @@ from collections.abc import Callable
 
 import msgpack
 
-from chasqui.wire import delayed_member, envelope, ids, packed, payload
+from chasqui.wire import delayed_member, envelope, msgpack_codec, payload
+from chasqui.wire.job_id import new_job_id, new_job_ids
 
 DATA = {"i": 7, "to": "ada@example.com"}
-JOB = envelope.Envelope(ids.new_job_id(1_794_796_970_454), payload.from_data(DATA), 1_794_796_970_454)
+JOB = envelope.Envelope(new_job_id(1_794_796_970_454), payload.from_data(DATA), 1_794_796_970_454)
 BYTES = envelope.encode(JOB)
 MEMBER = delayed_member.encode(BYTES, "mail")
 LIST = [JOB.id, JOB.payload.raw, JOB.created_at_ms, 0]
 ONE_PACKER = msgpack.Packer()
-OUR_PACKER = packed.packer()
+OUR_PACKER = msgpack_codec.packer()
 
 CONTENDERS: dict[str, tuple[Callable[[], object], str | None]] = {
     "msgpack: unpack the array": (lambda: msgpack.unpackb(BYTES), None),
@@ -24,7 +25,7 @@ CONTENDERS: dict[str, tuple[Callable[[], object], str | None]] = {
     "decode a delayed member": (lambda: delayed_member.decode(MEMBER), "msgpack: unpack the array"),
     "msgpack: pack the array": (lambda: ONE_PACKER.pack(LIST), None),
     "encode an envelope": (lambda: envelope.encode(JOB, pack=OUR_PACKER), "msgpack: pack the array"),
-    "mint 1,000 ids, per id": (lambda: ids.new_job_ids(1000, 1_794_796_970_454), None),
+    "mint 1,000 ids, per id": (lambda: new_job_ids(1000, 1_794_796_970_454), None),
 }
 
 

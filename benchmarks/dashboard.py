@@ -28,10 +28,10 @@ WARM_UP = 100
 async def watched(url: str, queues: int, ticks: int) -> dict[str, float]:
     """Run the dashboard and look at ourselves."""
     from chasqui_cli.commands.top import build_dashboard
-    from chasqui_cli.desk import CommandContext
-    from chasqui_cli.settings import ConnectionOptions
-    from chasqui_cli.tui.messages import ViewReady
-    from chasqui_cli.tui.widgets.records import RecordTable
+    from chasqui_cli.context.command_context import CommandContext
+    from chasqui_cli.context.settings import ConnectionOptions
+    from chasqui_cli.tui.feed_messages import ViewReady
+    from chasqui_cli.tui.widgets.record_table import RecordTable
 
     interval_s = 0.05 if ticks else 2.0
     app = build_dashboard(
@@ -101,16 +101,16 @@ def main() -> None:
 
 def _compare(queues: int, ticks: int) -> None:
     from chasqui import Keys, Link
-    from chasqui.server.call import Call
-    from tests.servers import start_server
-    from tests.tui import seed
+    from chasqui.server.flow import Call
+    from tests.support.seeds import dashboard_queues
+    from tests.support.servers.server import start_server
 
     rounds: list[dict[str, float]] = []
     with start_server("valkey-9.1", tcp=True) as server, TemporaryDirectory() as compiled:
         places = {URL: server.url, "PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
         with Link.open(server.url) as link:
             names = [Keys(f"queue-{nth}") for nth in range(queues)]
-            seed.run_calls(
+            dashboard_queues.run_calls(
                 link, *(Call(("XADD", keys.stream, "*", "d", b"\x90"), keys=(keys.stream,)) for keys in names)
             )
         for _ in range(1 + ROUNDS):

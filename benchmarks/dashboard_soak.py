@@ -21,11 +21,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from chasqui import Keys, Link, SystemClock
-from chasqui.server.call import Call
-from chasqui.wire import dead_entry, envelope, event_entry
+from chasqui.server.flow import Call
+from chasqui.wire import dead_letter_entry, envelope, event_entry
 from chasqui.wire.payload import from_data
-from tests.servers import start_server
-from tests.tui import seed
+from tests.support.seeds import dashboard_queues
+from tests.support.servers.server import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,22 +47,34 @@ class Load:
         self._keys = [Keys(f"queue-{nth}") for nth in range(queues)]
         self._nth = 0
         for keys in self._keys:
-            seed.command(link, "XGROUP", "CREATE", keys.stream, seed.GROUP, "0", "MKSTREAM")
+            dashboard_queues.command(
+                link, "XGROUP", "CREATE", keys.stream, dashboard_queues.GROUP, "0", "MKSTREAM"
+            )
         for keys in self._keys[:5]:
-            seed.add_delayed(link, keys.queue, 5)
-            seed.add_schedules(link, keys.queue)
+            dashboard_queues.add_delayed(link, keys.queue, 5)
+            dashboard_queues.add_schedules(link, keys.queue)
 
     def second(self) -> None:
         """What happens in a second."""
         chosen = self._random.choices(self._keys, k=JOBS_PER_S)
-        seed.run_calls(self._link, *(call for keys in chosen for call in self._added(keys)))
+        dashboard_queues.run_calls(self._link, *(call for keys in chosen for call in self._added(keys)))
         for keys in dict.fromkeys(chosen):
-            words = ("XREADGROUP", "GROUP", seed.GROUP, "worker", "COUNT", 9, "STREAMS", keys.stream, ">")
-            read = seed.command(self._link, *words)
+            words = (
+                "XREADGROUP",
+                "GROUP",
+                dashboard_queues.GROUP,
+                "worker",
+                "COUNT",
+                9,
+                "STREAMS",
+                keys.stream,
+                ">",
+            )
+            read = dashboard_queues.command(self._link, *words)
             ids = [entry[0] for entry in read[0][1]] if read else []
             if ids:
-                seed.command(self._link, "XACK", keys.stream, seed.GROUP, *ids)
-                seed.command(self._link, "XDEL", keys.stream, *ids)
+                dashboard_queues.command(self._link, "XACK", keys.stream, dashboard_queues.GROUP, *ids)
+                dashboard_queues.command(self._link, "XDEL", keys.stream, *ids)
 
     def _added(self, keys: Keys) -> Iterator[Call]:
         self._nth += 1
@@ -73,10 +85,10 @@ class Load:
         told = event_entry.encode(event)
         yield Call(("XADD", keys.events, "MAXLEN", "~", 1000, "*", *told), keys=(keys.events,))
         if not self._nth % 20:
-            letter = dead_entry.DeadLetterEntry(
+            letter = dead_letter_entry.DeadLetterEntry(
                 envelope.encode(job), "1-0", "retries_exhausted", "timeout", name
             )
-            fields = dead_entry.encode(letter)
+            fields = dead_letter_entry.encode(letter)
             yield Call(("XADD", keys.dlq, "MAXLEN", "~", 500, "*", *fields), keys=(keys.dlq,))
 
 

@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.claims import Claims, proof
-from chasqui.server.call import Call, Flow
+from chasqui.server.flow import Call, Flow
 from chasqui.server.link import Link
-from chasqui.spark import session
-from chasqui.spark.archive import newest_totals, totals_up_to
+from chasqui.spark import spark_session
+from chasqui.spark.archiver import newest_totals, totals_up_to
 from chasqui.spark.layout import Archive
-from chasqui.spark.session import SparkTarget
+from chasqui.spark.spark_session import SparkTarget
 from chasqui.wire.keys import Keys
-from tests.servers import Server, start_server
-from tests.spark.scenes import numbered_events
+from tests.support.seeds.event_history import numbered_events
+from tests.support.servers.server import Server, start_server
 
 ROOT = Path(__file__).parents[1]
 QUEUE = "fire"
@@ -128,7 +128,7 @@ def views(place: Path) -> dict[str, tuple[int, int]]:
         [found["duckdb"]] = duckdb.sql(sql).fetchall()
     except ImportError:
         pass
-    with session.open_session(
+    with spark_session.open_session(
         SparkTarget(place.parent / "cache", place.parent / "log", master="local[2,4]")
     ) as spark:
         rows = spark.read.parquet(str(place / "events"))

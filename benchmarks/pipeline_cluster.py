@@ -20,12 +20,12 @@ from typing import Any
 
 from benchmarks.claims import Claims, proof
 from chasqui.server.link import Link
-from chasqui.spark import connect, java
-from chasqui.spark.connect import _free_port
-from chasqui.spark.session import SparkTarget
+from chasqui.spark import connect_server, java
+from chasqui.spark.connect_server import _free_port
+from chasqui.spark.spark_session import SparkTarget
 from chasqui.wire.keys import Keys
-from tests.servers import start_server
-from tests.spark.scenes import numbered_events, run_flow
+from tests.support.seeds.event_history import numbered_events, run_flow
+from tests.support.servers.server import start_server
 
 ROOT = Path(__file__).parents[1]
 QUEUE = "cluster"
@@ -163,7 +163,7 @@ def spread(out: str, label: str, events: int, claims: Claims) -> None:
 def through_connect(master: str, top: Path, url: str, link: Link, events: int, claims: Claims) -> None:
     conf = {"spark.executor.memory": "700m", "spark.driver.host": "127.0.0.1"}
     at = SparkTarget(top / "cache", top / "connect.log", master=master, heap="700m", conf=conf)
-    running = connect.start_or_find(at, top)
+    running = connect_server.start_or_find(at, top)
     try:
         (top / "far.py").write_text(FAR_READ)
         spread(said(str(top / "far.py"), url, QUEUE, running.url), "connect", events, claims)
@@ -176,7 +176,7 @@ def through_connect(master: str, top: Path, url: str, link: Link, events: int, c
         claims.that("connect, write: added", typed(*words, "-u", url)["added"], "=", events)
         claims.that("connect, write: XLEN", run_flow(link, "XLEN", Keys("far").stream), "=", events)
     finally:
-        connect.stop(top)
+        connect_server.stop(top)
 
 
 def main() -> None:

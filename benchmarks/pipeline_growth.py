@@ -23,9 +23,9 @@ from pathlib import Path
 from benchmarks.claims import Claims, proof
 from benchmarks.pipeline_archive import fill, start
 from chasqui.server.link import Link
-from chasqui.spark.archive import read_totals
+from chasqui.spark.archiver import read_totals
 from chasqui.spark.layout import Archive
-from tests.servers import start_server
+from tests.support.servers.server import start_server
 
 FLAT = 1.25
 CONSTANT = 1.25

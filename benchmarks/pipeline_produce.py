@@ -19,15 +19,15 @@ from typing import Any
 
 from benchmarks.claims import Claims, proof
 from chasqui.server.link import Link
-from chasqui.spark import bulk, session
-from chasqui.spark.session import SparkTarget
+from chasqui.spark import bulk_jobs, spark_session
+from chasqui.spark.spark_session import SparkTarget
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import envelope
 from chasqui.wire.keys import Keys
-from tests.engines import Engine, wait_until
-from tests.ledger import RunLedger
-from tests.servers import start_server
-from tests.spark.scenes import run_flow
+from tests.support.faults.run_ledger import RunLedger
+from tests.support.processes.engines import Engine, wait_until
+from tests.support.seeds.event_history import run_flow
+from tests.support.servers.server import start_server
 
 QUEUE = "million"
 BOUNDED = "bounded"
@@ -56,7 +56,7 @@ def load_and_fail(spark: Any, queue: str, jobs: int, reach: dict[str, str], clai
     rows = rows_of(spark, jobs)
     with tempfile.TemporaryDirectory(prefix="chasqui-proof-") as place:
         marked = partial(failing, Path(place))
-        bulk.write_jobs(rows.mapInArrow(marked, rows.schema), queue, "load", reach)
+        bulk_jobs.write_jobs(rows.mapInArrow(marked, rows.schema), queue, "load", reach)
         failed = len(list(Path(place).iterdir()))
     claims.that(f"tasks that failed half-way, {queue}", failed, "=", TASKS)
 
@@ -158,7 +158,7 @@ def main() -> None:
     ):
         fair = {"spark.scheduler.mode": "FAIR"}  # a core for each of two attempts, not one after the other
         where = SparkTarget(Path(top) / "cache", Path(top) / "log", master="local[2,4]", conf=fair)
-        with Link.open(server.url) as link, session.open_session(where) as spark:
+        with Link.open(server.url) as link, spark_session.open_session(where) as spark:
             if not asked.only:
                 with claims.part("exactly once"):
                     exactly_once(spark, link, server.url, asked.jobs, claims)
@@ -180,12 +180,12 @@ def exactly_once(spark: Any, link: Link, url: str, jobs: int, claims: Claims) ->
     reach = {"redis.url": url, "maxBacklog": str(2 * jobs)}
     load_and_fail(spark, QUEUE, jobs, reach, claims)
     counted(link, QUEUE, jobs, "injected failures", claims)
-    bulk.write_jobs(rows_of(spark, jobs), QUEUE, "load", reach)
+    bulk_jobs.write_jobs(rows_of(spark, jobs), QUEUE, "load", reach)
     counted(link, QUEUE, jobs, "full second run", claims)
 
     def attempt(pool: str) -> None:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-        bulk.write_jobs(rows_of(spark, jobs), f"{QUEUE}-2", "load", reach)
+        bulk_jobs.write_jobs(rows_of(spark, jobs), f"{QUEUE}-2", "load", reach)
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(attempt, ("one", "other")))
@@ -196,7 +196,7 @@ def run_by_both(spark: Any, link: Link, url: str, sample: int, top: Path, claims
     """Jobs that Spark wrote are jobs to either engine."""
     for engine in (Engine.reference(), Engine.ours()):
         queue = f"sample-{engine.package}"
-        bulk.write_jobs(rows_of(spark, sample), queue, "load", {"redis.url": url})
+        bulk_jobs.write_jobs(rows_of(spark, sample), queue, "load", {"redis.url": url})
         done = run_by(engine, url, queue, sample, top / engine.package)
         claims.that(f"jobs run by {engine.package}", done, "=", sample)
         claims.that(f"dead letters of {engine.package}", run_flow(link, "XLEN", Keys(queue).dlq), "=", 0)

@@ -18,12 +18,12 @@ import redis
 
 from benchmarks.claims import Claims, proof
 from chasqui.server.link import Link
-from chasqui.spark import session
-from chasqui.spark.session import SparkTarget
+from chasqui.spark import spark_session
+from chasqui.spark.spark_session import SparkTarget
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire.keys import Keys
-from tests.servers import start_server
-from tests.spark.scenes import numbered_events, run_flow
+from tests.support.seeds.event_history import numbered_events, run_flow
+from tests.support.servers.server import start_server
 
 QUEUE = "rates"
 READ_GOAL = 2
@@ -143,7 +143,7 @@ def main() -> None:
     ):
         where = SparkTarget(Path(top) / "cache", Path(top) / "log", master="local[2,4]", heap="1g")
         url = f"unix://{server.socket}"
-        with Link.open(url) as link, session.open_session(where) as spark:
+        with Link.open(url) as link, spark_session.open_session(where) as spark:
             if asked.events:
                 with claims.part("reading"):
                     reading(spark, link, url, asked.events, asked.rounds, claims)

@@ -32,12 +32,12 @@ CONSTANT = 1.25
 # Each piece of code defines `ask()`: rows of queue, name, completed, failed and nine percentiles.
 SPARK = """
 from pathlib import Path
-from chasqui.spark import session, reports
+from chasqui.spark import spark_session, reports
 from chasqui.spark.layout import Archive
-from chasqui.spark.session import SparkTarget
+from chasqui.spark.spark_session import SparkTarget
 top = Path({top!r})
 where = SparkTarget(top / 'cache', top / 'log', master='local[2,4]', heap='1g')
-spark = session.start(where)
+spark = spark_session.start_session(where)
 def ask():
     return [tuple(row.values()) for row in reports.run_report(spark, Archive({place!r}), 'latency', reports.ReportQuery())]
 """

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.servers import start_server
+from tests.support.servers.server import start_server
 
 ROOT = Path(__file__).parents[1]
 ENVELOPE = "94a161c40481a16101cf000001a1e23c61d600"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from benchmarks.arena import Contender, arena
 from benchmarks.report import aligned, markdown, report
 from benchmarks.rounds import COMPUTING, CONTENDERS, backlog, compete, compute
-from tests import reference_engine
+from tests.support.processes import reference_engine
 
 
 def main() -> int:

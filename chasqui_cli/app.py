@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from chasqui_cli.streams import prepare_stdio, print_stderr, redirect_to_devnull
+from chasqui_cli.output.stdio import prepare_stdio, print_stderr, redirect_to_devnull
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import settings
 
 from tests import golden
-from tests.server_binaries import KINDS, Kind, NoServerError, find
-from tests.servers import NATIVE_WORDS, Server, start_server
+from tests.support.servers.binaries import KINDS, Kind, NoServerError, find
+from tests.support.servers.server import NATIVE_WORDS, Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ import hiredis
 import msgpack
 
 from benchmarks.meter import Meter
-from chasqui.wire.ids import new_job_ids
+from chasqui.wire.job_id import new_job_ids
 
 BATCH = 256
 CHUNK = 500

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.completing import complete_any_queue
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.options import JoblistVisibilityOption
-from chasqui_cli.output import Format, print_line
-from chasqui_cli.records import FINDING_SCHEMA, finding_record
-from chasqui_cli.safe import safe
-from chasqui_cli.tagged import json_text
-from chasqui_cli.times import format_duration, parse_duration_ms, parse_optional_duration_ms
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_any_queue
+from chasqui_cli.context.shared_options import JoblistVisibilityOption
+from chasqui_cli.output.escape_text import safe
+from chasqui_cli.output.records import FINDING_SCHEMA, finding_record
+from chasqui_cli.output.tagged_json import json_text
+from chasqui_cli.output.times import format_duration, parse_duration_ms, parse_optional_duration_ms
+from chasqui_cli.output.writer import Format, print_line
 
 if TYPE_CHECKING:
+    from chasqui.defaults import HealthThresholds, Threshold
     from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
-    from chasqui.options import HealthThresholds, Threshold
-    from chasqui.snapshot import Snapshot
+    from chasqui.inspect.snapshot import Snapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -94,8 +94,8 @@ def check(
     Unknown is also a server that cannot be reached, a queue that is not there and a command line that makes no sense.
     rsmq:NAME and list:NAME name other systems' queues: what they have no idea of is not judged, and not told.
     """
+    from chasqui.defaults import HealthThresholds, Threshold
     from chasqui.errors import ChasquiError
-    from chasqui.options import HealthThresholds, Threshold
 
     def limit(warn: int, crit: int) -> Threshold:
         return Threshold(warn or None, crit or None)
@@ -126,7 +126,7 @@ def check(
 
 def _read_snapshot(desk: CommandContext, queue: str, visibility_ms: int | None) -> Snapshot | ForeignSnapshot:
     from chasqui.errors import NotFound
-    from chasqui_cli.places import parse_queue_ref, with_ref_name
+    from chasqui_cli.queues.queue_names import parse_queue_ref, with_ref_name
 
     place = parse_queue_ref(queue)
     with desk.session() as session:
@@ -139,7 +139,7 @@ def _read_snapshot(desk: CommandContext, queue: str, visibility_ms: int | None) 
 
 def _print_result(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds, how: CheckFormat) -> int:
     from chasqui import health
-    from chasqui_cli.judging import queue_findings
+    from chasqui_cli.queues.queue_health import queue_findings
 
     findings = queue_findings(seen, limits)
     code = max(OK, health.worst_level(findings) - health.Level.NOTE)
@@ -186,7 +186,7 @@ def _performance_data(
 ) -> dict[str, tuple[int, str, Threshold | None]]:
     """Each number with its unit and limits, in the order monitors have always seen them; those that there are."""
     from chasqui import health
-    from chasqui.snapshot import Snapshot
+    from chasqui.inspect.snapshot import Snapshot
 
     first = seen.next_repeat_ms
     repeat_lag_ms = max(0, seen.server_time_ms - first) if first is not None else 0
@@ -247,13 +247,13 @@ def _label_value(text: str) -> str:
 
 
 def _prometheus_text(seen: Snapshot | ForeignSnapshot, code: int) -> str:
-    from chasqui_cli import exposition
+    from chasqui_cli.output import prometheus
 
-    exposition.require_client_library()
+    prometheus.require_client_library()
     from prometheus_client.core import GaugeMetricFamily
 
     status = GaugeMetricFamily(
         "chasqui_check_status", "0 fine, 1 warning, 2 critical, 3 unknown.", labels=["queue"]
     )
     status.add_metric([safe(seen.queue)], code)
-    return exposition.render_metrics(status, *exposition.metric_families([seen]))
+    return prometheus.render_metrics(status, *prometheus.metric_families([seen]))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.columns import column
-from chasqui_cli.completing import complete_contexts
-from chasqui_cli.desk import CommandContext, offline
-from chasqui_cli.settings import config_file, parse_context_value, read_context, read_contexts
+from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.context.completion import complete_contexts
+from chasqui_cli.context.settings import config_file, parse_context_value, read_context, read_contexts
+from chasqui_cli.output.columns import column
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chasqui_cli.columns import Record
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

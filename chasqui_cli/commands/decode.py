@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.desk import CommandContext, offline
-from chasqui_cli.output import Format, print_line
-from chasqui_cli.tagged import json_text
+from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.output.tagged_json import json_text
+from chasqui_cli.output.writer import Format, print_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chasqui_cli.columns import Record
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -158,21 +158,21 @@ def _detect(data: bytes, max_bytes: int) -> Record:
 
 def _decode_envelope(data: bytes, max_bytes: int) -> Record:
     from chasqui import decode_envelope
-    from chasqui_cli.records import envelope_record
+    from chasqui_cli.output.records import envelope_record
 
     return envelope_record(decode_envelope(data, max_bytes))
 
 
 def _decode_delayed(data: bytes, max_bytes: int) -> Record:
     from chasqui import decode_delayed_member
-    from chasqui_cli.records import delayed_member_record
+    from chasqui_cli.output.records import delayed_member_record
 
     return delayed_member_record(decode_delayed_member(data, max_bytes))
 
 
 def _decode_spec(data: bytes, max_bytes: int) -> Record:
     from chasqui import decode_repeat_spec
-    from chasqui_cli.records import spec_record
+    from chasqui_cli.output.records import spec_record
 
     return spec_record(decode_repeat_spec(data, max_bytes))
 

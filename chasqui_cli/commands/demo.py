@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.desk import CommandContext, offline
+from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
     from chasqui import Commands, Flow, Job, Queue, QueueEvent, QueueEvents, SyncQueue
-    from chasqui_cli.columns import Record
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_any_queue
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.records import FINDING_SCHEMA, finding_record
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_any_queue
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.records import FINDING_SCHEMA, finding_record
 
 if TYPE_CHECKING:
     from chasqui import ServerError
     from chasqui.foreign import JobListKeys, RsmqKeys
     from chasqui.health import Finding
-    from chasqui_cli.session import Session
+    from chasqui_cli.context.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -52,8 +52,8 @@ def doctor(
     from chasqui import Keys
     from chasqui.errors import NotFound
     from chasqui.health import Level
-    from chasqui_cli.finding import discover_all_queues
-    from chasqui_cli.places import parse_queue_ref
+    from chasqui_cli.queues.queue_names import parse_queue_ref
+    from chasqui_cli.queues.targets import discover_all_queues
 
     with desk.session() as session:
         findings = _server_findings(session)
@@ -92,8 +92,8 @@ def _server_findings(session: Session) -> list[Finding]:
 def _native_findings(desk: CommandContext, session: Session, queue: str, sample: int) -> list[Finding]:
     """What is wrong with one queue. That we may not look is a finding too."""
     from chasqui import Keys, ServerError, health
-    from chasqui.checkup import sample_queue
-    from chasqui.options import SampleLimits
+    from chasqui.defaults import SampleLimits
+    from chasqui.health.samples import sample_queue
 
     options = SampleLimits(sample=sample)
     try:
@@ -114,8 +114,8 @@ def _foreign_findings(
     """The same of another system's queue: what its own doctor finds, and what its depths and ages tell."""
     from chasqui import ServerError
     from chasqui.foreign import diagnose
-    from chasqui_cli.judging import queue_findings
-    from chasqui_cli.places import format_queue_ref, with_ref_name
+    from chasqui_cli.queues.queue_health import queue_findings
+    from chasqui_cli.queues.queue_names import format_queue_ref, with_ref_name
 
     name = format_queue_ref(place)
     try:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.options import StreamOutputOption
-from chasqui_cli.output import Format, RecordStreamWriter
-from chasqui_cli.records import EVENT_SCHEMA, event_record, gap_record
-from chasqui_cli.times import format_duration
-from chasqui_cli.verdicts import redacted_event
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.context.shared_options import StreamOutputOption
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.job_records import redacted_event
+from chasqui_cli.output.records import EVENT_SCHEMA, event_record, gap_record
+from chasqui_cli.output.times import format_duration
+from chasqui_cli.output.writer import Format, RecordStreamWriter
 
 if TYPE_CHECKING:
     from chasqui import ServerError
-    from chasqui.events import Gap, StoredEvent
+    from chasqui.inspect.events import Gap, StoredEvent
     from chasqui.server.commands import StreamExtent
-    from chasqui_cli.choosing import RecordFilter
-    from chasqui_cli.columns import Record
-    from chasqui_cli.session import Session
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.input.filters import RecordFilter
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -113,8 +113,8 @@ class EventPrinter:
 
     def print_item(self, item: StoredEvent | Gap, now_ms: int | None = None) -> None:
         """One more event or gap."""
-        from chasqui.events import Gap
-        from chasqui.snapshot import time_ms
+        from chasqui.inspect.events import Gap
+        from chasqui.inspect.snapshot import time_ms
 
         if isinstance(item, Gap):
             self.writer.write(gap_record(item), now_ms)
@@ -152,7 +152,7 @@ def _start_id(judge: RecordFilter, start: str) -> str:
 def _print_past(desk: CommandContext, names: list[str], start: str, kinds: list[str]) -> None:
     import heapq
 
-    from chasqui_cli.finding import discover_native_queues
+    from chasqui_cli.queues.targets import discover_native_queues
 
     with desk.session() as session:
         now_ms = session.server_now_ms()
@@ -175,8 +175,8 @@ def _read_events(
 ) -> Iterator[tuple[tuple[int, int], int, StoredEvent | Gap]]:
     """A queue's events up to the last one there is now, page by page; each with its order."""
     from chasqui import Keys
-    from chasqui import events as asks
-    from chasqui.events import Gap
+    from chasqui.inspect import events as asks
+    from chasqui.inspect.events import Gap
 
     [end] = session.query(asks.read_extents, [Keys(queue)])
     [position] = session.query(asks.start_positions, [Keys(queue)], start)
@@ -201,7 +201,7 @@ def _order(entry_id: str) -> tuple[int, int]:
 
 def _print_reach(desk: CommandContext, session: Session, queues: list[str], now_ms: int) -> None:
     from chasqui import Keys
-    from chasqui import events as asks
+    from chasqui.inspect import events as asks
 
     told = queues[:MAX_REACH_LINES]
     reaches = session.query(asks.read_extents, [Keys(queue) for queue in told]) if told else []
@@ -213,7 +213,7 @@ def _print_reach(desk: CommandContext, session: Session, queues: list[str], now_
 
 def _reach_text(found: StreamExtent | ServerError, now_ms: int) -> str:
     from chasqui import ServerError
-    from chasqui.snapshot import time_ms
+    from chasqui.inspect.snapshot import time_ms
 
     if isinstance(found, ServerError):
         return str(found)
@@ -227,8 +227,8 @@ async def _follow_events(desk: CommandContext, names: list[str], start: str | No
     import asyncio
 
     from chasqui.queue_events import EventFollower
-    from chasqui_cli.finding import discover_native_queues
-    from chasqui_cli.following import follow_new_queues
+    from chasqui_cli.queues.follow_new_queues import follow_new_queues
+    from chasqui_cli.queues.targets import discover_native_queues
 
     with desk.session() as session:
         now_ms = session.server_now_ms()

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_any_queue
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.options import JoblistVisibilityOption, RescanOption
-from chasqui_cli.records import SNAPSHOT_SCHEMA, snapshot_record
-from chasqui_cli.times import parse_optional_duration_ms
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_any_queue
+from chasqui_cli.context.shared_options import JoblistVisibilityOption, RescanOption
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.records import SNAPSHOT_SCHEMA, snapshot_record
+from chasqui_cli.output.times import parse_optional_duration_ms
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -54,8 +54,8 @@ def inspect(
     RSMQ queues are named rsmq:NAME (rsmq:NS:NAME in another namespace), list job queues list:NAME. A dash stands where
     a system has no such idea. Of all queues, one that cannot be looked at is told and left out: exit code 3.
     """
-    from chasqui.snapshot import SnapshotFailure
-    from chasqui_cli.finding import queue_snapshots
+    from chasqui.inspect.snapshot import SnapshotFailure
+    from chasqui_cli.queues.targets import queue_snapshots
 
     with desk.session() as session:
         told = queue_snapshots(

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.finding import warn_if_missing
-from chasqui_cli.options import ScanOption
-from chasqui_cli.output import Format, print_line
-from chasqui_cli.tagged import json_text
-from chasqui_cli.verdicts import JOB_SCHEMA, job_record
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.context.shared_options import ScanOption
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.job_records import JOB_SCHEMA, job_record
+from chasqui_cli.output.tagged_json import json_text
+from chasqui_cli.output.writer import Format, print_line
+from chasqui_cli.queues.targets import warn_if_missing
 
 if TYPE_CHECKING:
     from chasqui import Keys
-    from chasqui.search import DelayedJob
-    from chasqui.verdict import JobStateReport
-    from chasqui_cli.session import Session
+    from chasqui.inspect.job_search import DelayedJob
+    from chasqui.inspect.job_state import JobStateReport
+    from chasqui_cli.context.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -53,7 +53,7 @@ COLUMNS: list[Column] = [
 
 
 def _duration_text(record: dict[str, Any]) -> str | None:
-    from chasqui_cli.times import format_duration
+    from chasqui_cli.output.times import format_duration
 
     micros = record.get("duration_us")
     return None if micros is None else format_duration(micros // 1000)
@@ -81,7 +81,7 @@ def show(
     desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000
 ) -> None:
     """Everything known of a job, merged from stream, delayed set, dead letters, events and result."""
-    from chasqui_cli.words import search_extent
+    from chasqui_cli.output.job_text import search_extent
 
     with desk.session() as session:
         verdict = job_state(session, queue, job_id, scan)
@@ -126,9 +126,11 @@ def cancel(
     desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000
 ) -> None:
     """Cancel a job that is delayed: it is removed by its exact bytes, which are written down first."""
-    from chasqui import Keys, delaying, withdrawal
+    from chasqui import Keys
     from chasqui.errors import NotFound
-    from chasqui_cli.changes import ChangePlan
+    from chasqui.operate import delayed_jobs
+    from chasqui.undo import added_jobs
+    from chasqui_cli.changes.confirm import ChangePlan
 
     keys = Keys(queue)
     with desk.session() as session:
@@ -150,10 +152,10 @@ def cancel(
         )
         if agreed:
             with desk.journal_operation("job cancel", queue) as pen:
-                footing = session.run(withdrawal.stream_end, keys)
-                known = session.run(delaying.read_saved_jobs, keys, [member])
-                pen.write_items(delaying.items(known, "cancelled", footing=footing))
-                [done] = session.run(delaying.cancel_delayed_jobs, keys, [member])
+                footing = session.run(added_jobs.stream_end, keys)
+                known = session.run(delayed_jobs.read_saved_jobs, keys, [member])
+                pen.write_items(delayed_jobs.items(known, "cancelled", footing=footing))
+                [done] = session.run(delayed_jobs.cancel_delayed_jobs, keys, [member])
                 record["outcome"] = "cancelled" if done else "gone"
                 pen.set_result(cancelled=int(done), gone=int(not done))
     desk.write_records([record], CANCEL_COLUMNS)
@@ -163,26 +165,28 @@ def cancel(
 
 def _find_delayed_job(session: Session, keys: Keys, job_id: str, scan: int) -> tuple[DelayedJob | None, str]:
     """The delayed job of this id, where its index points or by a search; and how far that went."""
-    from chasqui import delaying, search
+    from chasqui.inspect import job_search
+    from chasqui.operate import delayed_jobs
 
-    indexed = session.query(delaying.delayed_jobs_by_id, keys, [job_id])
+    indexed = session.query(delayed_jobs.delayed_jobs_by_id, keys, [job_id])
     if job_id in indexed:
         return indexed[job_id], ""
-    found, looked = session.query(search.find_delayed_job, keys.delayed, job_id, most=scan)
+    found, looked = session.query(job_search.find_delayed_job, keys.delayed, job_id, most=scan)
     return found, "at all" if looked.complete else f"among the first {looked.scanned:,}"
 
 
 def job_state(session: Session, queue: str, job_id: str, scan: int) -> JobStateReport:
     from chasqui import Keys
-    from chasqui.options import SearchLimits
-    from chasqui.why import find_job_state
+    from chasqui.defaults import SearchLimits
+    from chasqui.inspect.job_state_search import find_job_state
 
     options = SearchLimits(max_entries=scan, max_entries_nearby=min(scan, SearchLimits().max_entries_nearby))
     return session.query(find_job_state, Keys(queue), job_id, options=options)
 
 
 def read_result(session: Session, queue: str, job_id: str) -> Any:
-    from chasqui import Keys, results
+    from chasqui import Keys
+    from chasqui.inspect import results
 
     [value] = session.query(results.read_results, Keys(queue), [job_id])
     return value

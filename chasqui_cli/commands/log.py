@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.columns import column
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, offline
-from chasqui_cli.kept import item_label, readable_item, redacted_command
-from chasqui_cli.output import Format
-from chasqui_cli.shapes import OptionalKey
-from chasqui_cli.times import parse_time_ms
+from chasqui_cli.changes.journal_items import item_label, readable_item, redacted_command
+from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.output.columns import column
+from chasqui_cli.output.json_schema import OptionalKey
+from chasqui_cli.output.times import parse_time_ms
+from chasqui_cli.output.writer import Format
 
 if TYPE_CHECKING:
-    from chasqui_cli.columns import Record
-    from chasqui_cli.journal import JournalEntry, JournalItem
+    from chasqui_cli.changes.journal import JournalEntry, JournalItem
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

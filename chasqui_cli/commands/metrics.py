@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.completing import complete_any_queue
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.output import print_line
-from chasqui_cli.safe import safe
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_any_queue
+from chasqui_cli.output.escape_text import safe
+from chasqui_cli.output.writer import print_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chasqui import Link
-    from chasqui.events import StoredEvent
     from chasqui.foreign import ForeignSnapshot
-    from chasqui.snapshot import Snapshot
+    from chasqui.inspect.events import StoredEvent
+    from chasqui.inspect.snapshot import Snapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -46,14 +46,14 @@ def metrics(
     Printed once; with --port served until Ctrl-C, one look at the server per scrape, and then events are counted per
     queue, job name and kind, and run times as a histogram per job name.
     """
-    from chasqui_cli import exposition
+    from chasqui_cli.output import prometheus
 
-    exposition.require_client_library()
+    prometheus.require_client_library()
     if port is None:
         with desk.session() as session:
             print_line(
-                exposition.render_metrics(
-                    *exposition.metric_families(_read_snapshots(desk, session.link, queues))
+                prometheus.render_metrics(
+                    *prometheus.metric_families(_read_snapshots(desk, session.link, queues))
                 ).rstrip("\n")
             )
         return
@@ -65,9 +65,9 @@ def metrics(
 def _read_snapshots(
     desk: CommandContext, link: Link, queues: list[str] | None
 ) -> list[Snapshot | ForeignSnapshot]:
-    from chasqui.snapshot import SnapshotFailure
-    from chasqui_cli.finding import queue_snapshots
-    from chasqui_cli.session import Session
+    from chasqui.inspect.snapshot import SnapshotFailure
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.queues.targets import queue_snapshots
 
     return [
         one for one in queue_snapshots(desk, Session(link), queues) if not isinstance(one, SnapshotFailure)
@@ -84,7 +84,7 @@ class _SnapshotCollector:
         from prometheus_client.core import GaugeMetricFamily
 
         from chasqui import ServerError
-        from chasqui_cli import exposition
+        from chasqui_cli.output import prometheus
 
         up = GaugeMetricFamily("chasqui_up", "Whether the queue server answers.")
         try:
@@ -96,7 +96,7 @@ class _SnapshotCollector:
             return
         up.add_metric([], 1)
         yield up
-        yield from exposition.metric_families(seen)
+        yield from prometheus.metric_families(seen)
 
 
 class _EventCounters:
@@ -139,10 +139,10 @@ async def _serve(desk: CommandContext, queues: list[str], host: str, port: int) 
 
     from prometheus_client import CollectorRegistry, start_http_server
 
-    from chasqui.events import Gap
+    from chasqui.inspect.events import Gap
     from chasqui.queue_events import EventFollower
-    from chasqui_cli.following import follow_new_queues
-    from chasqui_cli.places import is_native, strip_native_prefix
+    from chasqui_cli.queues.follow_new_queues import follow_new_queues
+    from chasqui_cli.queues.queue_names import is_native, strip_native_prefix
 
     with desk.link() as link:
         known = queues or [one.queue for one in _read_snapshots(desk, link, None)]

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from chasqui_cli.changes import ChangePlan
-from chasqui_cli.columns import Column, column
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.times import parse_duration_ms
+from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chasqui import Keys, Link
     from chasqui.foreign import JobListKeys, MigrationReport, RsmqKeys
-    from chasqui_cli.columns import Record
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -91,8 +91,8 @@ def migrate(
     chasqui migrate rsmq://orders chasqui://orders --follow
     """
     from chasqui import Keys
+    from chasqui.defaults import StreamCaps
     from chasqui.foreign import ConversionOptions
-    from chasqui.options import StreamCaps
 
     place, aim = _parse_source(source), Keys(_parse_target(target))
     caps = StreamCaps() if cap is None else StreamCaps(stream=cap)

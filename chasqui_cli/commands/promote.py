@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.leading import force_unlock, require_writable, run_leader
+from chasqui_cli.commands._run_leader import force_unlock, require_writable, run_leader
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
-    from chasqui_cli.columns import Record
-    from chasqui_cli.session import Session
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -59,7 +59,7 @@ def promote(
             if desk.change_options.dry_run:
                 desk.info("dry run: so many would be promoted; nothing was changed")
             return
-    from chasqui.promoter import Promoter
+    from chasqui.schedule.promoter import Promoter
 
     state = run_leader(desk, queue, lambda link: Promoter(link, keys))
     with desk.session() as session:
@@ -70,8 +70,8 @@ def promote(
 def _promote_due(session: Session, queue: str) -> Record:
     """Batch after batch, until nothing is due."""
     from chasqui import Keys
-    from chasqui.options import PromoterOptions as Options
-    from chasqui.promoter import promote
+    from chasqui.defaults import PromoterOptions as Options
+    from chasqui.schedule.promoter import promote
 
     options, moved, quarantined = Options(), 0, 0
     while True:
@@ -84,7 +84,8 @@ def _promote_due(session: Session, queue: str) -> Record:
 
 def _count_due(session: Session, queue: str) -> Record:
     """How many are due, without moving one."""
-    from chasqui import Keys, snapshot
+    from chasqui import Keys
+    from chasqui.inspect import snapshot
 
     seen = session.query(snapshot.take_snapshot, Keys(queue))
     told = (queue, seen.delayed_due, 0, seen.delayed_depth, seen.oldest_delayed_lag_ms)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.options import JoblistVisibilityOption, RescanOption
-from chasqui_cli.records import FINDING_SCHEMA, SNAPSHOT_SCHEMA, finding_record, snapshot_record
-from chasqui_cli.times import parse_optional_duration_ms
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.shared_options import JoblistVisibilityOption, RescanOption
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.records import FINDING_SCHEMA, SNAPSHOT_SCHEMA, finding_record, snapshot_record
+from chasqui_cli.output.times import parse_optional_duration_ms
 
 if TYPE_CHECKING:
-    from chasqui_cli.columns import Record
-    from chasqui_cli.places import AnySnapshot
+    from chasqui_cli.output.columns import Record
+    from chasqui_cli.queues.queue_names import AnySnapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -56,7 +56,7 @@ def queues(
     found are remembered for ten minutes; --rescan looks again. RSMQ queues (rsmq:NAME) and list job queues (list:NAME)
     stand among ours, with dashes where a system has no such idea.
     """
-    from chasqui_cli.finding import queue_snapshots
+    from chasqui_cli.queues.targets import queue_snapshots
 
     with desk.session() as session:
         seen = queue_snapshots(
@@ -77,8 +77,8 @@ def queues(
 def _ranked_record(seen: AnySnapshot) -> tuple[int, Record]:
     """How bad it is, and the queue with what is wrong with it; one that could not be looked at says why."""
     from chasqui import health
-    from chasqui.snapshot import SnapshotFailure
-    from chasqui_cli.judging import queue_findings
+    from chasqui.inspect.snapshot import SnapshotFailure
+    from chasqui_cli.queues.queue_health import queue_findings
 
     if isinstance(seen, SnapshotFailure):
         refused = health.Finding(health.Level.CRITICAL, "refused", str(seen.error), seen.queue)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.leading import force_unlock, require_writable, run_leader
+from chasqui_cli.commands._run_leader import force_unlock, require_writable, run_leader
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
-    from chasqui.scheduler import Scheduler, TickResult
-    from chasqui_cli.columns import Record
-    from chasqui_cli.session import Session
+    from chasqui.schedule.scheduler import Scheduler, TickResult
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -66,7 +66,7 @@ def schedule(
             desk.write_record(_count_overdue(session, queue), COLUMNS)
             desk.info("dry run: so many schedules would fire, being overdue; nothing was changed")
             return
-    from chasqui.scheduler import Scheduler
+    from chasqui.schedule.scheduler import Scheduler
 
     scheduler: Scheduler | None = None
 
@@ -98,7 +98,7 @@ def _fire_due(desk: CommandContext, queue: str) -> tuple[dict[str, int], tuple[A
 
 async def _fire_due_async(desk: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
     from chasqui import Keys
-    from chasqui.scheduler import Scheduler
+    from chasqui.schedule.scheduler import Scheduler
 
     link = desk.async_link()
     try:
@@ -113,7 +113,8 @@ async def _fire_due_async(desk: CommandContext, queue: str) -> tuple[dict[str, i
 
 def _count_overdue(session: Session, queue: str) -> Record:
     """How many are due, without firing one."""
-    from chasqui import Keys, snapshot
+    from chasqui import Keys
+    from chasqui.inspect import snapshot
 
     seen = session.query(snapshot.take_snapshot, Keys(queue))
     return dict(zip(SCHEDULE_SCHEMA, (queue, 0, 0, 0, seen.repeatable_overdue, []), strict=True))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.settings import data_directory
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.settings import data_directory
 
 if TYPE_CHECKING:
     from chasqui import EmbeddedServer, Features, Link
-    from chasqui_cli.columns import Record
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, reaching
-from chasqui_cli.settings import key_overrides
+from chasqui_cli.context.command_context import CommandContext, reaching
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.context.settings import key_overrides
 
 if TYPE_CHECKING:
-    from chasqui_cli.tui.app import DashboardApp
-    from chasqui_cli.tui.lines import CommandRunner
+    from chasqui_cli.tui.command_runner import CommandRunner
+    from chasqui_cli.tui.dashboard import DashboardApp
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -49,10 +49,10 @@ def top(
     lists the keys. With --web the same is served to a browser, read-only unless --allow-changes, to whoever has the
     token in the URL.
     """
-    from chasqui_cli.times import parse_duration_ms
+    from chasqui_cli.output.times import parse_duration_ms
 
     if web is not None:
-        from chasqui_cli.tui.serving import serve
+        from chasqui_cli.tui.web_server import serve
 
         serve(desk, web, sys.argv[1:], allow_changes=allow_changes)
         return
@@ -72,10 +72,10 @@ def build_dashboard(
     """
     gc.disable()
     from chasqui import SystemClock
-    from chasqui_cli.tui.app import DashboardApp
+    from chasqui_cli.tui.dashboard import DashboardApp
+    from chasqui_cli.tui.dashboard_options import DashboardOptions
     from chasqui_cli.tui.feed import Feed
-    from chasqui_cli.tui.setup import DashboardOptions
-    from chasqui_cli.tui.widgets.drawing import DARK, LIGHT
+    from chasqui_cli.tui.widgets.styled_text import DARK, LIGHT
 
     settings = desk.settings()
     setup = DashboardOptions(
@@ -96,7 +96,7 @@ def build_dashboard(
 
 def _command_runner(desk: CommandContext) -> CommandRunner:
     """Runs verbs on the server this dashboard looks at. A URL may hold a password, so it goes into the environment."""
-    from chasqui_cli.tui.lines import CommandRunner
+    from chasqui_cli.tui.command_runner import CommandRunner
 
     given, settings = desk.connection, desk.settings()
     environment = dict(os.environ)
@@ -119,7 +119,7 @@ def _key_overrides() -> dict[str, str]:
     chosen = key_overrides()
     if not chosen:
         return {}
-    from chasqui_cli.tui.keys import check_key_overrides
+    from chasqui_cli.tui.key_overrides import check_key_overrides
 
     return check_key_overrides(chosen)
 

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.changes import ChangePlan
-from chasqui_cli.columns import column
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.kept import item_label, redacted_command
-from chasqui_cli.safe import safe
+from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.changes.journal_items import item_label, redacted_command
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.output.columns import column
+from chasqui_cli.output.escape_text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui import Flow, Keys
-    from chasqui_cli.columns import Record
-    from chasqui_cli.journal import JournalEntry, JournalItem
-    from chasqui_cli.session import Session
+    from chasqui_cli.changes.journal import JournalEntry, JournalItem
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 FLOWS = {
-    "dead": "chasqui.restoring:revert_deleted",
-    "replayed": "chasqui.restoring:revert_replayed",
-    "imported": "chasqui.restoring:revert_imported",
-    "delayed": "chasqui.delaying:revert",
-    "spec": "chasqui.repeatable:revert",
-    "added": "chasqui.withdrawal:revert",
-    "rsmq": "chasqui.foreign.rsmq.deeds:revert",
-    "joblist": "chasqui.foreign.joblist.restoring:revert",
+    "dead": "chasqui.undo.deleted_dead_letters:revert_deleted",
+    "replayed": "chasqui.undo.deleted_dead_letters:revert_replayed",
+    "imported": "chasqui.undo.deleted_dead_letters:revert_imported",
+    "delayed": "chasqui.operate.delayed_jobs:revert",
+    "spec": "chasqui.schedule.repeatable:revert",
+    "added": "chasqui.undo.added_jobs:revert",
+    "rsmq": "chasqui.foreign.rsmq.message_changes:revert",
+    "joblist": "chasqui.foreign.joblist.joblist_undo:revert",
 }
 """Each takes commands, keys, the operation and items, and answers a word for each; running it twice is running it once."""
 SUCCESS_OUTCOMES = ("restored", "removed", "cancelled", "already", "untouched")

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_any_queue
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.options import StreamOutputOption
-from chasqui_cli.output import Format, RecordStreamWriter
-from chasqui_cli.records import SNAPSHOT_SCHEMA, snapshot_record
-from chasqui_cli.shapes import Nullable
-from chasqui_cli.times import format_duration, format_iso, parse_duration_ms
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_any_queue
+from chasqui_cli.context.shared_options import StreamOutputOption
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.json_schema import Nullable
+from chasqui_cli.output.records import SNAPSHOT_SCHEMA, snapshot_record
+from chasqui_cli.output.times import format_duration, format_iso, parse_duration_ms
+from chasqui_cli.output.writer import Format, RecordStreamWriter
 
 if TYPE_CHECKING:
     from chasqui import Link
     from chasqui.foreign import ForeignSnapshot
-    from chasqui.pace import Throughput
-    from chasqui.snapshot import Snapshot
-    from chasqui_cli.columns import Record
+    from chasqui.inspect.snapshot import Snapshot
+    from chasqui.inspect.throughput import Throughput
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -93,7 +93,7 @@ def watch(
     import sys
 
     from chasqui import SystemClock
-    from chasqui_cli.finding import warn_wrong_types
+    from chasqui_cli.queues.targets import warn_wrong_types
 
     pause_ms = parse_duration_ms(interval)
     if pause_ms < 100:
@@ -125,8 +125,8 @@ def watch(
 def _read_snapshots(link: Link, queues: list[str], *, first: bool) -> list[Snapshot | ForeignSnapshot]:
     """The queues, or nothing while the server is away. One that was never there is an error."""
     from chasqui import ServerError
-    from chasqui_cli.places import parse_queue_ref, with_ref_name
-    from chasqui_cli.session import Session
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.queues.queue_names import parse_queue_ref, with_ref_name
 
     places = [parse_queue_ref(name) for name in queues]
     try:
@@ -139,7 +139,7 @@ def _read_snapshots(link: Link, queues: list[str], *, first: bool) -> list[Snaps
 
 
 def _watch_record(before: Snapshot | ForeignSnapshot | None, after: Snapshot | ForeignSnapshot) -> Record:
-    from chasqui_cli.judging import throughput_between
+    from chasqui_cli.queues.queue_health import throughput_between
 
     went = throughput_between(before, after) if before else None
     return snapshot_record(after) | _throughput_fields(went)

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.changes import plural
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.finding import warn_if_missing
-from chasqui_cli.options import ScanOption
-from chasqui_cli.output import Format, print_line
-from chasqui_cli.safe import safe
-from chasqui_cli.verdicts import JOB_STATE_SCHEMA, job_state_record
+from chasqui_cli.changes.confirm import plural
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.context.shared_options import ScanOption
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.escape_text import safe
+from chasqui_cli.output.job_records import JOB_STATE_SCHEMA, job_state_record
+from chasqui_cli.output.writer import Format, print_line
+from chasqui_cli.queues.targets import warn_if_missing
 
 if TYPE_CHECKING:
-    from chasqui.verdict import JobStateReport
-    from chasqui_cli.session import Session
+    from chasqui.inspect.job_state import JobStateReport
+    from chasqui_cli.context.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -65,7 +65,7 @@ def why(
 
 def _print_state(desk: CommandContext, verdict: JobStateReport, queues: int) -> None:
     """The verdict as `-o` asks: for people a sentence, what else is true, what was told of it, how far was looked."""
-    from chasqui_cli.words import search_extent, state_headline
+    from chasqui_cli.output.job_text import search_extent, state_headline
 
     record = job_state_record(verdict, desk)
     for looked in verdict.coverage if queues == 1 or verdict.state != "unknown" else ():
@@ -86,8 +86,8 @@ def _print_state(desk: CommandContext, verdict: JobStateReport, queues: int) -> 
 
 def _in(session: Session, queue: str, job_id: str, scan: int) -> JobStateReport:
     from chasqui import Keys
-    from chasqui.options import SearchLimits
-    from chasqui.why import find_job_state as ask
+    from chasqui.defaults import SearchLimits
+    from chasqui.inspect.job_state_search import find_job_state as ask
 
     options = SearchLimits(max_entries=scan, max_entries_nearby=min(scan, SearchLimits().max_entries_nearby))
     return session.query(ask, Keys(queue), job_id, options=options)
@@ -98,7 +98,7 @@ def _find_anywhere(
 ) -> tuple[JobStateReport, int]:
     """The queue that knows it best, and how many were looked into: briefly first, then as far as allowed."""
     from chasqui.errors import NotFound
-    from chasqui_cli.finding import discover_native_queues
+    from chasqui_cli.queues.targets import discover_native_queues
 
     queues = discover_native_queues(desk, session)
     if not queues:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.changes import ChangePlan
-from chasqui_cli.columns import Column, column
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.options import ScanOption
-from chasqui_cli.times import parse_duration_ms
+from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.context.shared_options import ScanOption
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.times import parse_duration_ms
 
 if TYPE_CHECKING:
-    from chasqui.crew import ConsumerList, ConsumerStatus, PendingEntry
-    from chasqui_cli.columns import Record
-    from chasqui_cli.session import Session
+    from chasqui.operate.consumers import ConsumerList, ConsumerStatus, PendingEntry
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -115,7 +115,8 @@ def prune(
 
     Ghosts go as well: jobs in flight whose entry was deleted from the stream, so that nobody can ever run or end them.
     """
-    from chasqui import Keys, crew
+    from chasqui import Keys
+    from chasqui.operate import consumers as crew
 
     with desk.session() as session:
         seen = read_consumers(desk, session, queue, gone_after)
@@ -162,7 +163,8 @@ def claim(
     ] = 100_000,
 ) -> None:
     """Free what consumers hold that are gone, or are named: living workers take it at once. Not undoable."""
-    from chasqui import Keys, crew
+    from chasqui import Keys
+    from chasqui.operate import consumers as crew
 
     with desk.session() as session:
         seen = read_consumers(desk, session, queue, gone_after)
@@ -194,7 +196,8 @@ def claim(
 
 
 def read_consumers(desk: CommandContext, session: Session, queue: str, gone_after: str) -> ConsumerList:
-    from chasqui import Keys, crew
+    from chasqui import Keys
+    from chasqui.operate import consumers as crew
 
     seen = session.query(crew.list_consumers, Keys(queue), gone_after_ms=parse_duration_ms(gone_after))
     if not seen.complete:
@@ -222,7 +225,8 @@ def _find_ghosts(
     desk: CommandContext, session: Session, queue: str, seen: ConsumerList, names: list[str] | None, scan: int
 ) -> list[tuple[str, PendingEntry]]:
     """The ghosts that the named hold, or all there are: no living worker has a use for one."""
-    from chasqui import Keys, crew
+    from chasqui import Keys
+    from chasqui.operate import consumers as crew
 
     groups = list(dict.fromkeys(one.group for one in seen.consumers))
     found = session.run(crew.find_ghosts, Keys(queue), groups, scan)

@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chasqui_cli.safe import safe
+from chasqui_cli.output.escape_text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

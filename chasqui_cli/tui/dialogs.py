@@ -15,9 +15,9 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
-from chasqui_cli.safe import safe
-from chasqui_cli.tui.lines import PARTLY, add_options, shell_quote
-from chasqui_cli.tui.widgets.drawing import styled_text
+from chasqui_cli.output.escape_text import safe
+from chasqui_cli.tui.command_runner import PARTLY, add_options, shell_quote
+from chasqui_cli.tui.widgets.styled_text import styled_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from chasqui_cli.tui.lines import CommandResult, CommandRunner
-    from chasqui_cli.tui.panes.pane import ChangeRequest
+    from chasqui_cli.tui.command_runner import CommandResult, CommandRunner
+    from chasqui_cli.tui.tabs.tab_base import ChangeRequest
 
 MANY = 100
 """More than so many at once, and the queue's name has to be typed: as on the command line."""

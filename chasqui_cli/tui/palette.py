@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 from textual.command import Hit, Hits, Provider
 from textual.content import Content
 
-from chasqui_cli.safe import safe
+from chasqui_cli.output.escape_text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chasqui_cli.tui.app import DashboardApp
+    from chasqui_cli.tui.dashboard import DashboardApp
 
 
 class QueueProvider(Provider):

@@ -9,13 +9,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from chasqui_cli.times import format_duration
+from chasqui_cli.output.times import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chasqui.foreign import ForeignSnapshot
-    from chasqui.snapshot import Snapshot
+    from chasqui.inspect.snapshot import Snapshot
 
 RATE_WINDOW_MS = 20_000
 """Rates are those of the last so many ms: long enough to be calm, short enough to follow."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chasqui_cli.tui.messages import FindingRow, FleetView, QueueRow
+from chasqui_cli.tui.feed_messages import FindingRow, FleetView, QueueRow
 
 if TYPE_CHECKING:
-    from chasqui.figures import EventStats
+    from chasqui.inspect.event_stats import EventStats
 
 
 @dataclass(frozen=True, slots=True)

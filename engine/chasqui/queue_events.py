@@ -12,15 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from chasqui import events
 from chasqui.clock import SystemClock
+from chasqui.defaults import FollowOptions as TailOptions
 from chasqui.errors import ServerError
-from chasqui.events import Gap, StoredEvent
-from chasqui.loops import backoff_for, sleep_or_stop
-from chasqui.options import FollowOptions as TailOptions
+from chasqui.inspect import events
+from chasqui.inspect.events import Gap, StoredEvent
 from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
+from chasqui.supervision.supervisor import backoff_for, sleep_or_stop
 from chasqui.wire.keys import Keys
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from chasqui.clock import Clock
-    from chasqui.events import EventBatch, EventPosition
-    from chasqui.server.pools import Credentials
+    from chasqui.inspect.events import EventBatch, EventPosition
+    from chasqui.server.connection_setup import Credentials
     from chasqui.wire.event_entry import Event
 
-log = logging.getLogger("chasqui.events")
+log = logging.getLogger("chasqui.inspect.events")
 
 _NUMBERS = ("attempt", "backoff_ms", "delay_ms", "duration_us", "ts")
 _DEFAULTS = TailOptions()

@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from chasqui import arguments
-from chasqui.doors import DEFAULT_URL, QueueBase, ScheduleRequest
-from chasqui.records import SyncJob
+from chasqui.models import SyncJob
+from chasqui.produce import arguments
+from chasqui.produce.queue_base import DEFAULT_URL, QueueBase, ScheduleRequest
 from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from chasqui.arguments import BackoffLike, DelayMs, JobRequest, MissedFiresLike, RepeatLike
     from chasqui.clock import Clock
-    from chasqui.doors import Durability, OnFull, PendingAdd, Prefix
-    from chasqui.records import RepeatableMeta
-    from chasqui.server.call import Flow
-    from chasqui.server.pools import Credentials
+    from chasqui.models import RepeatableMeta
+    from chasqui.produce.arguments import BackoffLike, DelayMs, JobRequest, MissedFiresLike, RepeatLike
+    from chasqui.produce.queue_base import Durability, OnFull, PendingAdd, Prefix
+    from chasqui.server.connection_setup import Credentials
+    from chasqui.server.flow import Flow
 
 T = TypeVar("T")
 P = ParamSpec("P")

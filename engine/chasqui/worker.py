@@ -14,19 +14,19 @@ import uuid
 from typing import TYPE_CHECKING, Any, Self
 
 from chasqui.clock import SystemClock
-from chasqui.consumer import Consumer
+from chasqui.consume.consumer import Consumer
+from chasqui.defaults import PromoterOptions as PromoterOptions
+from chasqui.defaults import RetryDefaults
+from chasqui.defaults import SchedulerOptions as SchedulerOptions
+from chasqui.defaults import WorkerOptions as Options
 from chasqui.errors import ConfigError
-from chasqui.options import PromoterOptions as PromoterOptions
-from chasqui.options import RetryDefaults
-from chasqui.options import SchedulerOptions as SchedulerOptions
-from chasqui.options import WorkerOptions as Options
-from chasqui.promoter import Promoter
-from chasqui.records import Job
-from chasqui.scheduler import Scheduler
+from chasqui.models import Job
+from chasqui.schedule.promoter import Promoter
+from chasqui.schedule.scheduler import Scheduler
 from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
-from chasqui.server.report import eviction_policy
+from chasqui.server.server_info import eviction_policy
 from chasqui.wire.keys import Keys
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from chasqui.clock import Clock
-    from chasqui.loops import LoopState
-    from chasqui.server.pools import Credentials
+    from chasqui.server.connection_setup import Credentials
     from chasqui.server.secret import Secret
+    from chasqui.supervision.supervisor import LoopState
 
 log = logging.getLogger("chasqui.worker")
 

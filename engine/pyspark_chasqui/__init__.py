@@ -29,45 +29,45 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the table that `table` names."""
-        from pyspark_chasqui import plainly, tables
-        from pyspark_chasqui.options import ReadOptions
+        from pyspark_chasqui import error_marks, tables
+        from pyspark_chasqui.source_options import ReadOptions
 
-        with plainly.marked_errors():
+        with error_marks.marked_errors():
             return tables.ddl(ReadOptions.parse(self.options).table)
 
     def reader(self, schema: StructType) -> Any:
         """Reads what is there now."""
-        from pyspark_chasqui import plainly, reading
-        from pyspark_chasqui.options import ReadOptions
+        from pyspark_chasqui import batch_reader, error_marks
+        from pyspark_chasqui.source_options import ReadOptions
 
-        with plainly.marked_errors():
+        with error_marks.marked_errors():
             options = ReadOptions.parse(self.options)
-            kind = reading.PushdownReader if options.pushdown else reading.BatchReader
+            kind = batch_reader.PushdownReader if options.pushdown else batch_reader.BatchReader
             return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's word
         """Reads on and on."""
-        from pyspark_chasqui import following, plainly
-        from pyspark_chasqui.options import ReadOptions
+        from pyspark_chasqui import error_marks, stream_reader
+        from pyspark_chasqui.source_options import ReadOptions
 
-        with plainly.marked_errors():
-            return following.StreamReader(ReadOptions.parse(self.options), schema)
+        with error_marks.marked_errors():
+            return stream_reader.StreamReader(ReadOptions.parse(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Adds a job for each row."""
-        from pyspark_chasqui import plainly, sink
-        from pyspark_chasqui.options import WriteOptions
+        from pyspark_chasqui import error_marks, sink
+        from pyspark_chasqui.source_options import WriteOptions
 
-        with plainly.marked_errors():
+        with error_marks.marked_errors():
             return sink.BatchWriter(
                 sink.begin_load(WriteOptions.parse(self.options), schema, overwrite=overwrite), schema
             )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's word
         """Adds a job for each row of each micro-batch."""
-        from pyspark_chasqui import plainly, sink
-        from pyspark_chasqui.options import WriteOptions
+        from pyspark_chasqui import error_marks, sink
+        from pyspark_chasqui.source_options import WriteOptions
 
-        with plainly.marked_errors():
+        with error_marks.marked_errors():
             options = WriteOptions.parse(self.options, streaming=True)
             return sink.StreamWriter(sink.begin_load(options, schema, overwrite=overwrite), schema)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegralType, LongType, NullType, StringType
 
-from chasqui import loading
 from chasqui.clock import SystemClock
 from chasqui.errors import ArgumentError
-from chasqui.loading import BulkLoad, LoadChunk, LoadChunkResult
-from chasqui.wire import ids, packed
+from chasqui.produce import bulk_load
+from chasqui.produce.bulk_load import BulkLoad, LoadChunk, LoadChunkResult
+from chasqui.wire import job_id, msgpack_codec
 from chasqui.wire.keys import Keys
-from pyspark_chasqui import plainly, slices, tables
-from pyspark_chasqui.options import open_link, retry_while_away
+from pyspark_chasqui import error_marks, slices, tables
+from pyspark_chasqui.source_options import open_link, retry_while_away
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from chasqui.server.commands import Commands
     from chasqui.server.link import Link
-    from pyspark_chasqui.options import WriteOptions
+    from pyspark_chasqui.source_options import WriteOptions
 
 CHUNKS_PER_ROUND_TRIP = 10
 """Runs in one round trip."""
@@ -83,11 +83,11 @@ def begin_load(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteO
     keys, link = Keys(options.queue), open_link(options.place)
     commands = _server_commands(options, link)
     if options.idempotence == "idmp":
-        retry_while_away(options.place, lambda: link.run(loading.check_idmp(commands, keys)))
+        retry_while_away(options.place, lambda: link.run(bulk_load.check_idmp(commands, keys)))
     how = f"chunks of {_chunk_rows(options)} rows" if options.idempotence == "chunks" else options.idempotence
     noted = retry_while_away(
         options.place,
-        lambda: link.run(loading.start_load(commands, keys, options.run_id, how, ttl_s=options.ttl_s)),
+        lambda: link.run(bulk_load.start_load(commands, keys, options.run_id, how, ttl_s=options.ttl_s)),
     )
     return replace(options, since_ms=noted.since_ms, now_ms=noted.now_ms)
 
@@ -136,7 +136,7 @@ class _JobWriter:
     def _make_chunk(self, batch: pa.RecordBatch, load: BulkLoad) -> LoadChunk:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         count, given = batch.num_rows, columns.get("job_id")
-        job_ids = ids.new_job_ids(count, load.started_ms) if given is None else _to_python(given)
+        job_ids = job_id.new_job_ids(count, load.started_ms) if given is None else _to_python(given)
         if given is not None and given.null_count:
             raise ArgumentError("a row has no job_id", hint="leave such rows out, or give them an id")
         dues = columns.get("run_at_ms")
@@ -146,7 +146,7 @@ class _JobWriter:
             self._envelopes(columns, job_ids, load),
             _name_bytes(columns.get("name"), count),
         )
-        return loading.check_chunk(run, load, self.options.now_ms)
+        return bulk_load.check_chunk(run, load, self.options.now_ms)
 
     def _envelopes(self, columns: dict[str, pa.Array], job_ids: list[str], load: BulkLoad) -> list[bytes]:
         """Whole envelopes are taken as they are; then `job_id` is only their name in the ledger."""
@@ -156,8 +156,8 @@ class _JobWriter:
         given = _to_python(made_of)
         if "body" in columns:
             return given
-        payloads = packed.pack_each(given) if "data" in columns else given
-        return loading.make_envelopes(job_ids, payloads, self._created_times(columns, load))
+        payloads = msgpack_codec.pack_each(given) if "data" in columns else given
+        return bulk_load.make_envelopes(job_ids, payloads, self._created_times(columns, load))
 
     def _created_times(self, columns: dict[str, pa.Array], load: BulkLoad) -> int | list[int]:
         """When each job was made: as the options say, or its row, or its id if that is a ULID; else now."""
@@ -181,7 +181,7 @@ def _name_bytes(given: pa.Array | None, count: int) -> list[bytes]:
     """The names of the jobs as bytes; each different one is looked at once."""
     if given is None:
         return [b""] * count
-    octets = {name: loading.check_name(name) for name in _to_python(given.unique())}
+    octets = {name: bulk_load.check_name(name) for name in _to_python(given.unique())}
     if len(octets) == 1:
         return [*octets.values()] * count
     return [octets[name] for name in given.to_pylist()]
@@ -211,7 +211,7 @@ class BatchWriter(_JobWriter, DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        with plainly.marked_errors():
+        with error_marks.marked_errors():
             return self.write_all(iterator)
 
     def commit(self, messages: list[Any]) -> None:
@@ -226,7 +226,7 @@ class StreamWriter(_JobWriter, DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         """One task's rows."""
-        with plainly.marked_errors():
+        with error_marks.marked_errors():
             return self.write_all(iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's word
@@ -292,7 +292,7 @@ class _ChunkSender:
 
     def _send(self, runs: list[LoadChunk]) -> list[LoadChunkResult]:
         def flow() -> list[LoadChunkResult]:
-            return self._link.run(loading.send_chunks(self._commands, self._keys, self._load, runs))
+            return self._link.run(bulk_load.send_chunks(self._commands, self._keys, self._load, runs))
 
         return flow() if self._load.idempotence == "none" else retry_while_away(self._options.place, flow)
 

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from chasqui.errors import ArgumentError, NotFound, ServerError
-from chasqui.stretch import ZERO, PositionStatus, StreamPage, StreamPosition, read_page
+from chasqui.inspect.stream_range import ZERO, PositionStatus, StreamPage, StreamPosition, read_page
 from pyspark_chasqui import tables
-from pyspark_chasqui.options import open_link, retry_while_away
+from pyspark_chasqui.source_options import open_link, retry_while_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
-    from chasqui.server.call import Flow
     from chasqui.server.commands import Commands
+    from chasqui.server.flow import Flow
     from chasqui.server.link import Link
-    from pyspark_chasqui.options import ReadOptions
+    from pyspark_chasqui.source_options import ReadOptions
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -85,7 +85,7 @@ class StreamSource:
         """The queues to read: those named, or those found that match."""
         if not self.options.pattern:
             return list(self.options.queues)
-        from chasqui.discovery import discover_queues
+        from chasqui.inspect.discovery import discover_queues
 
         wanted = re.compile(self.options.pattern)
         found = retry_while_away(self.options.place, lambda: discover_queues(self.link()))
@@ -211,7 +211,7 @@ def missing_stream_error(queue: str, table: str) -> NotFound:
 
 def check_order(start: StreamPosition, end: StreamPosition, queue: str) -> None:
     """Refuse to read backwards."""
-    from chasqui.stretch import sort_key
+    from chasqui.inspect.stream_range import sort_key
 
     if sort_key(start.id) > sort_key(end.id):
         raise ArgumentError(

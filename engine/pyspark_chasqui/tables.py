@@ -198,7 +198,7 @@ class _JobColumns(_EntryColumns):
     @cached_property
     def _decoded(self) -> list[tuple[Any, Envelope | None]]:
         from chasqui.errors import WireError
-        from chasqui.wire import dead_entry, envelope, stream_entry
+        from chasqui.wire import dead_letter_entry, envelope, stream_entry
 
         def job_in(d: bytes | None) -> Envelope | None:
             try:
@@ -207,7 +207,7 @@ class _JobColumns(_EntryColumns):
                 return None
 
         decode: Callable[[Sequence[bytes]], Any]
-        decode = dead_entry.decode if self._table == "dlq" else stream_entry.decode
+        decode = dead_letter_entry.decode if self._table == "dlq" else stream_entry.decode
         entries = [decode(fields) for _, fields in self.rows]
         return [(entry, job_in(entry.d)) for entry in entries]
 

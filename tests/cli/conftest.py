@@ -1,2 +1,2 @@
-from tests.cli.inside import cli as cli
-from tests.cli.shell import cli_process as cli_process
+from tests.support.cli.in_process import cli as cli
+from tests.support.cli.subprocess_cli import cli_process as cli_process

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from chasqui import Link, producer
+from chasqui import Link
+from chasqui.undo import added_jobs
 from chasqui.wire import envelope
 from chasqui_cli.commands.add import ADD_SCHEMA
-from chasqui_cli.taking import parse_backoff
-from tests.cli.inside import InProcessCli
-from tests.cli.seed_tend import QueueContents
-from tests.cli.shell import SubprocessCli, assert_error
-from tests.proxy import proxy_to
-from tests.servers import Server
+from chasqui_cli.input.values import parse_backoff
+from tests.support.cli.in_process import InProcessCli
+from tests.support.cli.subprocess_cli import SubprocessCli, assert_error
+from tests.support.faults.proxy import proxy_to
+from tests.support.seeds.queue_contents import QueueContents
+from tests.support.servers.server import Server
 
 
 @pytest.fixture
@@ -247,7 +248,7 @@ def test_bad_lines_are_told_by_number_before_anything_is_added(
 def test_a_full_queue_takes_nothing_more_and_says_where_to_go_on(
     any_lab: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chasqui_cli.commands.add.sending.MAX_BATCH", 100)
+    monkeypatch.setattr("chasqui_cli.commands.add._job_sender.MAX_BATCH", 100)
     told = cli("add", any_lab.queue, "-f", "-", "--cap", "250", stdin=lines(300))
     assert told.code == 3
     assert "200 of 300 jobs were added" in told.err
@@ -303,7 +304,7 @@ def test_what_was_added_can_be_taken_back_by_what_was_written_down(
     items = cli.journal()
     assert len(items) == 700
     assert {item["kind"] for item in items} == {"added"}
-    told = lab.run(producer.revert(lab.commands, lab.keys, "op", items))
+    told = lab.run(added_jobs.revert(lab.commands, lab.keys, "op", items))
     assert told == ["restored"] * 700
     assert lab.command("XLEN", lab.keys.stream) == 0
     assert lab.command("ZCARD", lab.keys.delayed) == 3
@@ -344,6 +345,6 @@ def test_killed_in_the_middle_what_was_told_is_there_once_and_all_of_it_can_be_t
     [file] = (cli_process.home / ".local/state/chasqui/journal").glob("*.jsonl")
     kept = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
     items = [line["item"] for line in kept if "item" in line]
-    told_back = lab.run(producer.revert(lab.commands, lab.keys, "op", items))
+    told_back = lab.run(added_jobs.revert(lab.commands, lab.keys, "op", items))
     assert told_back.count("restored") == len(found)
     assert lab.command("XLEN", lab.keys.stream) == 0

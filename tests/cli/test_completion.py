@@ -13,10 +13,10 @@ import pytest
 
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
-from tests.cli.seed_foreign import ForeignQueues, seed_rsmq
-from tests.cli.shell import SubprocessCli
 from tests.conftest import skip_or_fail
-from tests.servers import Server
+from tests.support.cli.subprocess_cli import SubprocessCli
+from tests.support.seeds.foreign_queues import ForeignQueues, seed_rsmq
+from tests.support.servers.server import Server
 
 SCRIPT = Path(__file__).parents[2] / "completions" / "chasqui.bash"
 # bash itself breaks a line that is typed; a script must do it: at blanks, and around colons.

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from chasqui_cli.commands.context import CONTEXT_SCHEMA
-from chasqui_cli.settings import CONTEXT_COLORS
-from chasqui_cli.streams import _COLOR_CODES
-from tests.cli.seed_dead import DeadLetterSeeder, seed_every_kind
-from tests.cli.shell import SubprocessCli, assert_error
+from chasqui_cli.context.settings import CONTEXT_COLORS
+from chasqui_cli.output.stdio import _COLOR_CODES
 from tests.cli.yard import InProcessCli, run_on_terminal
 from tests.cli.yard import cli as cli
-from tests.servers import Server
+from tests.support.cli.subprocess_cli import SubprocessCli, assert_error
+from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
+from tests.support.servers.server import Server
 
 pytestmark = pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)
 PASSWORD = "s3cr3t-of-the-andes"

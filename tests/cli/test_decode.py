@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests import golden
-from tests.cli.hostile import HOSTILE_TEXTS, is_harmless, text_bytes
-from tests.cli.shell import CommandResult, SubprocessCli, assert_error
+from tests.support.cli.subprocess_cli import CommandResult, SubprocessCli, assert_error
+from tests.support.seeds.hostile_text import HOSTILE_TEXTS, is_harmless, text_bytes
 
 Record = Callable[[str, object], None]
 
@@ -182,7 +182,7 @@ def test_ten_thousand_random_and_mutated_inputs_never_break_the_stream(cli_proce
 
 @pytest.mark.parametrize("how", ["table", "wide", "json", "jsonl", "yaml", "csv", "name"])
 def test_hostile_text_in_name_id_and_data_is_shown_harmlessly(cli_process: SubprocessCli, how: str) -> None:
-    from chasqui.wire.packed import pack
+    from chasqui.wire.msgpack_codec import pack
 
     texts = [text_bytes(text) for text in HOSTILE_TEXTS.values()]
     broken_strings = b"".join(b"\xda" + len(text).to_bytes(2, "big") + text for text in texts)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from chasqui.clock import SystemClock
-from chasqui.wire import packed
-from chasqui_cli.commands.dlq.editing import EDIT_SCHEMA
-from tests.cli.seed_dead import DeadLetterSeeder, seed_every_kind
-from tests.cli.shell import assert_error
+from chasqui.wire import msgpack_codec
+from chasqui_cli.commands.dlq.edit import EDIT_SCHEMA
 from tests.cli.yard import InProcessCli
 from tests.cli.yard import cli as cli
 from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.subprocess_cli import assert_error
+from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
 
 CLOCK = SystemClock()
 PEEK_KEYS = (
@@ -85,7 +85,7 @@ def test_an_editor_is_given_the_payload_as_json(
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert seen["keys"] == [1.5, None, {"$map": [["$odd", 1]]}]
     [job] = dead_letter_seeder.jobs()
-    assert job.payload.raw == packed.pack(data | {"text": "new"})
+    assert job.payload.raw == msgpack_codec.pack(data | {"text": "new"})
 
 
 @pytest.mark.parametrize(

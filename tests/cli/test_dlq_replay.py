@@ -15,13 +15,19 @@ from chasqui.errors import UnrecoverableError
 from chasqui.wire import envelope
 from chasqui.wire.envelope import Envelope, Payload
 from chasqui.worker import Worker
-from chasqui_cli.commands.dlq.replaying import REPLAY_SCHEMA
-from tests.cli.seed_dead import GARBAGE, RETRY, DeadLetterSeeder, dead_letter_fields, seed_every_kind
-from tests.cli.shell import assert_error
+from chasqui_cli.commands.dlq.replay import REPLAY_SCHEMA
 from tests.cli.yard import InProcessCli
 from tests.cli.yard import cli as cli
 from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
-from tests.servers import Server
+from tests.support.cli.subprocess_cli import assert_error
+from tests.support.seeds.dead_letters import (
+    GARBAGE,
+    RETRY,
+    DeadLetterSeeder,
+    dead_letter_fields,
+    seed_every_kind,
+)
+from tests.support.servers.server import Server
 
 CLOCK = SystemClock()
 PEEK_KEYS = (
@@ -231,7 +237,7 @@ def test_a_canary_of_which_nothing_is_heard_ends_in_time(
 def test_a_reply_that_is_lost_is_told_and_the_rest_is_replayed_by_running_it_again(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server
 ) -> None:
-    from tests.proxy import proxy_to
+    from tests.support.faults.proxy import proxy_to
 
     dead_letter_seeder.add_dead_letters(
         dead_letter_fields(f"job-{number}", {"n": number}) for number in range(1200)

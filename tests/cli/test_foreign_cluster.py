@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from chasqui.foreign import joblist, rsmq
+from chasqui.foreign.joblist.keys import JobListKeys
+from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
-from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.keys import Keys
-from chasqui.wire.rsmq_keys import RsmqKeys
-from chasqui_cli.desk import CommandContext
-from chasqui_cli.finding import queue_snapshots
-from chasqui_cli.session import Session
-from tests.cli.inside import InProcessCli
-from tests.cli.seed_foreign import (
+from chasqui_cli.context.command_context import CommandContext
+from chasqui_cli.context.session import Session
+from chasqui_cli.queues.targets import queue_snapshots
+from tests.support.cli.in_process import InProcessCli
+from tests.support.seeds.foreign_queues import (
     DELAYED,
     FAILED,
     HELD,
@@ -32,8 +32,8 @@ from tests.cli.seed_foreign import (
     seed_list,
     seed_rsmq,
 )
-from tests.clusters import ClusterServers, cluster_servers
-from tests.servers import Server
+from tests.support.servers.clusters import ClusterServers, cluster_servers
+from tests.support.servers.server import Server
 
 pytestmark = pytest.mark.xdist_group("foreign cluster")
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from chasqui.foreign import joblist, rsmq
-from chasqui_cli.records import FINDING_SCHEMA
-from tests.cli.inside import assert_matches_schema
-from tests.cli.seed_foreign import DELAYED, HELD, READY, TRIED, ForeignQueues, seed_rsmq
-from tests.cli.seed_foreign import foreign_queues as foreign_queues
+from chasqui_cli.output.records import FINDING_SCHEMA
 from tests.cli.yard import InProcessCli
 from tests.cli.yard import cli as cli
+from tests.support.cli.in_process import assert_matches_schema
+from tests.support.seeds.foreign_queues import DELAYED, HELD, READY, TRIED, ForeignQueues, seed_rsmq
+from tests.support.seeds.foreign_queues import foreign_queues as foreign_queues
 
 GHOST = "gqll7vywlc" + "g" * 22
 

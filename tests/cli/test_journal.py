@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chasqui.errors import NotFound
-from chasqui_cli.journal import Journal, Writing
+from chasqui_cli.changes.journal import Journal, Writing
 
 
 def begin(journal: Journal, queue: str = "q", note: str | None = None) -> Writing:

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 import typer
 
-from chasqui.records import RepeatPattern
+from chasqui.models import RepeatPattern
 from chasqui.sync_queue import SyncQueue
 from chasqui_cli.app import VERBS, app
-from tests.cli.seed_dead import DeadLetterSeeder, seed_every_kind
-from tests.cli.seed_foreign import ForeignQueues
-from tests.cli.seed_foreign import seed_both as seed_foreign
 from tests.cli.yard import InProcessCli
 from tests.cli.yard import cli as cli
 from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
-from tests.servers import Server
+from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
+from tests.support.seeds.foreign_queues import ForeignQueues
+from tests.support.seeds.foreign_queues import seed_both as seed_foreign
+from tests.support.servers.server import Server
 
 WRITES: dict[str, tuple[str, ...]] = {
     "dlq replay": ("{queue}",),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from chasqui import MsgpackMap
-from chasqui_cli.redaction import PLACEHOLDER, has_secrets, redacted
+from chasqui_cli.output.redaction import PLACEHOLDER, has_secrets, redacted
 
 
 @pytest.mark.parametrize(

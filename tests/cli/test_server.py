@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.hostile import is_harmless
-from tests.cli.impostor import HOSTILE, Answers, bulk_reply, fake_server
-from tests.cli.shell import SubprocessCli, assert_error
-from tests.servers import NATIVE_WORDS, Server, start_server
+from tests.support.cli.subprocess_cli import SubprocessCli, assert_error
+from tests.support.seeds.hostile_text import is_harmless
+from tests.support.servers.fake_server import HOSTILE, Answers, bulk_reply, fake_server
+from tests.support.servers.server import NATIVE_WORDS, Server, start_server
 
 PASSWORD = "s3cr3t-of-the-andes"
 
@@ -238,8 +238,8 @@ def test_starting_and_stopping_mean_the_server_of_the_url(cli_process: Subproces
 def test_the_environments_password_is_not_for_an_embedded_server(
     cli_process: SubprocessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chasqui_cli.desk import CommandContext
-    from chasqui_cli.settings import ConnectionOptions
+    from chasqui_cli.context.command_context import CommandContext
+    from chasqui_cli.context.settings import ConnectionOptions
 
     monkeypatch.setenv("HOME", str(cli_process.home))
     monkeypatch.setenv("REDISCLI_AUTH", PASSWORD)

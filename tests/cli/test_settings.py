@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chasqui.errors import ConfigError
-from chasqui_cli.settings import ConnectionOptions, config_file, data_directory, resolve_settings
+from chasqui_cli.context.settings import ConnectionOptions, config_file, data_directory, resolve_settings
 
 
 @pytest.fixture

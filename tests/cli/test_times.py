@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError
-from chasqui_cli.times import (
+from chasqui_cli.output.times import (
     TimeStyle,
     format_duration,
     format_iso,

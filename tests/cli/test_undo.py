@@ -12,12 +12,12 @@ from chasqui.wire.keys import Keys
 from chasqui_cli.commands import undo as undoing
 from chasqui_cli.commands.log import OPERATION_SCHEMA
 from chasqui_cli.commands.undo import UNDO_SCHEMA
-from tests.cli.seed_dead import DeadLetterSeeder, dead_letter_fields, seed_every_kind
-from tests.cli.shell import assert_error
 from tests.cli.yard import InProcessCli
 from tests.cli.yard import cli as cli
 from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
-from tests.servers import Server
+from tests.support.cli.subprocess_cli import assert_error
+from tests.support.seeds.dead_letters import DeadLetterSeeder, dead_letter_fields, seed_every_kind
+from tests.support.servers.server import Server
 
 one_server = pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)
 
@@ -127,11 +127,12 @@ def test_an_undo_that_is_cut_off_can_be_repeated(
     cli("dlq", "purge", dead_letter_seeder.queue, "--yes")
     [op] = cli.operations()
     items = [line["item"] for line in _lines(journal(cli) / f"{op}.jsonl") if "item" in line]
-    from chasqui import Commands, restoring
+    from chasqui import Commands
+    from chasqui.undo import deleted_dead_letters
 
     commands = Commands(dead_letter_seeder.link.features())
     dead_letter_seeder.link.run(
-        restoring.revert_deleted(commands, dead_letter_seeder.keys, op, items[:killed_after])
+        deleted_dead_letters.revert_deleted(commands, dead_letter_seeder.keys, op, items[:killed_after])
     )
     ended = cli("undo", op, "--yes", "-o", "json")
     assert ended.code == 0
@@ -171,16 +172,16 @@ def test_letters_that_others_took_first_are_not_brought_back(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody replays a letter between the journal and the purge: it was not ours to delete, nor to restore."""
-    from chasqui import dlq
+    from chasqui.operate import dead_letters
 
     ids = dead_letter_seeder.add_dead_letters(dead_letter_fields(f"job-{number}") for number in range(3))
-    delete = dlq.delete_dead_letters
+    delete = dead_letters.delete_dead_letters
 
     def late(commands: Any, keys: Any, dead_ids: Any) -> Any:
         dead_letter_seeder.command("XDEL", keys.dlq, ids[1])
         return delete(commands, keys, dead_ids)
 
-    monkeypatch.setattr(dlq, "delete_dead_letters", late)
+    monkeypatch.setattr(dead_letters, "delete_dead_letters", late)
     ended = cli("dlq", "purge", dead_letter_seeder.queue, "--yes", "-o", "json")
     assert [one["outcome"] for one in ended.json] == ["purged", "gone", "purged"]
     assert ended.code == 3

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from chasqui import Link, SyncQueue
-from tests.cli.hostile import is_harmless
-from tests.cli.inside import InProcessCli
-from tests.cli.seed_tend import QueueContents
-from tests.cli.shell import SubprocessCli, assert_error
-from tests.servers import Server
+from tests.support.cli.in_process import InProcessCli
+from tests.support.cli.subprocess_cli import SubprocessCli, assert_error
+from tests.support.seeds.hostile_text import is_harmless
+from tests.support.seeds.queue_contents import QueueContents
+from tests.support.servers.server import Server
 
 MODULE = """
 import asyncio, pathlib, threading
@@ -296,7 +296,7 @@ def test_a_change_of_source_starts_it_again(
 def test_a_server_that_goes_away_is_told_and_waited_for(
     server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
-    from tests.servers import start_server
+    from tests.support.servers.server import start_server
 
     with start_server(server.kind) as lonely:
         words = ("mail.jobs:send", "--queue", queue, "--app-dir", app_dir, "-u", lonely.url)

@@ -17,9 +17,9 @@ import pytest
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
 from chasqui_cli.app import run
-from tests.cli.seed_dead import DeadLetterSeeder
-from tests.cli.shell import CommandResult, SubprocessCli
-from tests.servers import Server
+from tests.support.cli.subprocess_cli import CommandResult, SubprocessCli
+from tests.support.seeds.dead_letters import DeadLetterSeeder
+from tests.support.servers.server import Server
 
 VARIABLES = (
     "CHASQUI_REDIS_URL",

@@ -14,19 +14,19 @@ import pytest
 
 from chasqui import SyncQueue
 from chasqui.errors import ChasquiError
-from tests.proxy import proxy_to
-from tests.server_binaries import KINDS
-from tests.servers import start_server
-from tests.stage import FaultScenario, fault_scenario
+from tests.support.faults.proxy import proxy_to
+from tests.support.faults.scenario import FaultScenario, fault_scenario
+from tests.support.servers.binaries import KINDS
+from tests.support.servers.server import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tests.conftest import ServerPool
-    from tests.proxy import Proxy
-    from tests.server_binaries import Kind
-    from tests.servers import Server
+    from tests.support.faults.proxy import Proxy
+    from tests.support.servers.binaries import Kind
+    from tests.support.servers.server import Server
 
 LEASE_S = 1.0
 QUICK = {"claim_min_idle_ms": 1000, "heartbeat_ms": 300, "read_block_ms": 200, "scheduler_tick_ms": 100}

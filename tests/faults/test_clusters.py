@@ -15,13 +15,13 @@ from chasqui.server.cluster import slot_of
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
-from tests.cli.shell import SubprocessCli, cli_process
-from tests.clusters import ClusterNode, ClusterServers, cluster_servers, replica
-from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import QUICK, everywhere
-from tests.ledger import RunLedger
-from tests.live.bench import QueueHarness
-from tests.stage import FaultScenario
+from tests.support.cli.subprocess_cli import SubprocessCli, cli_process
+from tests.support.faults.run_ledger import RunLedger
+from tests.support.faults.scenario import FaultScenario
+from tests.support.processes.engines import CLOCK, wait_until
+from tests.support.queue_harness import QueueHarness
+from tests.support.servers.clusters import ClusterNode, ClusterServers, cluster_servers, replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tests.conftest import ServerPool
-    from tests.server_binaries import Kind
+    from tests.support.servers.binaries import Kind
 
 __all__ = ["cli_process"]
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import add, everywhere
-from tests.ledger import EMPTY, remaining_jobs
+from tests.support.faults.run_ledger import EMPTY, remaining_jobs
+from tests.support.processes.engines import CLOCK, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chasqui import SyncQueue
-    from tests.stage import FaultScenario
+    from tests.support.faults.scenario import FaultScenario
 
 FILLER = "x" * 50_000
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import LEASE_S, add, everywhere
-from tests.ledger import dead_job_ids, dead_letters
+from tests.support.faults.run_ledger import dead_job_ids, dead_letters
+from tests.support.processes.engines import CLOCK, wait_until
 
 if TYPE_CHECKING:
     from chasqui import SyncQueue
-    from tests.stage import FaultScenario
+    from tests.support.faults.scenario import FaultScenario
 
 SHORT_LEASE: dict[str, Any] = {"claim_min_idle_ms": 400, "heartbeat_ms": 100}
 

@@ -10,17 +10,17 @@ import pytest
 from chasqui.server.commands import parse_server_time
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
-from tests.cli.hostile import HOSTILE_TEXTS, is_harmless
-from tests.cli.seed_hostile import HostileQueues, fill_with_hostile_text
-from tests.cli.shell import SubprocessCli, cli_process
-from tests.cli.test_hostile import FORMATS, LOOKS, Screen, assert_well_formed, filled, screen
-from tests.links import command
+from tests.cli.test_hostile_text import FORMATS, LOOKS, Screen, assert_well_formed, filled, screen
+from tests.support.cli.subprocess_cli import SubprocessCli, cli_process
+from tests.support.links import command
+from tests.support.seeds.hostile_queues import HostileQueues, fill_with_hostile_text
+from tests.support.seeds.hostile_text import HOSTILE_TEXTS, is_harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.servers import Server
+    from tests.support.servers.server import Server
 
 __all__ = ["cli_process", "screen"]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui import MissedFiresPolicy, RepeatPattern, SyncQueue
-from chasqui.lease import force_unlock
-from tests.engines import CLOCK, wait_until
+from chasqui.supervision.leader_lock import force_unlock
 from tests.faults.conftest import add, everywhere
+from tests.support.processes.engines import CLOCK, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.engines import EngineProcess
-    from tests.stage import FaultScenario
+    from tests.support.faults.scenario import FaultScenario
+    from tests.support.processes.engines import EngineProcess
 
 TTL_S = 5
 

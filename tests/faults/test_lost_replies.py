@@ -12,16 +12,16 @@ import pytest
 from chasqui import SyncQueue
 from chasqui.errors import Unconfirmed
 from chasqui.server import scripts
-from tests.engines import CLOCK, PATIENCE_S, wait_until
 from tests.faults.conftest import add, everywhere, retry
 from tests.faults.test_server import SOON, mixture
-from tests.ledger import EMPTY, dead_job_ids, dead_letters, remaining_jobs
-from tests.proxy import CutReply
-from tests.server_binaries import KINDS
+from tests.support.faults.proxy import CutReply
+from tests.support.faults.run_ledger import EMPTY, dead_job_ids, dead_letters, remaining_jobs
+from tests.support.processes.engines import CLOCK, PATIENCE_S, wait_until
+from tests.support.servers.binaries import KINDS
 
 if TYPE_CHECKING:
-    from tests.proxy import Proxy
-    from tests.stage import FaultScenario
+    from tests.support.faults.proxy import Proxy
+    from tests.support.faults.scenario import FaultScenario
 
 Aim = Callable[[bytes, bytes], bool]
 WHOLE = 1 << 30
@@ -191,11 +191,11 @@ def _as_said(word: str) -> bytes:
 
 
 SAYINGS = {
-    "read": Saying(("XREADGROUP", "read_ready", "scan_ready")),
+    "read": Saying(("XREADGROUP", "read_ready", "read_ready_without_claim")),
     "ack": Saying(("XACKDEL", "ack_delete")),
-    "result": Saying(("settle_mine",), (["give", 1],)),
-    "retry": Saying(("park_retry",), (["fail_until", 1],), (("attempts", 3), ("backoff", SOON))),
-    "bury": Saying(("bury",), (["be_hopeless"],)),
+    "result": Saying(("settle_owned",), (["give", 1],)),
+    "retry": Saying(("schedule_retry",), (["fail_until", 1],), (("attempts", 3), ("backoff", SOON))),
+    "bury": Saying(("move_to_dlq",), (["be_hopeless"],)),
     "promote": Saying(("promote",), options=(("delay_ms", 30),)),
 }
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engines import CLOCK, Engine, wait_until
 from tests.interop.conftest import own_engine, redis, reference_engine, scenario
-from tests.interop.test_fleet import LEASE_MS, fleet
+from tests.interop.test_worker_fleet import LEASE_MS, fleet
+from tests.support.processes.engines import CLOCK, Engine, wait_until
 
 if TYPE_CHECKING:
-    from tests.stage import FaultScenario
+    from tests.support.faults.scenario import FaultScenario
 
 __all__ = ["own_engine", "redis", "reference_engine", "scenario"]
 

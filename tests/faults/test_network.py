@@ -10,15 +10,15 @@ import pytest
 
 from chasqui import SyncQueue
 from chasqui.errors import ServerError, Unconfirmed
-from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import add, everywhere, retry
-from tests.proxy import NetworkConditions
+from tests.support.faults.proxy import NetworkConditions
+from tests.support.processes.engines import CLOCK, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.proxy import Proxy
-    from tests.stage import FaultScenario
+    from tests.support.faults.proxy import Proxy
+    from tests.support.faults.scenario import FaultScenario
 
 
 @everywhere

@@ -12,17 +12,17 @@ import pytest
 
 from chasqui import SyncQueue
 from chasqui.errors import ServerError, Unconfirmed
-from tests.cli.shell import SubprocessCli, cli_process
-from tests.engines import wait_until
 from tests.faults.conftest import QUICK, everywhere
 from tests.faults.test_server import Node, two_nodes
-from tests.stage import fault_scenario
+from tests.support.cli.subprocess_cli import SubprocessCli, cli_process
+from tests.support.faults.scenario import fault_scenario
+from tests.support.processes.engines import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from chasqui.doors import Durability
+    from chasqui.produce.queue_base import Durability
 
 __all__ = ["cli_process", "two_nodes"]
 

@@ -9,20 +9,20 @@ import pytest
 
 from chasqui import RepeatPattern, SyncQueue
 from chasqui.server.link import Link
-from tests.engines import CLOCK, wait_until
 from tests.faults.conftest import QUICK, add, everywhere
-from tests.ledger import remaining_jobs
-from tests.links import command
-from tests.servers import Server, start_server
-from tests.stage import fault_scenario
+from tests.support.faults.run_ledger import remaining_jobs
+from tests.support.faults.scenario import fault_scenario
+from tests.support.links import command
+from tests.support.processes.engines import CLOCK, wait_until
+from tests.support.servers.server import Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.conftest import ServerPool
-    from tests.server_binaries import Kind
-    from tests.stage import FaultScenario
+    from tests.support.faults.scenario import FaultScenario
+    from tests.support.servers.binaries import Kind
 
 PREFETCH = 10
 SOON = {"kind": "fixed", "delay_ms": 50, "jitter_ms": 0}

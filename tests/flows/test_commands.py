@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chasqui import crew
 from chasqui.errors import ServerError
-from chasqui.server.call import Call
+from chasqui.operate import consumers
 from chasqui.server.commands import (
     Commands,
     FireResult,
@@ -20,14 +19,15 @@ from chasqui.server.commands import (
     parse_server_time,
 )
 from chasqui.server.features import Features
+from chasqui.server.flow import Call
 from chasqui.wire.keys import Keys
 from tests import golden
-from tests.flows.play import run_flow, run_flow_recording
+from tests.support.flow_player import run_flow, run_flow_recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chasqui.server.call import Arg
+    from chasqui.server.flow import Arg
 
 NATIVE = Commands(Features(idmp=True, ackdel=True, claim=True, kind="redis", version="8.6.3"))
 STAND_INS = Commands(Features(idmp=False, ackdel=False, claim=False, kind="redis", version="7.0.15"))
@@ -114,7 +114,7 @@ def test_settling_says_what_the_reference_says() -> None:
     [
         (STAND_INS.add_entry(MAIL, "p", "job", ["d", b""]), "add_once"),
         (STAND_INS.ack_and_delete(MAIL, "default", ["1-0"]), "ack_delete"),
-        (STAND_INS.read_ready(MAIL, "default", "c", claim_idle_ms=1).call(1), "scan_ready"),
+        (STAND_INS.read_ready(MAIL, "default", "c", claim_idle_ms=1).call(1), "read_ready_without_claim"),
     ],
 )
 def test_a_server_without_the_new_words_gets_a_script(call: Call, script: str) -> None:
@@ -159,19 +159,20 @@ def test_a_group_that_exists_is_no_error_and_any_other_refusal_is() -> None:
 
 
 def test_ghosts_are_looked_for_page_by_page_each_after_the_last_and_no_further_than_allowed() -> None:
-    row = crew.PendingEntry(b"7-1", b"c", 5, 1)
+    row = consumers.PendingEntry(b"7-1", b"c", 5, 1)
     pages = [[[2, b"7-1", [row]]], [[1, b"9-0", []]], [[0, b"", []]], [[0, b"", []]]]
-    value, batches = run_flow_recording(crew.find_ghosts(NATIVE, MAIL, ["g", "h"], 9), pages)
-    assert value == crew.GhostEntries([("g", row)], scanned=3, complete=True)
+    value, batches = run_flow_recording(consumers.find_ghosts(NATIVE, MAIL, ["g", "h"], 9), pages)
+    assert value == consumers.GhostEntries([("g", row)], scanned=3, complete=True)
     assert [batch[0].args[-2] for batch in batches] == ["-", "(7-1", "(9-0", "-"]
-    value, batches = run_flow_recording(crew.find_ghosts(NATIVE, MAIL, ["g", "h"], 2), pages[:1])
+    value, batches = run_flow_recording(consumers.find_ghosts(NATIVE, MAIL, ["g", "h"], 2), pages[:1])
     assert (value.scanned, value.complete, batches[0][0].args[-1]) == (2, False, 2)
 
 
 def test_ghosts_are_dropped_by_their_ids_and_in_no_more_round_trips_than_groups() -> None:
-    one, other = crew.PendingEntry(b"7-1", b"c", 5, 1), crew.PendingEntry(b"8-1", b"c", 5, 1)
+    one, other = consumers.PendingEntry(b"7-1", b"c", 5, 1), consumers.PendingEntry(b"8-1", b"c", 5, 1)
     value, batches = run_flow_recording(
-        crew.remove_ghosts(NATIVE, MAIL, [("g", one), ("h", one), ("g", other)]), [[[b"8-1"]], [[b"7-1"]]]
+        consumers.remove_ghosts(NATIVE, MAIL, [("g", one), ("h", one), ("g", other)]),
+        [[[b"8-1"]], [[b"7-1"]]],
     )
     assert value == [False, True, True]
     assert [list(batch[0].args[-2:]) for batch in batches] == [[b"7-1", b"8-1"], ["h", b"7-1"]]

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from chasqui import events
 from chasqui.errors import ArgumentError, ServerError, WrongType
-from chasqui.events import EventBatch, EventPosition, Gap, StoredEvent
+from chasqui.inspect import events
+from chasqui.inspect.events import EventBatch, EventPosition, Gap, StoredEvent
 from chasqui.server.commands import Commands, StreamExtent
 from chasqui.server.features import Features
 from chasqui.wire.event_entry import Event
 from chasqui.wire.keys import Keys
-from tests.flows.play import run_flow, run_flow_recording
+from tests.support.flow_player import run_flow, run_flow_recording
 
 COMMANDS = Commands(Features(idmp=True, ackdel=True, claim=True, kind="redis", version="8.6"))
 KEYS = Keys("mail")

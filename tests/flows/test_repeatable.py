@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui import repeatable
 from chasqui.errors import ArgumentError, ConfigError
-from chasqui.repeatable import ListedSpec, UpsertedSpec
+from chasqui.schedule import repeatable
+from chasqui.schedule.repeatable import ListedSpec, UpsertedSpec
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
 from chasqui.wire import repeat_spec
 from chasqui.wire.keys import Keys
-from chasqui.wire.packed import Undecodable
+from chasqui.wire.msgpack_codec import Undecodable
 from chasqui.wire.payload import from_data
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, RepeatSpec
-from tests.flows.play import run_flow, run_flow_recording
+from tests.support.flow_player import run_flow, run_flow_recording
 
 KEYS = Keys("mail")
 COMMANDS = Commands(Features(True, True, True, "redis", "8.6.3"))

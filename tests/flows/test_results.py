@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui import results
 from chasqui.errors import WireError
+from chasqui.inspect import results
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
 from chasqui.wire.keys import Keys
-from tests.flows.play import run_flow, run_flow_recording
+from tests.support.flow_player import run_flow, run_flow_recording
 
 KEYS = Keys("mail")
 COMMANDS = Commands(Features(True, True, True, "redis", "8.6.3"))

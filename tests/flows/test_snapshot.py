@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from chasqui import discovery, snapshot
-from chasqui.discovery import DiscoveredQueues
 from chasqui.errors import AuthRefused
+from chasqui.inspect import discovery, snapshot
+from chasqui.inspect.discovery import DiscoveredQueues
+from chasqui.inspect.snapshot import Snapshot, SnapshotFailure, WrongTypeKey
 from chasqui.server.commands import Commands, StreamExtent
 from chasqui.server.features import Features
-from chasqui.snapshot import Snapshot, SnapshotFailure, WrongTypeKey
 from chasqui.wire.keys import Keys
-from tests.flows.play import run_flow
+from tests.support.flow_player import run_flow
 
 COMMANDS = Commands(Features(idmp=True, ackdel=True, claim=True, kind="redis", version="8.6"))
 TYPES = [b"stream", b"none", b"zset", b"none", b"none", b"string", b"none"]

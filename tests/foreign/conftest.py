@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chasqui.server.call import Call, Flow
+from chasqui.foreign.joblist.keys import JobListKeys
+from chasqui.foreign.rsmq.keys import RsmqKeys
+from chasqui.server.flow import Call, Flow
 from chasqui.server.link import Link
-from chasqui.wire.joblist_keys import JobListKeys
 from chasqui.wire.keys import Keys
-from chasqui.wire.rsmq_keys import RsmqKeys
-from tests.links import command
-from tests.servers import Server
+from tests.support.links import command
+from tests.support.servers.server import Server
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ import pytest
 from chasqui.errors import ArgumentError
 from chasqui.foreign import joblist
 from chasqui.foreign.joblist import JobClaim, JobListKeys, JobListOptions, JobListProblem, ListJobEvent
-from chasqui.server.call import Call
+from chasqui.server.flow import Call
 from chasqui.server.link import Link
-from tests.engines import wait_until
 from tests.foreign.conftest import ForeignServer, interrupt_after_each, interrupt_before
+from tests.support.processes.engines import wait_until
 
 QUICK = JobListOptions(visibility_ms=1000, max_attempts=2)
 
@@ -214,7 +214,7 @@ def test_a_worker_does_not_sign_for_what_was_taken_back(
     taken_back: list[str] = []
     flow = joblist.claim(keys, block_ms=100, now_ms=foreign_server.now_ms())
     sweep = interrupt_before(
-        flow, "joblist/claim", lambda: taken_back.extend(foreign_server.run(joblist.reclaim(keys)).moved)
+        flow, "joblist/sign_claim", lambda: taken_back.extend(foreign_server.run(joblist.reclaim(keys)).moved)
     )
     assert foreign_server.run(sweep) is None
     assert taken_back == [job_id]

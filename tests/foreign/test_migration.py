@@ -10,19 +10,19 @@ import pytest
 
 from chasqui import foreign
 from chasqui.foreign import ConversionOptions, JobListKeys, MigrationReport, RsmqKeys, joblist, rsmq
-from chasqui.foreign.joblist.crossing import JobListSource
+from chasqui.foreign.joblist.joblist_transfer import JobListSource
 from chasqui.foreign.rsmq import Draft
-from chasqui.foreign.rsmq.crossing import RsmqSource
-from chasqui.server.call import Call, Flow
+from chasqui.foreign.rsmq.keys import new_message_id
+from chasqui.foreign.rsmq.rsmq_transfer import RsmqSource
+from chasqui.server.flow import Call, Flow
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
-from chasqui.wire import dead_entry, delayed_member, envelope, stream_entry
+from chasqui.wire import dead_letter_entry, delayed_member, envelope, stream_entry
 from chasqui.wire.keys import Keys
-from chasqui.wire.rsmq_keys import new_message_id
-from tests.clusters import cluster_servers
 from tests.foreign.conftest import ForeignServer, interrupt_after_each, interrupt_before
-from tests.links import command
-from tests.servers import start_server
+from tests.support.links import command
+from tests.support.servers.clusters import cluster_servers
+from tests.support.servers.server import start_server
 
 T = TypeVar("T")
 HOUR_MS = 3_600_000
@@ -57,9 +57,9 @@ class Road:
         found = [(delayed_member.decode(member), int(score)) for member, score in pairs]
         return {member.envelope.id: (score, member) for member, score in found}
 
-    def dead(self) -> list[dead_entry.DeadLetterEntry]:
+    def dead(self) -> list[dead_letter_entry.DeadLetterEntry]:
         rows = self.target.run(command("XRANGE", self.ours.dlq, "-", "+", keys=(self.ours.dlq,)))
-        return [dead_entry.decode(fields) for _, fields in rows]
+        return [dead_letter_entry.decode(fields) for _, fields in rows]
 
     def arrived(self) -> list[str]:
         """The ids of everything that is ours now."""
@@ -395,7 +395,7 @@ def test_a_job_claimed_after_it_was_looked_at_is_its_workers(road: Road) -> None
     flow = source.park(None) if road.far else source.forward(road.ours, None)
     claims: list[joblist.JobClaim | None] = []
     claiming = joblist.claim(keys, block_ms=100, now_ms=desk.now_ms())
-    script = "joblist/park" if road.far else "joblist/forward"
+    script = "joblist/park" if road.far else "joblist/forward_job"
     crossed, _ = desk.run(interrupt_before(flow, script, lambda: claims.append(desk.run(claiming))))
     assert crossed.counts == {"gone": 1}
     [claim] = claims

@@ -31,9 +31,9 @@ from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
 from tests.foreign.conftest import ForeignServer
 from tests.foreign.test_migration import Road
-from tests.links import command
-from tests.server_binaries import KINDS, Kind
-from tests.servers import Server, start_server
+from tests.support.links import command
+from tests.support.servers.binaries import KINDS, Kind
+from tests.support.servers.server import Server, start_server
 
 ROOT = Path(__file__).parents[2]
 CLOCK = SystemClock()
@@ -151,7 +151,14 @@ class Mover:
 
 def _by_engine(traffic: Traffic, target: str, urls: tuple[str, str]) -> list[str]:
     space = getattr(traffic.source, "namespace", "-")
-    return ["tests.foreign.mover", traffic.kind, traffic.source.queue, space, target, *urls]
+    return [
+        "tests.support.processes.migration_process",
+        traffic.kind,
+        traffic.source.queue,
+        space,
+        target,
+        *urls,
+    ]
 
 
 def _by_hand(traffic: Traffic, target: str, urls: tuple[str, str]) -> list[str]:

@@ -11,12 +11,18 @@ import pytest
 
 from chasqui.errors import ArgumentError, WrongType
 from chasqui.foreign import rsmq
-from chasqui.foreign.rsmq import Draft, Message, MessageFilter, survey, tending
-from chasqui.server.commands import rsmq_calls
-from chasqui.server.commands.arrivals import ImportedJob
-from chasqui.wire.rsmq_keys import RsmqKeys, new_message_id, sent_at_us
+from chasqui.foreign.job_import import ImportedJob
+from chasqui.foreign.rsmq import (
+    Draft,
+    Message,
+    MessageFilter,
+    message_operations,
+    message_queries,
+    rsmq_calls,
+)
+from chasqui.foreign.rsmq.keys import RsmqKeys, new_message_id, sent_at_us
 from tests.foreign.conftest import ForeignServer, interrupt_before
-from tests.links import command_batch
+from tests.support.links import command_batch
 
 HOUR_MS = 3_600_000
 
@@ -163,7 +169,7 @@ def test_pages_meet_every_message_also_when_all_have_one_score(
     sent = foreign_server.run(
         rsmq.send_many(foreign_server.rsmq, [Draft(str(n), delay_ms=HOUR_MS) for n in range(950)])
     )
-    monkeypatch.setattr(survey, "COUNT_PAGE", 100)
+    monkeypatch.setattr(message_queries, "COUNT_PAGE", 100)
     assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).delayed == 950
     assert {
         message.id
@@ -171,7 +177,7 @@ def test_pages_meet_every_message_also_when_all_have_one_score(
     } == set(sent)
     keep = frozenset(sent[::2])
     odd = MessageFilter(body=re.compile(rb"[13579]$"))
-    told: list[tending.MessageChanges] = []
+    told: list[message_operations.MessageChanges] = []
     assert foreign_server.run(rsmq.purge(foreign_server.rsmq, odd, progress=told.append)).done == 475
     assert len(told) > 3
     assert {message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 2000))} == keep

@@ -6,7 +6,7 @@ import pytest
 
 from chasqui.foreign import rsmq
 from chasqui.foreign.rsmq import MessageFilter, RsmqProblem
-from chasqui.wire.rsmq_keys import RsmqKeys
+from chasqui.foreign.rsmq.keys import RsmqKeys
 from tests.foreign.conftest import ForeignServer
 
 ORPHAN = "orphan00000000000000000000000000"

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from chasqui.foreign import joblist, rsmq
+from chasqui.foreign.job_import import ImportedJob
+from chasqui.foreign.joblist import joblist_calls
+from chasqui.foreign.joblist.keys import JobListKeys
+from chasqui.foreign.rsmq import rsmq_calls
+from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.server import scripts
-from chasqui.server.call import Call
-from chasqui.server.commands import joblist_calls, rsmq_calls
-from chasqui.server.commands.arrivals import ImportedJob
-from chasqui.wire.joblist_keys import JobListKeys
-from chasqui.wire.rsmq_keys import RsmqKeys
+from chasqui.server.flow import Call
 from tests.foreign.conftest import ForeignServer
-from tests.links import command_batch
+from tests.support.links import command_batch
 
-ANEW = {"rsmq/receive", "rsmq/pop", "joblist/claim", "joblist/complete"}
+ANEW = {"rsmq/receive", "rsmq/pop", "joblist/sign_claim", "joblist/complete"}
 """Receiving, popping and claiming take the next one; and the guide's complete succeeds again, by its token."""
 ID = "gqll7vywlc0000000000000000000000"
 OTHER_ID = "gqll7vywlc1111111111111111111111"
@@ -134,62 +135,62 @@ def _token(desk: ForeignServer) -> dict[str, Any]:
 END = {"now_ms": 5, "ttl_s": 300, "history": 50}
 
 CASES: dict[str, Callable[[ForeignServer], Call]] = {
-    "rsmq/create": lambda d: rsmq_calls.create_queue(d.rsmq, vt_s=1, delay_s=2, maxsize=3, now_s=4),
-    "rsmq/drop": lambda d: rsmq_calls.drop_queue(_queue(d)),
+    "rsmq/create_queue": lambda d: rsmq_calls.create_queue(d.rsmq, vt_s=1, delay_s=2, maxsize=3, now_s=4),
+    "rsmq/drop_queue": lambda d: rsmq_calls.drop_queue(_queue(d)),
     "rsmq/send": lambda d: rsmq_calls.send(_queue(d), OTHER_ID, 5, b"x", receives=1, first_ms=2),
     "rsmq/restore": lambda d: rsmq_calls.restore(_queue(d), "op", OTHER_ID, 5, b"x", receives=1, first_ms=2),
     "rsmq/receive": lambda d: rsmq_calls.receive(_queue(d), now_ms=d.now_ms(), until_ms=9),
     "rsmq/pop": lambda d: rsmq_calls.pop(_queue(d), now_ms=d.now_ms()),
     "rsmq/delete": lambda d: rsmq_calls.delete(_queue(d, receives=1), [ID]),
     "rsmq/page": lambda d: rsmq_calls.read_page(_queue(d), count=5),
-    "rsmq/count": lambda d: rsmq_calls.count_hidden(_queue(d), now_ms=1, skip=0, count=5),
+    "rsmq/count_hidden": lambda d: rsmq_calls.count_hidden(_queue(d), now_ms=1, skip=0, count=5),
     "rsmq/purge": lambda d: rsmq_calls.purge(_queue(d, receives=1), _seen(d, d.rsmq)),
     "rsmq/move": lambda d: rsmq_calls.move(_queue(d, receives=2), _other(d), _seen(d, d.rsmq)),
     "rsmq/reschedule": _rescored,
-    "rsmq/strays": lambda d: rsmq_calls.find_stray_fields(_queue(d), b"0", count=5),
-    "rsmq/drop_strays": _stray,
-    "rsmq/drop_empty": _empty,
+    "rsmq/find_stray_fields": lambda d: rsmq_calls.find_stray_fields(_queue(d), b"0", count=5),
+    "rsmq/delete_stray_fields": _stray,
+    "rsmq/delete_empty_messages": _empty,
     "rsmq/set_field": lambda d: rsmq_calls.set_field(_queue(d), "vt", seen="30", value=7),
-    "rsmq/unlist": _phantom,
-    "rsmq/look": lambda d: rsmq_calls.read_snapshot(_queue(d)),
-    "rsmq/forward": lambda d: rsmq_calls.forward_message(
+    "rsmq/remove_from_queue_list": _phantom,
+    "rsmq/snapshot": lambda d: rsmq_calls.read_snapshot(_queue(d)),
+    "rsmq/forward_message": lambda d: rsmq_calls.forward_message(
         _queue(d), d.ours, ImportedJob(ID, b"x"), receives="", now_ms=5
     ),
     "rsmq/park": lambda d: rsmq_calls.park_message(_queue(d), ID),
-    "rsmq/clean": lambda d: rsmq_calls.delete_parked(_parked(d), [ID]),
+    "rsmq/delete_parked": lambda d: rsmq_calls.delete_parked(_parked(d), [ID]),
     "rsmq/unpark": lambda d: rsmq_calls.unpark_messages(_parked(d), [ID]),
     "joblist/enqueue": lambda d: joblist_calls.enqueue(d.jobs, ID, "1", now_ms=5),
-    "joblist/claim": _claim,
+    "joblist/sign_claim": _claim,
     "joblist/complete": lambda d: joblist_calls.complete(_jobs(d, claims=1), ID, "token", "1", **END),
     "joblist/fail": lambda d: joblist_calls.fail(_jobs(d, claims=1), ID, "token", "x", retry=True, **END),
     "joblist/reclaim": lambda d: joblist_calls.reclaim(d.jobs, ID, **_token(d), now_ms=9),
-    "joblist/give_up": lambda d: joblist_calls.give_up(d.jobs, ID, **_token(d), error="x", **END),
+    "joblist/fail_stale": lambda d: joblist_calls.give_up(d.jobs, ID, **_token(d), error="x", **END),
     "joblist/renew": lambda d: joblist_calls.renew(_jobs(d, claims=1), ID, "token", now_ms=9),
     "joblist/retry": lambda d: joblist_calls.retry(
         _jobs(d, claims=1, ends=True), d.jobs.failed, ID, at_once=False, reset=True
     ),
-    "joblist/bump": _bumped,
-    "joblist/discard": lambda d: joblist_calls.delete_job(_jobs(d), d.jobs.pending, ID),
+    "joblist/move_to_front": _bumped,
+    "joblist/delete_job": lambda d: joblist_calls.delete_job(_jobs(d), d.jobs.pending, ID),
     "joblist/restore": lambda d: joblist_calls.restore(
         d.jobs, "op", d.jobs.pending, ID, ["payload", "1"], expires_ms=""
     ),
-    "joblist/drop_orphan": _orphan,
-    "joblist/keep_once": _twice,
-    "joblist/adopt": _lost,
-    "joblist/drop_empty": _stub,
-    "joblist/standing": lambda d: joblist_calls.read_job_state(_jobs(d), ID),
-    "joblist/keep_in": _in_two_lists,
-    "joblist/set_time": lambda d: joblist_calls.set_claim_time(
+    "joblist/remove_orphan_id": _orphan,
+    "joblist/remove_duplicates": _twice,
+    "joblist/requeue_lost": _lost,
+    "joblist/delete_empty_job": _stub,
+    "joblist/job_state": lambda d: joblist_calls.read_job_state(_jobs(d), ID),
+    "joblist/keep_in_list": _in_two_lists,
+    "joblist/set_claim_time": lambda d: joblist_calls.set_claim_time(
         _jobs(d), d.jobs.pending, ID, seen="", value=5
     ),
     "joblist/set_status": lambda d: joblist_calls.set_status(_jobs(d), d.jobs.pending, ID, "odd", keep=True),
     "joblist/move": _moved,
-    "joblist/look": lambda d: joblist_calls.read_snapshot(_jobs(d, claims=1)),
-    "joblist/forward": lambda d: joblist_calls.forward_job(
+    "joblist/snapshot": lambda d: joblist_calls.read_snapshot(_jobs(d, claims=1)),
+    "joblist/forward_job": lambda d: joblist_calls.forward_job(
         _jobs(d), d.jobs.pending, d.ours, ImportedJob(ID, b"x"), attempts="0"
     ),
     "joblist/park": lambda d: joblist_calls.park_job(_jobs(d), d.jobs.pending, ID),
-    "joblist/clean": lambda d: joblist_calls.delete_parked(_on_its_way(d), ID),
+    "joblist/delete_parked": lambda d: joblist_calls.delete_parked(_on_its_way(d), ID),
 }
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from chasqui import foreign as foreign_queues
 from chasqui.foreign import RsmqKeys, joblist, rsmq
+from chasqui.foreign.rsmq import keys
 from chasqui.server.commands import Commands
-from chasqui.wire import rsmq_keys
-from tests.foreign.clients import ClientError, GuideClient, NodeRsmq, PyRsmq, RsmqCtl
-from tests.foreign.stage import VectorStage, state_difference, vector_argument, vector_stage
+from tests.foreign.reference_clients import ClientError, GuideClient, NodeRsmq, PyRsmq, RsmqCtl
+from tests.foreign.vector_stage import VectorStage, state_difference, vector_argument, vector_stage
 from tests.golden import foreign
-from tests.server_binaries import KINDS
+from tests.support.servers.binaries import KINDS
 
 READ_ON = "valkey-9.1"
 """The server on which every state is looked at as well; looking is the same on all of them."""
@@ -140,9 +140,9 @@ def _pin_chance(step: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if isinstance(result, dict):
         result = result.get("claim_token", "")
     if isinstance(result, str) and len(result) == 32:
-        monkeypatch.setattr(rsmq_keys, "random_letters", lambda count: result[-count:])
+        monkeypatch.setattr(keys, "random_letters", lambda count: result[-count:])
     elif isinstance(result, str) and len(result) == 16:
-        monkeypatch.setattr("chasqui.wire.joblist_keys.secrets.token_hex", lambda count: result)
+        monkeypatch.setattr("chasqui.foreign.joblist.keys.secrets.token_hex", lambda count: result)
 
 
 def _as_told(reply: Any) -> Any:

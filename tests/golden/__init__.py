@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui.wire.packed import ExtType, MsgpackMap, Timestamp
+from chasqui.wire.msgpack_codec import ExtType, MsgpackMap, Timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import skip_or_fail
-from tests.engines import Engine
-from tests.reference_engine import NoReferenceError
-from tests.servers import start_server
-from tests.stage import FaultScenario, fault_scenario
+from tests.support.faults.scenario import FaultScenario, fault_scenario
+from tests.support.processes.engines import Engine
+from tests.support.processes.reference_engine import NoReferenceError
+from tests.support.servers.server import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.server_binaries import Kind
-    from tests.servers import Server
+    from tests.support.servers.binaries import Kind
+    from tests.support.servers.server import Server
 
 KIND: Kind = "redis-8.6"
 # The released engine asks only for whole seconds of patience; these make both quick enough to watch.

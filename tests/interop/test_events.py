@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import Engine, wait_until
-from tests.ledger import remaining_jobs
+from tests.support.faults.run_ledger import remaining_jobs
+from tests.support.processes.engines import Engine, wait_until
 
 if TYPE_CHECKING:
-    from tests.engines import EventReader
     from tests.interop.conftest import EnginePair
-    from tests.stage import FaultScenario
+    from tests.support.faults.scenario import FaultScenario
+    from tests.support.processes.engines import EventReader
 
 SOON = {"kind": "fixed", "delay_ms": 20, "jitter_ms": 0}
 LIVES: list[dict[str, Any]] = [

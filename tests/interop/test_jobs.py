@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import wait_until
-from tests.ledger import dead_letters
+from tests.support.faults.run_ledger import dead_letters
+from tests.support.processes.engines import wait_until
 
 if TYPE_CHECKING:
     from tests.interop.conftest import EnginePair
-    from tests.ledger import JobRun
-    from tests.stage import FaultScenario
+    from tests.support.faults.run_ledger import JobRun
+    from tests.support.faults.scenario import FaultScenario
 
 JOBS = 1000
 NAMES = ("", "email", "бета", "x" * 256)

@@ -11,8 +11,8 @@ from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.foreign.rsmq import Draft, RsmqProblem
 from chasqui.server.link import Link
 from tests.conftest import skip_or_fail
-from tests.rsmq_clients import VERSIONS, Client, NoClientError, open_client
-from tests.servers import Server
+from tests.support.processes.rsmq_clients import VERSIONS, Client, NoClientError, open_client
+from tests.support.servers.server import Server
 
 MESSAGES = 1000
 
@@ -154,6 +154,6 @@ def test_what_our_doctor_adopts_their_client_can_use(link: Link, client: Client,
 
 
 def _say(*words: str) -> Any:
-    from tests.links import command
+    from tests.support.links import command
 
     return command(*words)

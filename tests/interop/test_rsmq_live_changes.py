@@ -18,10 +18,10 @@ import pytest
 
 from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.server.link import Link
-from tests.cli.shell import SubprocessCli
 from tests.conftest import skip_or_fail
-from tests.rsmq_clients import Client, NoClientError, open_client
-from tests.servers import Server
+from tests.support.cli.subprocess_cli import SubprocessCli
+from tests.support.processes.rsmq_clients import Client, NoClientError, open_client
+from tests.support.servers.server import Server
 
 ROUNDS = [
     "purge {q} --state delayed", "move {q} --to {q}-side --state ready --limit 20", "hold {q} --for 1s --state ready --limit 20",

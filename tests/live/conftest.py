@@ -11,13 +11,13 @@ import pytest
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
 from chasqui.server.link import Link
-from tests.live.bench import Outcome, QueueHarness, outcome, same_outcome
+from tests.support.queue_harness import Outcome, QueueHarness, outcome, same_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.server_binaries import Kind
-    from tests.servers import Server
+    from tests.support.servers.binaries import Kind
+    from tests.support.servers.server import Server
 
 STAND_INS = Features(idmp=False, ackdel=False, claim=False, kind="any", version="any")
 

@@ -11,12 +11,12 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError, ServerError, Unreachable
 from chasqui.server import scripts
-from chasqui.server.call import Call
 from chasqui.server.cluster import slot_of
+from chasqui.server.flow import Call
 from chasqui.wire.keys import Keys
-from tests.clusters import ClusterNode, ClusterServers, cluster_servers, replica, wait
-from tests.links import Opener, both_links, command, command_batch
-from tests.servers import start_server
+from tests.support.links import Opener, both_links, command, command_batch
+from tests.support.servers.clusters import ClusterNode, ClusterServers, cluster_servers, replica, wait
+from tests.support.servers.server import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ async def test_scripts_are_loaded_where_they_are_missing(
         member.send("SCRIPT", "FLUSH")
     locks = [Keys(f"{queue}-{n}").promoter_lock for n in range(12)]
     async with open_link(trio.url) as link:
-        takes = [scripts.script_call("take_lease", lock=lock, holder="me", ttl_s=5) for lock in locks]
+        takes = [scripts.script_call("acquire_lock", lock=lock, holder="me", ttl_s=5) for lock in locks]
         assert [reply[0] for reply in await link.run(command_batch(*takes))] == [1] * 12
         assert link.round_trips == 1 + 3
         for member in trio.masters:

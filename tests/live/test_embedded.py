@@ -25,8 +25,8 @@ from redis.retry import Retry
 import chasqui
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError, ServerError, Unreachable
-from chasqui.server import keeper
-from chasqui.server.embedded import EmbeddedServer, embedded_directory, ensure_running
+from chasqui.server.embedded import launcher
+from chasqui.server.embedded.embedded_server import EmbeddedServer, embedded_directory, ensure_running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ ROOT = str(Path(chasqui.__file__).parents[1])
 USE = """
 import sys
 from pathlib import Path
-from chasqui.server.embedded import EmbeddedServer, ensure_running
+from chasqui.server.embedded.embedded_server import EmbeddedServer, ensure_running
 ensure_running(Path(sys.argv[1]), service=sys.argv[2] == "service")
 print(EmbeddedServer(Path(sys.argv[1])).status().pid, flush=True)
 sys.stdin.read()
@@ -94,7 +94,7 @@ def client(place: Path) -> redis.Redis:
 
 def await_end(place: Path) -> None:
     """Neither keeper nor server are left: both hold this lock as long as they live."""
-    with (place / keeper.LOCK).open() as lock:
+    with (place / launcher.LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
 
 
@@ -394,7 +394,7 @@ class TestItIsPrivate:
                 assert other.wait_until_served().server_pid == running_pid(deep)
         await_end(deep)
 
-    @pytest.mark.parametrize("name", [keeper.USERS, keeper.LOCK])
+    @pytest.mark.parametrize("name", [launcher.USERS, launcher.LOCK])
     def test_a_file_that_cannot_be_opened_is_told(self, place: Path, name: str) -> None:
         (place / name).mkdir(parents=True)
         place.chmod(0o700)
@@ -455,15 +455,15 @@ class TestAskingAndStopping:
         self, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its keeper is killed before it can say anything, or its starter is interrupted while it waits."""
-        monkeypatch.setattr(keeper, "__file__", os.devnull)
+        monkeypatch.setattr(launcher, "__file__", os.devnull)
         with pytest.raises(ServerError, match=r"does not start: it was ended before it answered$"):
             EmbeddedServer(place).start()
         monkeypatch.setattr(subprocess, "run", self._interrupted)
         server = EmbeddedServer(place)
         with pytest.raises(KeyboardInterrupt):
             server.start()
-        with (place / keeper.USERS).open() as users:
-            assert keeper.try_lock(users)
+        with (place / launcher.USERS).open() as users:
+            assert launcher.try_lock(users)
 
     @staticmethod
     def _interrupted(*_: object, **__: object) -> None:

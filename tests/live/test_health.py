@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from chasqui import health
-from chasqui.checkup import QueueSamples, sample_queue
+from chasqui.defaults import HealthThresholds, SampleLimits, Threshold
 from chasqui.health import Finding, Level
-from chasqui.health.sampled import double_runs
-from chasqui.options import HealthThresholds, SampleLimits, Threshold
+from chasqui.health.rules_samples import double_runs
+from chasqui.health.samples import QueueSamples, sample_queue
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
-from tests.cli.seed_look import GROUP, QueueSeeder
-from tests.servers import Server
+from tests.support.seeds.every_state import GROUP, QueueSeeder
+from tests.support.servers.server import Server
 
 HOUR_MS = 3_600_000
 Spoil = Callable[[QueueSeeder], object]

@@ -11,21 +11,21 @@ import pytest
 
 from chasqui.errors import AuthRefused, NoGroup, ServerError, WrongType
 from chasqui.server import scripts
-from chasqui.server.call import Call
 from chasqui.server.features import Features
+from chasqui.server.flow import Call
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
-from tests.links import Opener, awaiting, both_links, command, command_batch
-from tests.proxy import proxy_to
-from tests.servers import NATIVE_WORDS, Server, start_server
+from tests.support.faults.proxy import proxy_to
+from tests.support.links import Opener, awaiting, both_links, command, command_batch
+from tests.support.servers.server import NATIVE_WORDS, Server, start_server
 
 if TYPE_CHECKING:
-    from chasqui.server.call import Flow, Reply
+    from chasqui.server.flow import Flow, Reply
 
 
 def lease(key: str, holder: str) -> Call:
     """A script that writes, by its name."""
-    return scripts.script_call("take_lease", lock=key, holder=holder, ttl_s=5)
+    return scripts.script_call("acquire_lock", lock=key, holder=holder, ttl_s=5)
 
 
 @both_links
@@ -325,7 +325,7 @@ def test_opening_sends_nothing() -> None:
 
 
 async def test_a_link_leads_to_an_embedded_server(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from chasqui.server.embedded import EmbeddedServer, embedded_directory
+    from chasqui.server.embedded.embedded_server import EmbeddedServer, embedded_directory
 
     base = tmp_path_factory.mktemp("data")
     async with awaiting("embedded://demo", data_dir=base) as link:

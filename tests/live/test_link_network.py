@@ -15,12 +15,12 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui.errors import AuthRefused, ServerError, Unreachable
 from chasqui.server import scripts
-from chasqui.server.call import Call
+from chasqui.server.flow import Call
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
-from tests.links import AnyLink, Opener, both_links, command, command_batch
-from tests.proxy import proxy_to
-from tests.servers import Server, start_server
+from tests.support.faults.proxy import proxy_to
+from tests.support.links import AnyLink, Opener, both_links, command, command_batch
+from tests.support.servers.server import Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -265,7 +265,7 @@ async def test_scripts_survive_a_server_that_forgets_them_all_the_time(
     any_server: Server, open_link: Opener, queue: str
 ) -> None:
     lock = Keys(queue).promoter_lock
-    take = scripts.script_call("take_lease", lock=lock, holder="me", ttl_s=5)
+    take = scripts.script_call("acquire_lock", lock=lock, holder="me", ttl_s=5)
     async with open_link(any_server.url) as link, open_link(any_server.url) as other:
         for _ in range(20):
             await other.run(command("SCRIPT", "FLUSH"))

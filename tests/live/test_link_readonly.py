@@ -10,14 +10,14 @@ import pytest
 
 from chasqui.errors import ChangeRefused, ServerError
 from chasqui.server import readonly, scripts
-from chasqui.server.call import Call
+from chasqui.server.flow import Call
 from chasqui.server.link import Link
-from tests.links import Opener, both_links, command, command_batch
-from tests.proxy import proxy_to
+from tests.support.faults.proxy import proxy_to
+from tests.support.links import Opener, both_links, command, command_batch
 
 if TYPE_CHECKING:
-    from chasqui.server.call import Flow, Reply
-    from tests.servers import Server
+    from chasqui.server.flow import Flow, Reply
+    from tests.support.servers.server import Server
 
 WRITES: list[tuple[Any, ...]] = [
     ("XADD", "k", "*", "d", "v"),
@@ -208,4 +208,4 @@ async def test_a_script_that_lies_about_reading_is_stopped_by_the_server(
 async def test_a_script_that_writes_is_refused(any_server: Server, open_link: Opener) -> None:
     async with open_link(any_server.url, read_only=True) as link:
         with pytest.raises(ChangeRefused, match="EVALSHA may change data"):
-            await link.run(command_batch(scripts.script_call("take_lease", lock="k", holder="me", ttl_s=5)))
+            await link.run(command_batch(scripts.script_call("acquire_lock", lock="k", holder="me", ttl_s=5)))

@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
-from chasqui.options import PromoterOptions as PromoterOptions
-from chasqui.promoter import Promoter
-from chasqui.wire import delayed_member, envelope, event_entry, ids
+from chasqui.defaults import PromoterOptions as PromoterOptions
+from chasqui.schedule.promoter import Promoter
+from chasqui.wire import delayed_member, envelope, event_entry
+from chasqui.wire.job_id import new_job_id
 from chasqui.wire.payload import from_data
-from tests.clocks import SkewedClock, eventually
-from tests.live.bench import QueueHarness
-from tests.live.leaders import leader_harness, running_leader
-from tests.servers import Server, start_server
+from tests.support.clocks import SkewedClock, eventually
+from tests.support.processes.leaders import leader_harness, running_leader
+from tests.support.queue_harness import QueueHarness
+from tests.support.servers.server import Server, start_server
 
 GARBAGE = [b"", b"abc", b"\xff\xff\x00\x00no such length", b"\x00\x00\x00\x00\xc1 no envelope", b"plain text"]
 
 
 def job(number: int, name: str = "") -> tuple[str, bytes]:
     """An id and the member of a job that carries this number."""
-    job_id = ids.new_job_id(number)
+    job_id = new_job_id(number)
     made = envelope.encode(envelope.Envelope(job_id, from_data(number), number))
     return job_id, delayed_member.encode(made, name)
 

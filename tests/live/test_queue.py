@@ -12,17 +12,17 @@ import pytest
 
 from chasqui import Link, MissedFiresPolicy, Queue, QueueFull, RepeatPattern, SyncQueue
 from chasqui.errors import ArgumentError, AuthRefused, ChangeRefused, ConfigError, WireError, WrongType
-from chasqui.records import BackoffSpec, RepeatableMeta
+from chasqui.models import BackoffSpec, RepeatableMeta
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
 from chasqui.wire import envelope
 from chasqui.wire.keys import Keys
 from chasqui.wire.retry_override import Backoff, RetryOverride
-from tests.clocks import FakeClock, SkewedClock
-from tests.links import command
-from tests.live.bench import QueueHarness
-from tests.queues import both_queues, delayed_jobs, waiting_jobs
-from tests.servers import Server, start_server
+from tests.support.clocks import FakeClock, SkewedClock
+from tests.support.links import command
+from tests.support.queue_harness import QueueHarness
+from tests.support.queues import both_queues, delayed_jobs, waiting_jobs
+from tests.support.servers.server import Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from chasqui.clock import SystemClock
+from chasqui.defaults import FollowOptions as TailOptions
 from chasqui.errors import ArgumentError, ServerError
-from chasqui.events import Gap, StoredEvent
-from chasqui.options import FollowOptions as TailOptions
+from chasqui.inspect.events import Gap, StoredEvent
 from chasqui.queue_events import EventFollower, QueueEvent, QueueEvents
-from chasqui.server.call import Arg, Call
+from chasqui.server.flow import Arg, Call
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
-from tests.clusters import cluster_servers
-from tests.links import command, command_batch
-from tests.proxy import proxy_to
-from tests.servers import Server, start_server
+from tests.support.faults.proxy import proxy_to
+from tests.support.links import command, command_batch
+from tests.support.servers.clusters import cluster_servers
+from tests.support.servers.server import Server, start_server
 
 CLOCK = SystemClock()
 MANY = 20_000
@@ -288,7 +288,7 @@ async def test_gaps_are_for_the_callback_or_the_log_when_only_events_are_wanted(
         async with events:
             tell(server, event(keys, "2"), event(keys, "3"))
             do(server, "XTRIM", keys.events, "MAXLEN", 1)
-            with caplog.at_level(logging.WARNING, "chasqui.events"):
+            with caplog.at_level(logging.WARNING, "chasqui.inspect.events"):
                 assert (await anext(aiter(events))).job_id == "3"
     assert [gap.lost_estimate for gap in told] == [1]
     assert [record.message for record in caplog.records if "were lost (1; trimmed)" in record.message]

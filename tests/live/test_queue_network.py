@@ -9,10 +9,10 @@ import pytest
 from chasqui import Link, Unconfirmed, Unreachable
 from chasqui.errors import ServerError
 from chasqui.server.commands import Commands
-from tests.live.bench import QueueHarness
-from tests.proxy import Proxy, proxy_to
-from tests.queues import both_queues, delayed_jobs, waiting_jobs
-from tests.servers import Server, start_server
+from tests.support.faults.proxy import Proxy, proxy_to
+from tests.support.queue_harness import QueueHarness
+from tests.support.queues import both_queues, delayed_jobs, waiting_jobs
+from tests.support.servers.server import Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

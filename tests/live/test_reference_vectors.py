@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from chasqui.server.commands import FireResult, PlannedFire, PromoteResult, RawEntry, ReplayItem
 from chasqui.wire.keys import Keys
 from tests import golden
-from tests.live.bench import GROUP, QueueHarness
+from tests.support.queue_harness import GROUP, QueueHarness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

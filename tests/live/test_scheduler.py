@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
-from chasqui import cron, fires, firing, scheduler
-from chasqui.options import SchedulerOptions as SchedulerOptions
-from chasqui.scheduler import Scheduler, TickResult
-from chasqui.server.call import Flow
+from chasqui import cron
+from chasqui.defaults import SchedulerOptions as SchedulerOptions
+from chasqui.schedule import fire_times, firing, scheduler
+from chasqui.schedule.scheduler import Scheduler, TickResult
+from chasqui.server.flow import Flow
 from chasqui.server.link import AsyncLink
-from chasqui.wire import envelope, ids, repeat_spec
+from chasqui.wire import envelope, repeat_spec
+from chasqui.wire.job_id import created_ms
 from chasqui.wire.payload import Payload, from_data
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, MissedFires, Pattern, RepeatSpec, Skip
 from chasqui.wire.retry_override import RetryOverride
 from tests import golden
-from tests.clocks import SkewedClock, eventually
-from tests.live.bench import QueueHarness
-from tests.live.leaders import leader_harness, leader_process, running_leader
-from tests.servers import Server, start_server
+from tests.support.clocks import SkewedClock, eventually
+from tests.support.processes.leaders import leader_harness, leader_process, running_leader
+from tests.support.queue_harness import QueueHarness
+from tests.support.servers.server import Server, start_server
 
 MINUTE, HOUR = 60_000, 3_600_000
 INLINE = Payload("inline", b"\x93\x01\x02\x03")
@@ -69,7 +71,7 @@ async def test_a_due_spec_becomes_a_job_and_is_due_again_an_interval_later(
         made = envelope.decode(fields[1])
         assert fields[2:] == [b"n", b"mail"]
         assert (made.payload.raw, made.attempt, made.retry) == (b"\x81\xa1a\x01", 0, None)
-        assert ids.created_ms(made.id) == made.created_at_ms
+        assert created_ms(made.id) == made.created_at_ms
         assert abs(made.created_at_ms - b.now_ms()) < 10_000
         assert next_ms(b, "s") == due_ms + HOUR
         assert b.command("HGET", b.keys.repeat_spec("s"), "fired") == b"1"
@@ -368,7 +370,7 @@ async def test_a_spec_fires_when_it_is_due_and_not_a_tick_later(server: Server, 
 async def test_a_catch_up_that_takes_long_leaves_the_event_loop_free_and_others_first(
     any_server: Server, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fires, "MAX_STEPS", 20_000)
+    monkeypatch.setattr(fire_times, "MAX_STEPS", 20_000)
     monkeypatch.setattr(
         cron.CronSchedule, "skip_within_day", lambda _, from_ms, __: (0, from_ms)
     )  # each step is walked

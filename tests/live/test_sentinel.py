@@ -9,9 +9,9 @@ import pytest
 
 from chasqui.clock import SystemClock
 from chasqui.errors import NotFound, ServerError, Unreachable
-from tests.clusters import SentinelServers, sentinel_servers
-from tests.links import AnyLink, Opener, both_links, command
-from tests.servers import start_server
+from tests.support.links import AnyLink, Opener, both_links, command
+from tests.support.servers.clusters import SentinelServers, sentinel_servers
+from tests.support.servers.server import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

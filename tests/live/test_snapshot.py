@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from chasqui import discovery, snapshot
-from chasqui.discovery import DiscoveredQueues
-from chasqui.server.call import Arg, Call
+from chasqui.inspect import discovery, snapshot
+from chasqui.inspect.discovery import DiscoveredQueues
+from chasqui.inspect.snapshot import Snapshot, SnapshotFailure, WrongTypeKey
 from chasqui.server.commands import Commands
+from chasqui.server.flow import Arg, Call
 from chasqui.server.link import AsyncLink, Link
-from chasqui.snapshot import Snapshot, SnapshotFailure, WrongTypeKey
 from chasqui.wire.keys import Keys
-from tests.clusters import cluster_servers
-from tests.links import command, command_batch
-from tests.servers import Server
+from tests.support.links import command, command_batch
+from tests.support.servers.clusters import cluster_servers
+from tests.support.servers.server import Server
 
 MIB = 1 << 20
 HOSTILE = [

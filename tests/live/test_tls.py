@@ -12,12 +12,12 @@ import pytest
 
 from chasqui.errors import AuthRefused, ConfigError, ServerError, Unreachable
 from chasqui.server.address import Address, Tls, parse_address
-from chasqui.server.faults import error_from_exception
+from chasqui.server.connection_setup import tls_context
+from chasqui.server.error_kinds import error_from_exception
 from chasqui.server.link import Link
-from chasqui.server.pools import tls_context
-from tests.certificates import Certificates, make_certificates
-from tests.links import Opener, both_links, command
-from tests.servers import Server, start_server
+from tests.support.links import Opener, both_links, command
+from tests.support.servers.certificates import Certificates, make_certificates
+from tests.support.servers.server import Server, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui.consumer import outbox, reader
+from chasqui.consume import outbox, reader
 from chasqui.errors import ConfigError, Unreachable
-from chasqui.records import Job
+from chasqui.models import Job
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink, Link
-from chasqui.wire import envelope, packed
+from chasqui.wire import envelope, msgpack_codec
 from chasqui.worker import Worker
-from tests.live.bench import QueueHarness
-from tests.live.workshop import CLOCK, WorkerHarness, wait_until
-from tests.servers import Server
+from tests.support.queue_harness import QueueHarness
+from tests.support.servers.server import Server
+from tests.support.worker_harness import CLOCK, WorkerHarness, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ async def test_old_events_are_dropped_beyond_the_cap(shop: WorkerHarness) -> Non
 async def test_a_worker_that_outruns_the_server_does_not_pile_up_what_it_has_to_say(
     shop: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [packed.pack([f"{number}", packed.pack(None), 1, 0]) for number in range(5000)]
+    jobs = [msgpack_codec.pack([f"{number}", msgpack_codec.pack(None), 1, 0]) for number in range(5000)]
     for at in range(0, len(jobs), 500):
         run = jobs[at : at + 500]
         shop.bench.run_calls(shop.bench.commands.add_batch(shop.bench.keys, "p", f"{at}", run, name=b""))
@@ -153,7 +153,7 @@ async def test_results_are_kept_for_a_while_and_none_leaves_no_key(
     keys, say = shop.bench.keys, shop.bench.command
     found = {job_id: say("GET", keys.result(job_id)) for job_id in values}
     assert found.pop("none") is None
-    assert {job_id: packed.unpack(data) for job_id, data in found.items()} == {
+    assert {job_id: msgpack_codec.unpack(data) for job_id, data in found.items()} == {
         job_id: value for job_id, value in values.items() if job_id != "none"
     }
     assert 80 < say("TTL", keys.result("map")) <= 91
@@ -330,7 +330,7 @@ async def test_entries_that_cannot_run_are_buried_at_once_with_every_byte(shop: 
     }
     for fields in misfits.values():
         shop.add_raw(*fields)
-    bad_payload = packed.pack(["job", b"\xc1", 7, 0])
+    bad_payload = msgpack_codec.pack(["job", b"\xc1", 7, 0])
     shop.add_raw(b"d", bad_payload, b"n", b"named")
 
     def handler(job: Job) -> None:
@@ -362,15 +362,15 @@ async def test_an_entry_of_a_thousand_fields_is_buried_whole(shop: WorkerHarness
     [letter] = shop.dead()
     *kept, (name, folded) = letter.original
     assert name == b"folded"
-    pairs = [*kept, *(tuple(pair) for pair in packed.unpack(folded))]
+    pairs = [*kept, *(tuple(pair) for pair in msgpack_codec.unpack(folded))]
     assert [word for pair in pairs for word in pair] == fields
 
 
 async def test_forms_that_nobody_writes_any_more_are_run_all_the_same(shop: WorkerHarness) -> None:
-    data = packed.pack({1: "number as key"})
-    shop.add_raw(b"n", b"late", b"d", packed.pack({"id": "map", "payload": data, "created_at_ms": 7}))
-    shop.add_raw(b"d", packed.pack(["three", data, 7]))
-    shop.add_raw(b"d", packed.pack(["inline", {"a": 1}, 7, 0]))
+    data = msgpack_codec.pack({1: "number as key"})
+    shop.add_raw(b"n", b"late", b"d", msgpack_codec.pack({"id": "map", "payload": data, "created_at_ms": 7}))
+    shop.add_raw(b"d", msgpack_codec.pack(["three", data, 7]))
+    shop.add_raw(b"d", msgpack_codec.pack(["inline", {"a": 1}, 7, 0]))
     seen = []
 
     async def handler(job: Job) -> None:

@@ -14,17 +14,17 @@ from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
 from chasqui.worker import Worker
-from tests.clusters import ClusterServers, SentinelServers, cluster_servers, sentinel_servers
-from tests.live.bench import QueueHarness
-from tests.live.workshop import CLOCK, WorkerHarness, wait_until
-from tests.servers import start_server
+from tests.support.queue_harness import QueueHarness
+from tests.support.servers.clusters import ClusterServers, SentinelServers, cluster_servers, sentinel_servers
+from tests.support.servers.server import start_server
+from tests.support.worker_harness import CLOCK, WorkerHarness, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chasqui.records import Job
+    from chasqui.models import Job
     from tests.conftest import ServerPool
-    from tests.server_binaries import Kind
+    from tests.support.servers.binaries import Kind
 
 
 def shop_at(link: Link, url: str, queue: str) -> WorkerHarness:

@@ -13,14 +13,14 @@ from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from chasqui.wire import delayed_member, envelope
 from chasqui.wire.retry_override import Backoff, RetryOverride
-from tests.live.bench import GROUP, QueueHarness
-from tests.live.workshop import CLOCK, WorkerHarness, wait_until
-from tests.servers import Server
+from tests.support.queue_harness import GROUP, QueueHarness
+from tests.support.servers.server import Server
+from tests.support.worker_harness import CLOCK, WorkerHarness, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from chasqui.records import Job
+    from chasqui.models import Job
 
 SOON = RetryOverride(3, Backoff("fixed", 20, jitter_ms=0))
 NEVER_AGAIN = RetryOverride(1, None)
@@ -450,8 +450,8 @@ async def test_a_group_that_is_gone_is_made_again_from_the_start(shop: WorkerHar
 
 
 async def test_consumers_that_are_gone_are_removed_and_those_with_jobs_are_not(shop: WorkerHarness) -> None:
-    from chasqui.consumer.housekeeping import remove_idle_consumers
-    from chasqui.consumer.verdicts import ConsumerIdentity
+    from chasqui.consume.cleanup import remove_idle_consumers
+    from chasqui.consume.settlements import ConsumerIdentity
 
     bench = shop.bench
     entry_id = shop.add("job")

@@ -8,12 +8,12 @@ import pytest
 
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
-from tests.cli import many_dead
-from tests.cli.many_dead import VIP, ManyDeadLetters
-from tests.cli.seed_dead import DeadLetterSeeder
-from tests.cli.shell import SubprocessCli
-from tests.cli.shell import cli_process as cli_process
-from tests.servers import Server
+from tests.support.cli.subprocess_cli import SubprocessCli
+from tests.support.cli.subprocess_cli import cli_process as cli_process
+from tests.support.seeds import many_dead_letters
+from tests.support.seeds.dead_letters import DeadLetterSeeder
+from tests.support.seeds.many_dead_letters import VIP, ManyDeadLetters
+from tests.support.servers.server import Server
 
 pytestmark = pytest.mark.timeout(600)
 LETTERS = 100_000
@@ -28,20 +28,20 @@ def crowd(cli_process: SubprocessCli, any_server: Server, queue: str) -> Iterato
 
 
 def test_groups_count_every_letter_once(crowd: ManyDeadLetters) -> None:
-    many_dead.check_groups(crowd)
+    many_dead_letters.check_groups(crowd)
 
 
 def test_exactly_what_was_shown_is_replayed_while_others_write(crowd: ManyDeadLetters) -> None:
-    many_dead.check_that_exactly_what_was_shown_is_replayed(crowd)
+    many_dead_letters.check_that_exactly_what_was_shown_is_replayed(crowd)
 
 
 def test_a_replay_that_is_killed_loses_and_doubles_nothing_and_can_be_undone(crowd: ManyDeadLetters) -> None:
-    many_dead.check_that_a_kill_loses_and_doubles_nothing(crowd)
+    many_dead_letters.check_that_a_kill_loses_and_doubles_nothing(crowd)
 
 
 def test_five_hundred_a_second_are_five_hundred_a_second(crowd: ManyDeadLetters) -> None:
     crowd.seed()
-    rate = many_dead.rate_of(crowd, 5000, 500)
+    rate = many_dead_letters.rate_of(crowd, 5000, 500)
     print(f"\n--rps 500: {rate:.1f} a second")
     assert 475 <= rate <= 525
 

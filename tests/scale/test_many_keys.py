@@ -9,12 +9,12 @@ from time import perf_counter
 import pytest
 
 from chasqui.server.link import Link
-from tests.cli.seed_look import QueueSeeder, every_state
-from tests.cli.shell import SubprocessCli
-from tests.cli.shell import cli_process as cli_process
 from tests.cli.test_read_only import overheard
 from tests.cli.yard import run_on_terminal
-from tests.servers import Server, start_server
+from tests.support.cli.subprocess_cli import SubprocessCli
+from tests.support.cli.subprocess_cli import cli_process as cli_process
+from tests.support.seeds.every_state import QueueSeeder, every_state
+from tests.support.servers.server import Server, start_server
 
 pytestmark = pytest.mark.timeout(300)
 KEYS = 1_000_000

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from chasqui.server.link import Link
-from chasqui.spark import session
-from chasqui.spark.session import SparkTarget
+from chasqui.spark import spark_session
+from chasqui.spark.spark_session import SparkTarget
 from tests.conftest import ServerPool
-from tests.servers import Server
+from tests.support.servers.server import Server
 
 pytest.importorskip(
     "pyspark", reason="the pipeline's tests need the extra `spark`; run them with: make spark"
@@ -53,7 +53,7 @@ def spark_target(tmp_path_factory: pytest.TempPathFactory) -> SparkTarget:
 
 @pytest.fixture(scope="session")
 def spark(spark_target: SparkTarget) -> Iterator[Any]:
-    with session.open_session(spark_target) as running:
+    with spark_session.open_session(spark_target) as running:
         yield running
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from chasqui import loading
 from chasqui.errors import (
     AuthRefused,
     ChasquiError,
@@ -22,19 +21,26 @@ from chasqui.errors import (
     ServerError,
     Unreachable,
 )
+from chasqui.produce import bulk_load
 from chasqui.server.link import Link
-from chasqui.spark import archive as archiver
-from chasqui.spark import bulk, exactly, layout, plain, reports, upkeep
-from chasqui.spark.archive import ArchivePlan, RunTotals
+from chasqui.spark import archiver as archiver
+from chasqui.spark import bulk_jobs, error_decoding, layout, maintenance, percentiles, reports
+from chasqui.spark.archiver import ArchivePlan, RunTotals
 from chasqui.spark.layout import Archive
 from chasqui.spark.reports import ReportQuery
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire import envelope
 from chasqui.wire.keys import Keys
-from pyspark_chasqui import plainly
-from tests.servers import start_server
-from tests.spark import brute
-from tests.spark.scenes import PastEvent, made_up_events, numbered_events, run_flow, write_events
+from pyspark_chasqui import error_marks
+from tests.spark import plain_reports
+from tests.support.seeds.event_history import (
+    PastEvent,
+    made_up_events,
+    numbered_events,
+    run_flow,
+    write_events,
+)
+from tests.support.servers.server import start_server
 
 QUEUE = "archived"
 JOBS = 1500
@@ -86,7 +92,7 @@ def kept(
         )
     run_flow(link, "XADD", Keys(QUEUE).dlq, "*", "d", b"\xc1", "source_id", "1-0", "reason", "decode_failed")
     for one in [one for one in happenings if one.event.kind == "dlq"][:8]:
-        [d] = loading.make_envelopes([one.event.job_id or ""], [b"\x80"], one.ms)
+        [d] = bulk_load.make_envelopes([one.event.job_id or ""], [b"\x80"], one.ms)
         words = ("d", d, "n", one.event.name, "source_id", "1-0", "reason", "retries_exhausted")
         run_flow(link, "XADD", Keys(QUEUE).dlq, "*", *words)
     totals = once(spark, place, {"redis.url": redis.url}, QUEUE, most=2000)
@@ -123,14 +129,14 @@ def test_compacting_keeps_every_row_once_in_few_files(
     batch = min(day.glob("batch=*"))
     for file in list(batch.glob("*.parquet")):
         (batch / f"twin-{file.name}").write_bytes(file.read_bytes())
-    done = upkeep.compact_days(spark, kept, ("events",), before="2100-01-01")
+    done = maintenance.compact_days(spark, kept, ("events",), before="2100-01-01")
     assert sum(one.rows for one in done) == len(happenings)
     assert sum(one.repeated for one in done) > 0
     assert sorted(row["stream_id"] for row in plain_rows(kept.local_root)) == sorted(
         one.id for one in happenings
     )
     assert len(list((kept.local_root / "events").glob("**/*.parquet"))) == len(done)
-    assert upkeep.compact_days(spark, kept, ("events",), before="2100-01-01") == []
+    assert maintenance.compact_days(spark, kept, ("events",), before="2100-01-01") == []
 
 
 def test_a_swap_that_was_killed_is_finished_by_the_next_run(tmp_path: Path) -> None:
@@ -140,19 +146,19 @@ def test_a_swap_that_was_killed_is_finished_by_the_next_run(tmp_path: Path) -> N
     for place in (old / "batch=1", old / "batch=2", staged / "batch=-1", day.parent):
         place.mkdir(parents=True)
     (staged / "_known").write_text("batch=1")
-    upkeep.recover_swaps(Archive(str(tmp_path)))
+    maintenance.recover_swaps(Archive(str(tmp_path)))
     assert sorted(one.name for one in day.iterdir()) == ["batch=-1", "batch=2"]
     assert not old.exists()
 
 
 EXACT = {
-    "throughput": lambda events: brute.throughput(events, QUEUE, 60_000),
-    "latency": lambda events: brute.latency(events, QUEUE),
-    "retries": lambda events: brute.retries(events, QUEUE),
-    "failures": lambda events: brute.failures(events, QUEUE, 20),
-    "sla": lambda events: brute.sla(events, QUEUE, 20_000),
-    "slowest": lambda events: brute.slowest(events, QUEUE, 20),
-    "heatmap": lambda events: brute.heatmap(events, QUEUE),
+    "throughput": lambda events: plain_reports.throughput(events, QUEUE, 60_000),
+    "latency": lambda events: plain_reports.latency(events, QUEUE),
+    "retries": lambda events: plain_reports.retries(events, QUEUE),
+    "failures": lambda events: plain_reports.failures(events, QUEUE, 20),
+    "sla": lambda events: plain_reports.sla(events, QUEUE, 20_000),
+    "slowest": lambda events: plain_reports.slowest(events, QUEUE, 20),
+    "heatmap": lambda events: plain_reports.heatmap(events, QUEUE),
 }
 
 
@@ -171,22 +177,22 @@ def test_a_timeline_and_a_diff_equal_plain_loops(
     job_id = next(one.event.job_id for one in happenings if one.event.kind == "dlq")
     assert job_id
     found = reports.run_report(spark, kept, "timeline", ReportQuery(job_id=job_id))
-    assert found == brute.timeline(happenings, QUEUE, job_id)
+    assert found == plain_reports.timeline(happenings, QUEUE, job_id)
     hardest = max(happenings, key=lambda one: (one.event.attempt or 0, one.ms, one.seq)).event.job_id
     assert hardest
-    assert reports.run_report(spark, kept, "timeline", ReportQuery()) == brute.timeline(
+    assert reports.run_report(spark, kept, "timeline", ReportQuery()) == plain_reports.timeline(
         happenings, QUEUE, hardest
     )
     at_ms, span_ms = happenings[len(happenings) // 3].ms, 36_000_000
     found = reports.run_report(spark, kept, "diff", ReportQuery(at_ms=at_ms, span_ms=span_ms))
-    assert found == brute.diff(happenings, QUEUE, at_ms, span_ms)
+    assert found == plain_reports.diff(happenings, QUEUE, at_ms, span_ms)
 
 
 def test_a_part_of_the_time_is_reported_alone(spark: Any, kept: Archive, happenings: list[PastEvent]) -> None:
     since, until = happenings[400].ms, happenings[2000].ms
     part = [one for one in happenings if since <= one.ms < until]
     found = reports.run_report(spark, kept, "retries", ReportQuery(since_ms=since, until_ms=until))
-    assert found == brute.retries(part, QUEUE)
+    assert found == plain_reports.retries(part, QUEUE)
 
 
 def test_dead_letters_gather_by_what_killed_them(
@@ -195,7 +201,7 @@ def test_dead_letters_gather_by_what_killed_them(
     """By their detail, or by the last failure of their job; and those that hold no job at all."""
     letters = run_flow(link, "XRANGE", Keys(QUEUE).dlq, "-", "+")
     found = reports.run_report(spark, kept, "dead", ReportQuery())
-    assert found == brute.dead(letters, happenings, QUEUE, 20)
+    assert found == plain_reports.dead(letters, happenings, QUEUE, 20)
     assert found[0] | {"first_ms": 0, "last_ms": 0, "sample_job_id": ""} == {
         "queue": QUEUE, "reason": "unrecoverable", "name": "mail", "error": "no account <text>", "letters": 3,
         "first_ms": 0, "last_ms": 0, "sample_job_id": "",
@@ -206,13 +212,13 @@ def test_dead_letters_gather_by_what_killed_them(
 def test_rollups_answer_within_one_per_cent_and_count_exactly(
     spark: Any, kept: Archive, happenings: list[PastEvent]
 ) -> None:
-    upkeep.roll_up(spark, kept)
-    assert upkeep.roll_up(spark, kept) > 0
+    maintenance.roll_up(spark, kept)
+    assert maintenance.roll_up(spark, kept) > 0
     hourly = ReportQuery(from_rollup=True, bucket_ms=3_600_000)
-    assert reports.run_report(spark, kept, "throughput", hourly) == brute.throughput(
+    assert reports.run_report(spark, kept, "throughput", hourly) == plain_reports.throughput(
         happenings, QUEUE, 3_600_000
     )
-    exact = {row["name"]: row for row in brute.latency(happenings, QUEUE)}
+    exact = {row["name"]: row for row in plain_reports.latency(happenings, QUEUE)}
     for row in reports.run_report(spark, kept, "latency", ReportQuery(from_rollup=True)):
         assert row == pytest.approx(exact[row["name"]]), "a few thousand values are all in the sketch"
 
@@ -220,13 +226,13 @@ def test_rollups_answer_within_one_per_cent_and_count_exactly(
 def test_of_rollups_only_minutes_that_are_wholly_asked_about_count(
     spark: Any, kept: Archive, happenings: list[PastEvent]
 ) -> None:
-    upkeep.roll_up(spark, kept)
+    maintenance.roll_up(spark, kept)
     since, until = happenings[400].ms, happenings[2000].ms
     assert since % 60_000
     assert until % 60_000
     first, last = since - since % 60_000 + 60_000, until - until % 60_000
     part = [one for one in happenings if first <= one.ms < last]
-    expected = brute.throughput(part, QUEUE, 60_000)
+    expected = plain_reports.throughput(part, QUEUE, 60_000)
     for end in (until, last):
         asked = ReportQuery(from_rollup=True, since_ms=since, until_ms=end)
         assert reports.run_report(spark, kept, "throughput", asked) == expected
@@ -265,7 +271,7 @@ def test_jobs_that_do_not_say_when_they_were_made_have_no_age(
         run_flow(link, "XADD", Keys(queue).events, "*", *words)
     once(spark, tmp_path, data_source_options, queue, tables=("events",))
     archive = Archive(str(tmp_path))
-    upkeep.roll_up(spark, archive)
+    maintenance.roll_up(spark, archive)
     for from_rollup in (False, True):
         [row] = reports.run_report(spark, archive, "latency", ReportQuery(from_rollup=from_rollup))
         assert (row["completed"], row["run_us_p50"]) == (11, 5)
@@ -282,9 +288,9 @@ def test_an_archive_may_be_at_a_path_of_any_letters(
     numbered_events(link, queue, 20, first=30)
     once(spark, place, data_source_options, queue, tables=("events",))
     archive = Archive(str(place))
-    [day] = upkeep.compact_days(spark, archive, ("events",), before="2100-01-01")
+    [day] = maintenance.compact_days(spark, archive, ("events",), before="2100-01-01")
     assert (day.rows, day.files_after) == (50, 1)
-    upkeep.roll_up(spark, archive)
+    maintenance.roll_up(spark, archive)
     for from_rollup in (False, True):
         rows = reports.run_report(spark, archive, "throughput", ReportQuery(from_rollup=from_rollup))
         assert sum(row["completed"] for row in rows) == 50
@@ -312,7 +318,7 @@ def test_no_report_fails_for_numbers_that_somebody_made_up(
         )  # fmt: skip
     once(spark, tmp_path, data_source_options, queue, tables=("events",))
     archive = Archive(str(tmp_path))
-    assert upkeep.roll_up(spark, archive) == 1
+    assert maintenance.roll_up(spark, archive) == 1
     for name in reports.REPORTS:
         for from_rollup in (False, True):
             found = reports.run_report(spark, archive, name, ReportQuery(from_rollup=from_rollup))
@@ -345,11 +351,13 @@ def test_gaps_are_told_to_the_digit(
 def test_percentiles_are_the_same_whether_rows_are_few_or_many(
     spark: Any, kept: Archive, happenings: list[PastEvent], monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(exactly, "MAX_SORTED_ROWS", few)
-    assert reports.run_report(spark, kept, "latency", ReportQuery()) == brute.latency(happenings, QUEUE)
+    monkeypatch.setattr(percentiles, "MAX_SORTED_ROWS", few)
+    assert reports.run_report(spark, kept, "latency", ReportQuery()) == plain_reports.latency(
+        happenings, QUEUE
+    )
     at_ms, span_ms = happenings[len(happenings) // 2].ms, 7_200_000
     found = reports.run_report(spark, kept, "diff", ReportQuery(at_ms=at_ms, span_ms=span_ms))
-    assert found == brute.diff(happenings, QUEUE, at_ms, span_ms)
+    assert found == plain_reports.diff(happenings, QUEUE, at_ms, span_ms)
 
 
 def test_an_archive_that_runs_on_warms_up_waits_out_a_restart_and_ends_when_asked(
@@ -484,9 +492,9 @@ def test_a_server_that_cannot_answer_yet_is_waited_for_as_one_that_is_away(
     ],
 )
 def test_an_error_that_may_pass_is_still_one_behind_spark(error: ChasquiError, is_transient: bool) -> None:
-    with pytest.raises(plainly.MarkedError) as buried, plainly.marked_errors():
+    with pytest.raises(error_marks.MarkedError) as buried, error_marks.marked_errors():
         raise error
-    found = plain.decode_error(f"Traceback\n  at java\n{buried.value}\n  at java")
+    found = error_decoding.decode_error(f"Traceback\n  at java\n{buried.value}\n  at java")
     assert (type(found), str(found), found.hint) == (type(error), str(error), error.hint)
     assert getattr(found, "transient", False) is is_transient
 
@@ -630,9 +638,11 @@ def test_one_archive_has_one_writer_and_a_place_that_can_be_written(
 def test_archived_letters_are_replayed_once_as_jobs_that_never_ran(
     spark: Any, link: Link, data_source_options: dict[str, str], kept: Archive, queue: str
 ) -> None:
-    letters = bulk.archived_dead_letters(spark, kept, QUEUE, name="ma*", where="detail LIKE 'no account%'")
+    letters = bulk_jobs.archived_dead_letters(
+        spark, kept, QUEUE, name="ma*", where="detail LIKE 'no account%'"
+    )
     for _ in range(2):
-        bulk.write_jobs(bulk.jobs_from_dead_letters(letters), queue, "replay", data_source_options)
+        bulk_jobs.write_jobs(bulk_jobs.jobs_from_dead_letters(letters), queue, "replay", data_source_options)
     rows = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     found = [envelope.decode(fields[1]) for _, fields in rows]
     assert sorted(job.payload.data()["n"] for job in found) == [0, 1, 2]
@@ -645,12 +655,12 @@ def test_files_become_jobs_that_carry_what_the_rows_say(
     rows = [{"to": "ada", "n": 1}, {"to": "ada", "n": 1}, {"deep": {"list": [1, 2.5, None]}}, "just text"]
     file = tmp_path / "jobs.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
-    lines = bulk.read_json_lines(spark, [str(file)], "jsonl")
-    shape = bulk.RowMapping("mail")
-    assert bulk.check_rows(lines, shape, 0) == bulk.FileCheck(4, 0)
+    lines = bulk_jobs.read_json_lines(spark, [str(file)], "jsonl")
+    shape = bulk_jobs.RowMapping("mail")
+    assert bulk_jobs.check_rows(lines, shape, 0) == bulk_jobs.FileCheck(4, 0)
     for _ in range(2):
-        bulk.write_jobs(
-            bulk.jobs_from_lines(lines, shape, "r", 1_794_741_208_048), queue, "r", data_source_options
+        bulk_jobs.write_jobs(
+            bulk_jobs.jobs_from_lines(lines, shape, "r", 1_794_741_208_048), queue, "r", data_source_options
         )
     entries = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     found = [envelope.decode(fields[1]) for _, fields in entries]
@@ -661,8 +671,8 @@ def test_files_become_jobs_that_carry_what_the_rows_say(
 def test_rows_that_are_no_jobs_are_found_before_anything_is_written(spark: Any, tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"
     file.write_text("id,to,at\n1,ada,5\n,bob,6\n3,cyd,soon\n")
-    lines = bulk.read_json_lines(spark, [str(file)], "csv")
-    found = bulk.check_rows(lines, bulk.RowMapping(id_field="id", run_at_field="at"), 0)
+    lines = bulk_jobs.read_json_lines(spark, [str(file)], "csv")
+    found = bulk_jobs.check_rows(lines, bulk_jobs.RowMapping(id_field="id", run_at_field="at"), 0)
     assert (found.rows, found.bad) == (3, 2)
     assert "field 'at' is no time in ms" in (found.sample or "")
 

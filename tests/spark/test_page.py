@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from chasqui.spark.reports import ReportQuery
-from chasqui_cli.commands.pipeline.page import render_page
-from tests.spark import brute
-from tests.spark.scenes import made_up_events
+from chasqui_cli.commands.pipeline._page import render_page
+from tests.spark import plain_reports
+from tests.support.seeds.event_history import made_up_events
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=https://evil.example/x> \x1b[31m\u202e"
 CHROMIUM = next(
@@ -29,15 +29,15 @@ def records() -> dict[str, list[dict[str, Any]]]:
     events, queue = made_up_events(500), f"emails {HOSTILE}"
     job_id = next(one.event.job_id or "" for one in events if one.event.kind == "dlq")
     found = {
-        "throughput": brute.throughput(events, queue, 60_000),
-        "latency": brute.latency(events, queue),
-        "retries": brute.retries(events, queue),
-        "failures": brute.failures(events, queue, 20),
-        "sla": brute.sla(events, queue, 20_000),
-        "slowest": brute.slowest(events, queue, 20),
-        "timeline": brute.timeline(events, queue, job_id),
-        "heatmap": brute.heatmap(events, queue),
-        "diff": brute.diff(events, queue, events[200].ms, 86_400_000),
+        "throughput": plain_reports.throughput(events, queue, 60_000),
+        "latency": plain_reports.latency(events, queue),
+        "retries": plain_reports.retries(events, queue),
+        "failures": plain_reports.failures(events, queue, 20),
+        "sla": plain_reports.sla(events, queue, 20_000),
+        "slowest": plain_reports.slowest(events, queue, 20),
+        "timeline": plain_reports.timeline(events, queue, job_id),
+        "heatmap": plain_reports.heatmap(events, queue),
+        "diff": plain_reports.diff(events, queue, events[200].ms, 86_400_000),
         "gaps": [],
     }
     for row in (*found["failures"], *found["latency"], *found["sla"]):

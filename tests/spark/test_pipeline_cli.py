@@ -21,16 +21,22 @@ import typer
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError
 from chasqui.server.link import Link
-from chasqui.spark import connect, java, plain, reports, session
+from chasqui.spark import connect_server, error_decoding, java, reports, spark_session
 from chasqui.spark.reports import REPORTS
 from chasqui.wire.keys import Keys
 from chasqui_cli.app import app, run
-from chasqui_cli.commands.pipeline.place import complete_archived_queues
-from chasqui_cli.commands.pipeline.reporting import ReportName, report_schema
-from chasqui_cli.times import format_iso
-from tests.cli.inside import assert_matches_schema
-from tests.servers import Server
-from tests.spark.scenes import PastEvent, made_up_events, numbered_events, run_flow, write_events
+from chasqui_cli.commands.pipeline._spark import complete_archived_queues
+from chasqui_cli.commands.pipeline.report import ReportName, report_schema
+from chasqui_cli.output.times import format_iso
+from tests.support.cli.in_process import assert_matches_schema
+from tests.support.seeds.event_history import (
+    PastEvent,
+    made_up_events,
+    numbered_events,
+    run_flow,
+    write_events,
+)
+from tests.support.servers.server import Server
 
 QUEUE = "typed"
 CLOCK = SystemClock()
@@ -281,7 +287,7 @@ def test_what_a_report_cannot_be_about_is_told_before_spark_is_started(
     code: int,
     said: str,
 ) -> None:
-    monkeypatch.delattr(session, "open_session")
+    monkeypatch.delattr(spark_session, "open_session")
     assert_complains(typed("report", *words, "--archive", archived), code, said)
     assert_complains(typed("up", "--warm-up", "soon"), 2, "'soon' is no duration")
     assert_complains(typed("archive", "--gather", "2d"), 2, "--gather: 2d is no length to count with")
@@ -298,7 +304,7 @@ def test_the_doctor_says_which_package_is_missing(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr(session, "open_session", _no_spark)
+    monkeypatch.setattr(spark_session, "open_session", _no_spark)
     code, out, _ = typed("doctor", "-u", "redis://127.0.0.1:1", "--archive", tmp_path / "a", "-o", "json")
     found = {one["check"]: one for one in json.loads(out)}
     assert code == 1
@@ -325,7 +331,7 @@ def test_without_what_connect_needs_another_spark_is_refused_in_two_lines(
 def test_a_page_that_cannot_be_written_is_told_before_spark_is_started(
     typed: Typed, archived: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.delattr(session, "open_session")
+    monkeypatch.delattr(spark_session, "open_session")
     told = typed("report", "gaps", "--archive", archived, "--html", place)
     assert_complains(told, 2, f"cannot write a page at {place}", "a directory that is yours")
 
@@ -453,17 +459,17 @@ def test_a_spark_that_is_elsewhere_is_given_up_soon_when_nobody_answers(
 
 
 @pytest.fixture
-def hanging(silent: int, tmp_path: Path) -> Iterator[connect.ConnectServer]:
+def hanging(silent: int, tmp_path: Path) -> Iterator[connect_server.ConnectServer]:
     """What `up` has left behind when its server hangs: a process of that name, and a port that is silent."""
     process = subprocess.Popen(["sh", "-c", "read _", "SparkConnectServer"], stdin=subprocess.PIPE)
     with process:
-        server = connect.ConnectServer(process.pid, silent, "token", str(uuid.uuid4()), "log")
-        connect._save_state(tmp_path / ".local/state/chasqui", server)
+        server = connect_server.ConnectServer(process.pid, silent, "token", str(uuid.uuid4()), "log")
+        connect_server._save_state(tmp_path / ".local/state/chasqui", server)
         yield server
 
 
 def test_a_warm_spark_that_hangs_is_told_and_not_waited_for(
-    typed: Typed, spark: Any, archived: Path, hanging: connect.ConnectServer
+    typed: Typed, spark: Any, archived: Path, hanging: connect_server.ConnectServer
 ) -> None:
     code, out, err = typed("report", "gaps", "--archive", archived, "-o", "json")
     assert (code, out) == (0, "[]\n"), err
@@ -504,6 +510,6 @@ def test_java_is_looked_for_in_three_places(monkeypatch: pytest.MonkeyPatch, tmp
     ],
 )
 def test_java_traces_become_sentences(text: str, said: str) -> None:
-    error = plain.decode_error(text)
+    error = error_decoding.decode_error(text)
     assert said in str(error)
     assert "\tat" not in str(error)

@@ -14,14 +14,14 @@ import pytest
 
 from chasqui.errors import ArgumentError, ChasquiError, ConfigError
 from chasqui.server.link import Link
-from chasqui.spark import bulk, files
-from chasqui.spark.bulk import RowMapping
-from chasqui.spark.plain import decoded_errors
-from chasqui.wire import envelope, packed
+from chasqui.spark import bulk_jobs, input_files
+from chasqui.spark.bulk_jobs import RowMapping
+from chasqui.spark.error_decoding import decoded_errors
+from chasqui.wire import envelope, msgpack_codec
 from chasqui.wire.keys import Keys
 from chasqui_cli.app import run
-from tests.servers import Server
-from tests.spark.scenes import numbered_events, run_flow
+from tests.support.seeds.event_history import numbered_events, run_flow
+from tests.support.servers.server import Server
 
 NOW_MS = 1_794_741_208_048
 FIELDS = RowMapping("", "id", "name", "data", "at")
@@ -52,9 +52,9 @@ def produced(
 def rows_of(spark: Any, kind: str, *paths: Path) -> list[Any]:
     """What would be loaded, looked at beforehand as the command does."""
     given = [str(path) for path in paths]
-    files.check_files(given, kind)
+    input_files.check_files(given, kind)
     with decoded_errors():
-        return [json.loads(line.line) for line in bulk.read_json_lines(spark, given, kind).collect()]
+        return [json.loads(line.line) for line in bulk_jobs.read_json_lines(spark, given, kind).collect()]
 
 
 def files_at(folder: Path, *names: str) -> Path:
@@ -97,7 +97,7 @@ def row(**fields: Any) -> str:
 )
 def test_a_row_that_could_not_be_written_is_told_before_any_is(spark: Any, line: str, said: str) -> None:
     lines = spark.createDataFrame([(row(),), (line,)], "line STRING").coalesce(1)
-    found = bulk.check_rows(lines, FIELDS, NOW_MS)
+    found = bulk_jobs.check_rows(lines, FIELDS, NOW_MS)
     assert (found.rows, found.bad) == (2, 1)
     assert said in str(found.sample)
 
@@ -114,7 +114,9 @@ def test_rows_at_the_edge_of_what_can_be_written_are_accepted(spark: Any) -> Non
         row(at=NOW_MS + 30 * 86_400_000),
         row(at="0"),
     ]
-    found = bulk.check_rows(spark.createDataFrame([(one,) for one in edges], "line STRING"), FIELDS, NOW_MS)
+    found = bulk_jobs.check_rows(
+        spark.createDataFrame([(one,) for one in edges], "line STRING"), FIELDS, NOW_MS
+    )
     assert (found.rows, found.bad, found.sample) == (len(edges), 0, None)
 
 
@@ -168,10 +170,10 @@ def test_a_load_has_the_same_name_wherever_it_is_run_from(
         names = set()
         for place in (tmp_path, Path("/")):
             monkeypatch.chdir(place)
-            names.add(bulk.load_run_id("mail", paths, RowMapping()))
+            names.add(bulk_jobs.load_run_id("mail", paths, RowMapping()))
         assert len(names) == 1
     (tmp_path / "jobs.csv").write_text("a\n1\n2\n")
-    assert bulk.load_run_id("mail", [str(tmp_path / "jobs.csv")], RowMapping()) not in names
+    assert bulk_jobs.load_run_id("mail", [str(tmp_path / "jobs.csv")], RowMapping()) not in names
 
 
 def test_a_replay_knows_for_a_year_what_it_put_back(
@@ -181,7 +183,7 @@ def test_a_replay_knows_for_a_year_what_it_put_back(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     keys, at = Keys(queue), ("--archive", str(tmp_path / "archive"), "-u", redis.url, "-q")
-    body = packed.pack(["a", b"\x01", NOW_MS, 3])
+    body = msgpack_codec.pack(["a", b"\x01", NOW_MS, 3])
     run_flow(link, "XADD", keys.dlq, "*", "d", body, "source_id", "1-0", "reason", "unrecoverable")
     numbered_events(link, queue, 1)
     assert run(["pipeline", "archive", queue, "--once", *at]) == 0
@@ -202,7 +204,7 @@ def test_csv_is_read_as_it_is_written_and_refused_where_one_would_have_to_guess(
     assert (code, told["added"]) == (0, 3)
     entries = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     jobs = [envelope.decode(fields[1], len(fields[1])) for _, fields in entries]
-    assert {job.id: packed.unpack(job.payload.raw)["note"] for job in jobs} == {
+    assert {job.id: msgpack_codec.unpack(job.payload.raw)["note"] for job in jobs} == {
         "1": 'say "hi", twice', "2": "two\nlines", "3": "",
     }  # fmt: skip
     for name, text in {
@@ -228,7 +230,7 @@ def test_what_will_be_done_is_shown_with_samples_and_letters_are_chosen_by_reaso
     monkeypatch.setenv("HOME", str(tmp_path))
     keys, place = Keys(queue), ("--archive", str(tmp_path / "archive"), "-u", redis.url)
     for n in range(8):
-        body = packed.pack([f"job-{n}", packed.pack({"n": n}), NOW_MS, 3])
+        body = msgpack_codec.pack([f"job-{n}", msgpack_codec.pack({"n": n}), NOW_MS, 3])
         reason = "unrecoverable" if n < 7 else "retries_exhausted"
         run_flow(
             link,
@@ -323,13 +325,13 @@ def test_a_file_that_spark_passes_over_is_refused(
 )
 def test_a_directory_of_which_spark_would_leave_out_files_is_refused(tmp_path: Path, left_out: str) -> None:
     there = files_at(tmp_path / "given", "dt=1/a.jsonl", "dt=1/b.jsonl", "_SUCCESS", "dt=1/.a.jsonl.crc")
-    files.check_files([str(there)], "jsonl")
+    input_files.check_files([str(there)], "jsonl")
     files_at(there, left_out)
     with pytest.raises(ArgumentError, match=r"Spark would leave out \S+a\.jsonl$"):
-        files.check_files([str(there)], "jsonl")
+        input_files.check_files([str(there)], "jsonl")
     files_at(there, "_z/a.jsonl", "_z/b.jsonl")
     with pytest.raises(ArgumentError, match=r"Spark would leave out \S+ and 2 more$"):
-        files.check_files([str(there)], "jsonl")
+        input_files.check_files([str(there)], "jsonl")
 
 
 def test_files_beside_folders_of_columns_are_refused_for_spark_would_leave_them_out(
@@ -339,9 +341,9 @@ def test_files_beside_folders_of_columns_are_refused_for_spark_would_leave_them_
     assert len(rows_of(spark, "jsonl", there)) == 2
     files_at(there, "dt=1/a.jsonl")
     with pytest.raises(ArgumentError, match=r"leave out \S+/given/a\.jsonl and 1 more"):
-        files.check_files([str(there)], "jsonl")
+        input_files.check_files([str(there)], "jsonl")
     with pytest.raises(ArgumentError, match="given, which is given too"):
-        files.check_files([str(there), str(there / "dt=1")], "jsonl")
+        input_files.check_files([str(there), str(there / "dt=1")], "jsonl")
 
 
 def test_a_directory_without_files_has_no_jobs(spark: Any, tmp_path: Path) -> None:
@@ -357,17 +359,17 @@ def test_what_cannot_be_read_twice_or_at_all_is_refused(tmp_path: Path) -> None:
 
     os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(ArgumentError, match=r"pipe\.jsonl is no file"):
-        files.check_files([str(tmp_path / "pipe.jsonl")], "jsonl")
+        input_files.check_files([str(tmp_path / "pipe.jsonl")], "jsonl")
     there = files_at(tmp_path / "given", "a.jsonl")
     (there / "gone.jsonl").symlink_to(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=r"may not read \S+gone\.jsonl"):
-        files.check_files([str(there)], "jsonl")
+        input_files.check_files([str(there)], "jsonl")
 
 
 def test_a_directory_that_leads_back_into_itself_is_walked_once(tmp_path: Path) -> None:
     there = files_at(tmp_path / "given", "dt=1/a.jsonl")
     (there / "dt=1" / "dt=2").symlink_to(there)
-    assert [file.path for file in files.local_files([str(there)])] == [there / "dt=1" / "a.jsonl"]
+    assert [file.path for file in input_files.local_files([str(there)])] == [there / "dt=1" / "a.jsonl"]
 
 
 @pytest.mark.parametrize(
@@ -391,7 +393,7 @@ def test_a_colon_in_a_name_is_refused_where_spark_cannot_open_it(spark: Any, tmp
     there = files_at(tmp_path, "jobs-10:00.jsonl", "given/jobs-10:00.jsonl", "at 10:00/jobs.jsonl")
     for given in (there / "jobs-10:00.jsonl", there / "given"):
         with pytest.raises(ArgumentError, match=r"with a colon in its name: \S+jobs-10:00\.jsonl") as told:
-            files.check_files([str(given)], "jsonl")
+            input_files.check_files([str(given)], "jsonl")
         assert "a link of another name" in (told.value.hint or "")
     (there / "link.jsonl").symlink_to(there / "jobs-10:00.jsonl")
     assert rows_of(spark, "jsonl", there / "link.jsonl") == [{"file": "jobs-10:00.jsonl"}]
@@ -420,13 +422,13 @@ def test_parquet_files_of_different_columns_are_refused(spark: Any, tmp_path: Pa
     for given, told in (([first.parent], f"{more} has other columns than {first}: x differs"),
                         ([first, same, other], f"{other} has other columns than {first}: n differs")):  # fmt: skip
         with pytest.raises(ArgumentError) as refused:
-            files.check_files([str(one) for one in given], "parquet")
+            input_files.check_files([str(one) for one in given], "parquet")
         assert str(refused.value) == told
-    lines = bulk.read_json_lines(spark, [first.as_uri(), more.as_uri()], "parquet").collect()
+    lines = bulk_jobs.read_json_lines(spark, [first.as_uri(), more.as_uri()], "parquet").collect()
     assert sorted(str(json.loads(one.line)["x"]) for one in lines) == ["1", "None"]
     more.write_text("no parquet")
     with pytest.raises(ArgumentError, match=r"2\.parquet is no Parquet file"):
-        files.check_files([str(more)], "parquet")
+        input_files.check_files([str(more)], "parquet")
 
 
 def test_times_in_parquet_keep_their_microseconds(spark: Any, tmp_path: Path) -> None:
@@ -521,7 +523,7 @@ def test_csv_behind_a_url_is_read_by_spark_beside_files_of_this_machine(spark: A
     for name in ("here", "there"):
         (tmp_path / f"{name}.csv").write_text(f"at\n{name}\n")
     given = [(tmp_path / "there.csv").as_uri(), str(tmp_path / "here.csv")]
-    lines = bulk.read_json_lines(spark, given, "csv").collect()
+    lines = bulk_jobs.read_json_lines(spark, given, "csv").collect()
     assert sorted(json.loads(one.line)["at"] for one in lines) == ["here", "there"]
 
 
@@ -534,7 +536,11 @@ def letters(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     place = ("--archive", str(tmp_path / "archive"), "-u", redis.url)
     for n, name in enumerate(("mail", "mail\nof two lines", "broken")):
-        body = packed.pack([f"job-{n}", packed.pack({"n": n}), NOW_MS, 3]) if name != "broken" else b"\xc1"
+        body = (
+            msgpack_codec.pack([f"job-{n}", msgpack_codec.pack({"n": n}), NOW_MS, 3])
+            if name != "broken"
+            else b"\xc1"
+        )
         words = ("d", body, "n", name, "source_id", f"{n}-0", "reason", "unrecoverable")
         run_flow(link, "XADD", Keys(queue).dlq, f"{n + 1}-0", *words)
     numbered_events(link, queue, 1)

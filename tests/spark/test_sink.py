@@ -12,12 +12,13 @@ import pytest
 from chasqui.errors import ArgumentError, ChasquiError, QueueFull
 from chasqui.server.commands import parse_server_time
 from chasqui.server.link import Link
-from chasqui.spark import bulk, plain
+from chasqui.spark import bulk_jobs, error_decoding
 from chasqui.sync_queue import SyncQueue
-from chasqui.wire import envelope, ids, packed
+from chasqui.wire import envelope, msgpack_codec
+from chasqui.wire.job_id import created_ms
 from chasqui.wire.keys import Keys
-from tests.servers import Server
-from tests.spark.scenes import numbered_events, run_flow
+from tests.support.seeds.event_history import numbered_events, run_flow
+from tests.support.servers.server import Server
 
 SINCE_MS = 1_794_741_208_048
 
@@ -30,7 +31,7 @@ def jobs(spark: Any, count: int, *, parts: int = 2) -> Any:
 
 def write(rows: Any, reach: dict[str, str], queue: str, **options: Any) -> None:
     named = {"runId": "load", **{name: str(value) for name, value in options.items()}}
-    with plain.decoded_errors():
+    with error_decoding.decoded_errors():
         rows.write.format("chasqui").mode("append").options(**reach).option("queue", queue).options(
             **named
         ).save()
@@ -74,7 +75,7 @@ def test_jobs_were_made_when_their_row_says_or_their_id_or_else_now(
     ]
     told, by_id, by_nobody = (job.created_at_ms for job, _ in found)
     assert told == 7
-    assert by_id == ids.created_ms(ulid)
+    assert by_id == created_ms(ulid)
     assert by_nobody == int(run_flow(link, "GET", Keys(queue).load_start("load")).split()[0])
     assert [name for _, name in found] == [[b"mail"], [], [b"bill"]]
 
@@ -91,7 +92,7 @@ def test_data_of_any_shape_becomes_what_it_is_maps_and_nothing_too(
         envelope.decode(fields[1]) for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     ]
     assert [job.payload.data() for job in found] == [
-        {"m": {"x": [packed.MsgpackMap(((7, "y"),))]}, "none": None},
+        {"m": {"x": [msgpack_codec.MsgpackMap(((7, "y"),))]}, "none": None},
         None,
     ]
 
@@ -138,7 +139,7 @@ def test_two_attempts_at_once_add_every_job_once(
 
     def attempt() -> None:
         try:
-            bulk.write_jobs(rows, queue, "load", data_source_options)
+            bulk_jobs.write_jobs(rows, queue, "load", data_source_options)
         except BaseException as fault:  # noqa: BLE001 - told in the main thread
             faults.append(fault)
 
@@ -271,7 +272,7 @@ def test_a_load_without_a_ledger_begins_anew_each_time(
     write(rows, data_source_options, queue, runId="", idempotence="none")
     between = parse_server_time(run_flow(link, "TIME"))
     write(rows, data_source_options, queue, runId="", idempotence="none")
-    first, second = (ids.created_ms(job_id) or 0 for job_id in ids_in(link, queue))
+    first, second = (created_ms(job_id) or 0 for job_id in ids_in(link, queue))
     assert first <= between <= second
     assert not run_flow(link, "KEYS", f"*{queue}*load*")
 

@@ -12,15 +12,15 @@ import pytest  # noqa: E402
 
 from chasqui import Link  # noqa: E402
 from tests.conftest import skip_or_fail  # noqa: E402
-from tests.server_binaries import KINDS, NoServerError  # noqa: E402
-from tests.servers import Server, start_server  # noqa: E402
-from tests.tui import seed  # noqa: E402
+from tests.support.seeds import dashboard_queues  # noqa: E402
+from tests.support.servers.binaries import KINDS, NoServerError  # noqa: E402
+from tests.support.servers.server import Server, start_server  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.server_binaries import Kind
+    from tests.support.servers.binaries import Kind
 
 
 @pytest.fixture(autouse=True)
@@ -62,5 +62,5 @@ def link(request: pytest.FixtureRequest) -> Iterator[Link]:
 
 @pytest.fixture
 def now_ms(link: Link) -> int:
-    seconds, _ = seed.command(link, "TIME")
+    seconds, _ = dashboard_queues.command(link, "TIME")
     return int(seconds) * 1000

@@ -24,16 +24,16 @@ from textual.widgets import Input, Static
 from chasqui import Keys, SyncQueue
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui_cli.app import run
-from chasqui_cli.tui.lines import CommandResult, CommandRunner, add_options
-from tests.tui import seed
-from tests.tui.cockpit import open_dashboard, write_config
+from chasqui_cli.tui.command_runner import CommandResult, CommandRunner, add_options
+from tests.support.seeds import dashboard_queues
+from tests.support.tui.driver import open_dashboard, write_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from chasqui import Link
-    from tests.servers import Server
-    from tests.tui.cockpit import DashboardDriver
+    from tests.support.servers.server import Server
+    from tests.support.tui.driver import DashboardDriver
 
 Dump = dict[str, Any]
 IN_LIFE = ("replay",)
@@ -45,24 +45,29 @@ def dump(link: Link, queue: str) -> Dump:
     """What is in a queue, without the ids that a server gives."""
     keys = Keys(queue)
     entries = [
-        stream_entry.decode(fields) for _, fields in seed.command(link, "XRANGE", keys.stream, "-", "+")
+        stream_entry.decode(fields)
+        for _, fields in dashboard_queues.command(link, "XRANGE", keys.stream, "-", "+")
     ]
     jobs = [envelope.decode(entry.d or b"") for entry in entries]
-    members = seed.command(link, "ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
+    members = dashboard_queues.command(link, "ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
     due = {
         delayed_member.decode(one).envelope.id: int(at)
         for one, at in zip(members[::2], members[1::2], strict=True)
     }
-    groups = seed.command(link, "XINFO", "GROUPS", keys.stream) if entries else []
+    groups = dashboard_queues.command(link, "XINFO", "GROUPS", keys.stream) if entries else []
     return {
         "stream": sorted((job.id, entry.name, job.attempt) for job, entry in zip(jobs, entries, strict=True)),
-        "dead": sorted(fields[1] for _, fields in seed.command(link, "XRANGE", keys.dlq, "-", "+")),
+        "dead": sorted(
+            fields[1] for _, fields in dashboard_queues.command(link, "XRANGE", keys.dlq, "-", "+")
+        ),
         "delayed": due,
-        "schedules": sorted(seed.command(link, "ZRANGE", keys.repeat, 0, -1)),
+        "schedules": sorted(dashboard_queues.command(link, "ZRANGE", keys.repeat, 0, -1)),
         "holds": {
             row[1]: row[3]
             for _ in groups
-            for row in seed.command(link, "XINFO", "CONSUMERS", keys.stream, seed.GROUP)
+            for row in dashboard_queues.command(
+                link, "XINFO", "CONSUMERS", keys.stream, dashboard_queues.GROUP
+            )
             if not row[1].startswith(b"chasqui") and (row[3] or row[1] != b"!released")
         },
     }
@@ -95,42 +100,44 @@ class Step:
 
 
 def _two_groups(link: Link, queue: str) -> None:
-    seed.add_dead_letters(link, queue, 3)
-    seed.add_dead_letters(link, queue, 2, name="send-email", detail="SMTP timeout")
+    dashboard_queues.add_dead_letters(link, queue, 3)
+    dashboard_queues.add_dead_letters(link, queue, 2, name="send-email", detail="SMTP timeout")
 
 
 def _waits_and_is_delayed(link: Link, queue: str) -> None:
     """The same job once more, for later: that one can be cancelled."""
-    seed.add_waiting(link, queue, 1, name="remind")
-    seed.add_delayed(link, queue, 1)
+    dashboard_queues.add_waiting(link, queue, 1, name="remind")
+    dashboard_queues.add_delayed(link, queue, 1)
 
 
 def _crew(link: Link, queue: str) -> None:
-    seed.add_in_flight(link, queue, 2, "holder")
-    seed.command(link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, seed.GROUP, "idler")
+    dashboard_queues.add_in_flight(link, queue, 2, "holder")
+    dashboard_queues.command(
+        link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, dashboard_queues.GROUP, "idler"
+    )
 
 
 STEPS = (
-    Step("replay", lambda link, queue: seed.add_dead_letters(link, queue, 3), "4", "#letters", ["space", "space", "R"],
+    Step("replay", lambda link, queue: dashboard_queues.add_dead_letters(link, queue, 3), "4", "#letters", ["space", "space", "R"],
          "dlq replay --limit 2", lambda a, b: [job[0] for job in b["stream"]] == ["charge-dead-1", "charge-dead-2"]
          and len(b["dead"]) == 1),
-    Step("canary", lambda link, queue: seed.add_dead_letters(link, queue, 5), "4", "#groups", ["C"], "dlq replay --limit 5 --canary 3",
+    Step("canary", lambda link, queue: dashboard_queues.add_dead_letters(link, queue, 5), "4", "#groups", ["C"], "dlq replay --limit 5 --canary 3",
          lambda a, b: (len(b["stream"]), len(b["dead"])) == (3, 2), options="--canary-timeout 100ms", code=PARTLY),
-    Step("edit", lambda link, queue: seed.add_dead_letters(link, queue, 1), "4", "#letters", ["E"], "dlq edit",
+    Step("edit", lambda link, queue: dashboard_queues.add_dead_letters(link, queue, 1), "4", "#letters", ["E"], "dlq edit",
          lambda a, b: len(b["dead"]) == 1 and a["dead"] != b["dead"], options="--set nth=99 --no-replay"),
     Step("delete", _two_groups, "4", "#groups", ["j", "j", "D"], "dlq purge", lambda a, b: len(b["dead"]) == 3),
-    Step("now", lambda link, queue: seed.add_delayed(link, queue, 3), "5", "#delayed", ["N"], "delayed now",
+    Step("now", lambda link, queue: dashboard_queues.add_delayed(link, queue, 3), "5", "#delayed", ["N"], "delayed now",
          lambda a, b: [job[0] for job in b["stream"]] == ["remind-0"] and list(b["delayed"]) == ["remind-1", "remind-2"]),
-    Step("cancel", lambda link, queue: seed.add_delayed(link, queue, 3), "5", "#delayed", ["a", "K"], "delayed cancel",
+    Step("cancel", lambda link, queue: dashboard_queues.add_delayed(link, queue, 3), "5", "#delayed", ["a", "K"], "delayed cancel",
          lambda a, b: not b["delayed"]),
-    Step("move", lambda link, queue: seed.add_delayed(link, queue, 2), "5", "#delayed", ["M"], "delayed move",
+    Step("move", lambda link, queue: dashboard_queues.add_delayed(link, queue, 2), "5", "#delayed", ["M"], "delayed move",
          lambda a, b: {job: b["delayed"][job] - a["delayed"][job] for job in a["delayed"]}
          == {"remind-0": 3_600_000, "remind-1": 0}, options="--by 1h"),
     Step("cancel-job", _waits_and_is_delayed, "3", "#waiting", ["K"], "job cancel",
          lambda a, b: a["delayed"] and not b["delayed"] and a["stream"] == b["stream"]),
-    Step("run", seed.add_schedules, "6", "#specs", ["N"], "repeatable run",
+    Step("run", dashboard_queues.add_schedules, "6", "#specs", ["N"], "repeatable run",
          lambda a, b: [job[1] for job in b["stream"]] == ["tick"]),
-    Step("remove", seed.add_schedules, "6", "#specs", ["D"], "repeatable remove",
+    Step("remove", dashboard_queues.add_schedules, "6", "#specs", ["D"], "repeatable remove",
          lambda a, b: len(b["schedules"]) == len(a["schedules"]) - 1),
     Step("claim", _crew, "7", "#workers", ["C"], "workers claim", lambda a, b: not b["holds"].get(b"holder"),
          undoes=False, first="default\0holder"),
@@ -225,7 +232,10 @@ class Walk:
     def _on_twin(self, words: list[str], queue: str, twin: str) -> list[str]:
         """The same line for the twin, whose letters have ids of their own."""
         places = [
-            [row[0].decode() for row in seed.command(self.link, "XRANGE", Keys(name).dlq, "-", "+")]
+            [
+                row[0].decode()
+                for row in dashboard_queues.command(self.link, "XRANGE", Keys(name).dlq, "-", "+")
+            ]
             for name in (queue, twin)
         ]
         names = dict(zip(*places, strict=True)) | {queue: twin}
@@ -252,9 +262,9 @@ async def test_every_dialog_changes_what_its_command_line_changes(
     for step in STEPS:
         step.plant(link, f"w-{step.name}")
         step.plant(link, f"w-{step.name}-twin")
-    letters = seed.add_dead_letters(link, "w-x", 3)
-    seed.add_waiting(link, "w-k", 1)
-    seed.add_dead_letters(link, "w-many", 101)
+    letters = dashboard_queues.add_dead_letters(link, "w-x", 3)
+    dashboard_queues.add_waiting(link, "w-k", 1)
+    dashboard_queues.add_dead_letters(link, "w-many", 101)
     async with open_dashboard(own_server.url, size=(80, 24), interval_s=3) as person:
         walk = Walk(own_server, link, person)
         await person.wait_until(
@@ -337,7 +347,7 @@ async def test_a_protected_context_wants_the_name_of_the_queue_typed(
     one_server: Server, link: Link, queue: str, home: Path
 ) -> None:
     write_config(home, f'[contexts.prod]\nurl = "{one_server.url}"\nprotected = true\ncolor = "red"\n')
-    seed.add_dead_letters(link, queue, 2)
+    dashboard_queues.add_dead_letters(link, queue, 2)
     async with open_dashboard(one_server.url, context="prod") as person:
         await person.open("4", queue)
         assert "prod" in person.frame
@@ -362,8 +372,8 @@ async def test_a_protected_context_wants_the_name_of_the_queue_typed(
 async def test_a_group_emptied_by_somebody_else_while_it_is_open(
     one_server: Server, link: Link, queue: str
 ) -> None:
-    seed.add_dead_letters(link, queue, 3, name="charge", detail="card declined")
-    seed.add_dead_letters(link, queue, 1, name="mail", detail="no such host")
+    dashboard_queues.add_dead_letters(link, queue, 3, name="charge", detail="card declined")
+    dashboard_queues.add_dead_letters(link, queue, 1, name="mail", detail="no such host")
     async with open_dashboard(one_server.url) as person:
         await person.open("4", queue)
         await person.press("down")
@@ -381,7 +391,7 @@ async def test_a_group_emptied_by_somebody_else_while_it_is_open(
 
 
 async def test_read_only_greys_every_change(one_server: Server, link: Link, queue: str, now_ms: int) -> None:
-    seed.add_every_state(link, queue, now_ms)
+    dashboard_queues.add_every_state(link, queue, now_ms)
     before = dump(link, queue)
     async with open_dashboard(one_server.url, read_only=True) as person:
         await person.open("2", queue)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui import Keys
-from tests.tui import seed
-from tests.tui.test_trouble import ROOT, _read
+from tests.support.seeds import dashboard_queues
+from tests.tui.test_error_cases import ROOT, _read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from chasqui import Link
-    from tests.servers import Server
+    from tests.support.servers.server import Server
 
 PATIENCE_S = 60.0
 FULL_SCREEN, GIVEN_BACK = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -82,7 +82,7 @@ def test_a_signal_ends_it_and_the_terminal_is_given_back(
 def test_an_editor_gets_the_terminal_and_the_dashboard_gets_it_back(
     one_server: Server, link: Link, queue: str, home: Path
 ) -> None:
-    seed.add_dead_letters(link, queue, 1)
+    dashboard_queues.add_dead_letters(link, queue, 1)
     editor = home / "editor"
     editor.write_text('#!/bin/sh\necho EDITING "$1"\nsed -i "s/\\"nth\\": 0/\\"nth\\": 777/" "$1"\n')
     editor.chmod(0o755)
@@ -99,7 +99,7 @@ def test_an_editor_gets_the_terminal_and_the_dashboard_gets_it_back(
         screen.until(FULL_SCREEN)
         screen.press("q")
         assert screen.end() == 0
-    [(_, fields)] = seed.command(link, "XRANGE", Keys(queue).stream, "-", "+")
+    [(_, fields)] = dashboard_queues.command(link, "XRANGE", Keys(queue).stream, "-", "+")
     assert b"\xcd\x03\x09" in b"".join(fields), "777, as msgpack writes it, was replayed"
 
 

@@ -7,14 +7,11 @@ import subprocess
 
 import pytest
 
-from chasqui.events import StoredEvent
-from chasqui.figures import event_stats
+from chasqui.inspect.event_stats import event_stats
+from chasqui.inspect.events import StoredEvent
 from chasqui.server.commands.looks import StreamExtent
 from chasqui.wire.event_entry import Event
-from chasqui_cli.tui.crash import crash_report
-from chasqui_cli.tui.feed.loop import Feed
-from chasqui_cli.tui.filtering import RowFilter
-from chasqui_cli.tui.lines import (
+from chasqui_cli.tui.command_runner import (
     CommandRunner,
     add_options,
     command_words,
@@ -22,10 +19,13 @@ from chasqui_cli.tui.lines import (
     refusal_reason,
     shell_quote,
 )
-from chasqui_cli.tui.serving import visitor_command
+from chasqui_cli.tui.crash import crash_report
+from chasqui_cli.tui.feed.feed_loop import Feed
+from chasqui_cli.tui.row_filter import RowFilter
 from chasqui_cli.tui.trends import HOUR_MS, Rates, Trend, forecast_text, short_count, sparkline
-from tests.cli import hostile
-from tests.tui.still import snapshot
+from chasqui_cli.tui.web_server import visitor_command
+from tests.support.seeds import hostile_text
+from tests.support.tui.fixed_views import snapshot
 
 
 def watched(*samples: tuple[int, int, int]) -> Trend:
@@ -98,7 +98,7 @@ def test_filters_keep_what_was_asked_for() -> None:
 
 
 def test_a_line_can_be_pasted_whatever_it_is_about() -> None:
-    for text in (*hostile.HOSTILE_TEXTS.values(), "plain", "it's", "a b", "-x", "\udcff"):
+    for text in (*hostile_text.HOSTILE_TEXTS.values(), "plain", "it's", "a b", "-x", "\udcff"):
         word = (
             text.replace("\0", "")
             .encode("utf-8", "surrogateescape" if "\udcff" in text else "surrogatepass")

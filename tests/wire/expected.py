@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chasqui.wire import packed
+from chasqui.wire import msgpack_codec
 from chasqui.wire.retry_override import to_list
 from tests import golden
 
@@ -34,7 +34,7 @@ def assert_matches_golden(job: envelope.Envelope, expect: dict[str, Any]) -> Non
     if "data" in expect:
         assert golden.tag(job.payload.data()) == expect["data"]
     if "data_error" in expect:
-        assert isinstance(job.payload.data_or_bytes(), packed.Undecodable)
+        assert isinstance(job.payload.data_or_bytes(), msgpack_codec.Undecodable)
 
 
 def _retry_list(expect: dict[str, Any] | None) -> list[Any] | None:
@@ -55,7 +55,7 @@ def with_kind_unknown(rewritten: bytes, job: envelope.Envelope) -> bytes:
     """The reference rewrites a kind it does not know to "unknown". We keep the text; this undoes that."""
     if not job.retry or not job.retry.backoff or job.retry.backoff.kind in ("fixed", "exponential"):
         return rewritten
-    kind = packed.pack(job.retry.backoff.kind)
+    kind = msgpack_codec.pack(job.retry.backoff.kind)
     before, found, after = rewritten.rpartition(b"\x95" + kind)
     assert found, "the kind's own text must survive"
-    return before + b"\x95" + packed.pack("unknown") + after
+    return before + b"\x95" + msgpack_codec.pack("unknown") + after

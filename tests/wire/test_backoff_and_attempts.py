@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chasqui import attempts, backoff
+from chasqui.consume import attempts, backoff
+from chasqui.defaults import RetryDefaults
 from chasqui.errors import ArgumentError
-from chasqui.options import RetryDefaults
 from chasqui.wire import result_value
 from chasqui.wire.retry_override import Backoff, RetryOverride
 

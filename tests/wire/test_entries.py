@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.wire import dead_entry, event_entry, stream_entry
-from chasqui.wire.dead_entry import DeadLetterEntry, DeadLetterReason
+from chasqui.wire import dead_letter_entry, event_entry, stream_entry
+from chasqui.wire.dead_letter_entry import DeadLetterEntry, DeadLetterReason
 from chasqui.wire.event_entry import Event
 from chasqui.wire.stream_entry import StreamEntry
 
@@ -107,7 +107,7 @@ def test_an_errors_text_that_utf8_cannot_say_does_not_stop_the_event() -> None:
 
 @given(LETTERS)
 def test_a_dead_letter_is_read_as_it_was_written(letter: DeadLetterEntry) -> None:
-    assert dead_entry.decode(dead_entry.encode(letter)) == letter
+    assert dead_letter_entry.decode(dead_letter_entry.encode(letter)) == letter
 
 
 def test_a_malformed_entry_is_buried_with_all_its_fields_and_none_passes_for_the_letters_own() -> None:
@@ -116,12 +116,12 @@ def test_a_malformed_entry_is_buried_with_all_its_fields_and_none_passes_for_the
         b"",
         "7-0",
         DeadLetterReason.MALFORMED,
-        dead_entry.NO_PAYLOAD_DETAIL,
+        dead_letter_entry.NO_PAYLOAD_DETAIL,
         source.name,
         source.name_bytes,
         source.extra,
     )
-    flat = dead_entry.encode(letter)
+    flat = dead_letter_entry.encode(letter)
     assert flat[:8] == [b"d", b"", b"n", b"mail", b"source_id", b"7-0", b"reason", b"malformed"]
     assert flat[8:] == [
         b"detail",
@@ -131,14 +131,14 @@ def test_a_malformed_entry_is_buried_with_all_its_fields_and_none_passes_for_the
         b"orig:source_id",
         b"0-1",
     ]
-    assert dead_entry.decode(flat).original == ((b"reason", b"forged"), (b"source_id", b"0-1"))
+    assert dead_letter_entry.decode(flat).original == ((b"reason", b"forged"), (b"source_id", b"0-1"))
 
 
 def test_a_letter_with_fields_missing_is_read_as_empty() -> None:
-    assert dead_entry.decode([b"reason", b"stalled"]) == DeadLetterEntry(b"", "", "stalled")
+    assert dead_letter_entry.decode([b"reason", b"stalled"]) == DeadLetterEntry(b"", "", "stalled")
 
 
 def test_a_reason_nobody_knows_is_kept() -> None:
-    assert dead_entry.decode([b"d", b"", b"source_id", b"1-0", b"reason", b"struck by lightning"]).reason == (
-        "struck by lightning"
-    )
+    assert dead_letter_entry.decode(
+        [b"d", b"", b"source_id", b"1-0", b"reason", b"struck by lightning"]
+    ).reason == ("struck by lightning")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.wire import envelope, packed
+from chasqui.wire import envelope, msgpack_codec
 from chasqui.wire.envelope import Backoff, Envelope, Payload, RetryOverride
 from chasqui.wire.payload import from_data, from_element
 from chasqui.wire.retry_override import check_backoff
@@ -25,7 +25,7 @@ BACKOFFS = st.builds(
 )
 RETRIES = st.builds(RetryOverride, st.none() | U32, st.none() | BACKOFFS)
 PAYLOADS = st.builds(Payload, st.just("bin"), st.binary()) | st.builds(
-    lambda value: from_element(packed.pack(value)), VALUES
+    lambda value: from_element(msgpack_codec.pack(value)), VALUES
 )
 JOBS = st.tuples(st.text(), PAYLOADS, U64, U32).map(lambda fields: Envelope(*fields))
 HEAD = [b"\xa2id", b"\xc4\x01\x07", b"\x05", b"\x02"]
@@ -36,7 +36,9 @@ def joined(*elements: bytes) -> bytes:
 
 
 def named(**fields: bytes) -> bytes:
-    return bytes([0x80 + len(fields)]) + b"".join(packed.pack(name) + value for name, value in fields.items())
+    return bytes([0x80 + len(fields)]) + b"".join(
+        msgpack_codec.pack(name) + value for name, value in fields.items()
+    )
 
 
 @given(JOBS, st.none() | RETRIES)
@@ -53,7 +55,7 @@ def test_the_producers_data_comes_back(value: Any) -> None:
 
 @given(VALUES)
 def test_an_inline_payload_keeps_its_exact_bytes(value: Any) -> None:
-    element = packed.pack(value)
+    element = msgpack_codec.pack(value)
     job = envelope.decode(joined(b"\xa1i", element, b"\x05", b"\x00"))
     assert job.payload.to_element() == element
     if job.payload.form == "inline":
@@ -69,7 +71,7 @@ def test_an_inline_payload_of_wasteful_bytes_is_not_tidied() -> None:
 
 
 def test_numbers_that_spell_msgpack_reach_handlers_as_what_they_spell() -> None:
-    job = envelope.decode(joined(b"\xa1i", packed.pack([0x81, 0xA1, 0x61, 0x05]), b"\x05", b"\x00"))
+    job = envelope.decode(joined(b"\xa1i", msgpack_codec.pack([0x81, 0xA1, 0x61, 0x05]), b"\x05", b"\x00"))
     assert job.payload.data() == [0x81, 0xA1, 0x61, 0x05]
     assert job.payload.octets == b"\x81\xa1a\x05"
     assert job.payload.handler_value() == {"a": 5}
@@ -77,7 +79,7 @@ def test_numbers_that_spell_msgpack_reach_handlers_as_what_they_spell() -> None:
 
 
 def test_numbers_that_spell_nothing_reach_handlers_as_numbers() -> None:
-    job = envelope.decode(joined(b"\xa1i", packed.pack([6, 7, 7]), b"\x05", b"\x00"))
+    job = envelope.decode(joined(b"\xa1i", msgpack_codec.pack([6, 7, 7]), b"\x05", b"\x00"))
     assert job.payload.handler_value() == [6, 7, 7]
     assert envelope.encode(job, exact_payload=True) == joined(b"\xa1i", b"\x93\x06\x07\x07", b"\x05", b"\x00")
 

@@ -5,25 +5,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError
-from chasqui.wire import ids
+from chasqui.wire.job_id import check_job_id, check_shared, created_ms, new_job_id, new_job_ids
 
 LAST_MS = 2**48 - 1
 
 
 @given(st.integers(0, LAST_MS))
 def test_an_id_says_when_it_was_minted(now_ms: int) -> None:
-    assert ids.created_ms(ids.new_job_id(now_ms)) == now_ms
+    assert created_ms(new_job_id(now_ms)) == now_ms
 
 
 def test_ids_of_a_batch_share_their_moment_and_differ() -> None:
-    minted = ids.new_job_ids(10_000, 1_794_796_970_454)
+    minted = new_job_ids(10_000, 1_794_796_970_454)
     assert len(set(minted)) == 10_000
     assert {job_id[:10] for job_id in minted} == {"01M7H3RREP"}
     assert {len(job_id) for job_id in minted} == {26}
 
 
 def test_every_letter_comes_up_in_every_random_place() -> None:
-    places = zip(*(job_id[10:] for job_id in ids.new_job_ids(5_000, 0)), strict=True)
+    places = zip(*(job_id[10:] for job_id in new_job_ids(5_000, 0)), strict=True)
     assert all(set(place) == set("0123456789ABCDEFGHJKMNPQRSTVWXYZ") for place in places)
 
 
@@ -34,7 +34,7 @@ def test_randomness_is_read_once_and_spent_whole() -> None:
         asked.append(count)
         return bytes(range(count))
 
-    assert ids.new_job_ids(2, 0, entropy) == [
+    assert new_job_ids(2, 0, entropy) == [
         "0000000000" + "0123456789ABCDEF",
         "0000000000" + "GHJKMNPQRSTVWXYZ",
     ]
@@ -43,7 +43,7 @@ def test_randomness_is_read_once_and_spent_whole() -> None:
 
 def test_earlier_ids_sort_before_later_ones() -> None:
     moments = [0, 1, 31, 32, 1_700_000_000_000, LAST_MS]
-    minted = [ids.new_job_id(moment) for moment in moments]
+    minted = [new_job_id(moment) for moment in moments]
     assert minted == sorted(minted)
 
 
@@ -51,28 +51,28 @@ def test_earlier_ids_sort_before_later_ones() -> None:
     "job_id", ["", "order:1", "I" * 26, "0" * 25, "0" * 27, "01m7h3rrepj3e92eb8kbxc0ntg", "8" + "0" * 25]
 )
 def test_an_id_that_is_no_ulid_has_no_time(job_id: str) -> None:
-    assert ids.created_ms(job_id) is None
+    assert created_ms(job_id) is None
 
 
 @pytest.mark.parametrize("now_ms", [-1, LAST_MS + 1])
 def test_a_moment_that_does_not_fit_is_refused(now_ms: int) -> None:
     with pytest.raises(ArgumentError, match="does not fit the 48 bits"):
-        ids.new_job_id(now_ms)
+        new_job_id(now_ms)
 
 
 @pytest.mark.parametrize("job_id", ["", " ", "\t\n"])
 def test_an_id_of_nothing_is_refused(job_id: str) -> None:
     with pytest.raises(ArgumentError, match="job_id must be a non-empty, non-whitespace string"):
-        ids.check_job_id(job_id)
+        check_job_id(job_id)
 
 
 def test_an_id_is_taken_as_it_is_given() -> None:
-    assert ids.check_job_id(" a b ") == " a b "
+    assert check_job_id(" a b ") == " a b "
 
 
 def test_one_id_serves_one_job_only() -> None:
-    ids.check_shared(None, 5)
-    ids.check_shared("x", 1)
+    check_shared(None, 5)
+    check_shared("x", 1)
     for jobs in (0, 2):
         with pytest.raises(ArgumentError, match=r"opts\.id can only be set when payloads\.len\(\) == 1"):
-            ids.check_shared("x", jobs)
+            check_shared("x", jobs)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.wire import packed, walk
-from chasqui.wire.packed import MsgpackMap, Undecodable, pack, unpack
+from chasqui.wire import msgpack_codec, msgpack_scan
+from chasqui.wire.msgpack_codec import MsgpackMap, Undecodable, pack, unpack
 from tests.wire.values import VALUES
 
 
@@ -22,19 +22,19 @@ def test_every_value_comes_back_as_it_was(value: Any) -> None:
 @given(VALUES, st.binary())
 def test_the_walk_ends_where_the_value_ends(value: Any, rest: bytes) -> None:
     data = pack(value)
-    assert walk.end_of(data + rest) == len(data)
+    assert msgpack_scan.end_of(data + rest) == len(data)
 
 
 @given(st.lists(VALUES, max_size=20), st.binary())
 def test_a_list_taken_apart_is_its_elements_and_what_follows(values: list[Any], rest: bytes) -> None:
-    found = walk.split_value(pack(values) + rest)
+    found = msgpack_scan.split_value(pack(values) + rest)
     assert (found.kind, found.rest) == ("array", rest)
     assert found.children == tuple(pack(value) for value in values)
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=20))
 def test_a_map_taken_apart_is_its_keys_and_values_in_turn(values: dict[str, Any]) -> None:
-    found = walk.split_value(pack(values))
+    found = msgpack_scan.split_value(pack(values))
     assert found.kind == "map"
     assert found.children == tuple(pack(part) for pair in values.items() for part in pair)
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_decoded_says_why_and_keeps_the_bytes(data: bytes, reason
     with pytest.raises(WireError) as refused:
         unpack(data)
     assert (str(refused.value), refused.value.data) == (reason, data)
-    assert packed.unpack_or_undecodable(data) == Undecodable(data, reason)
+    assert msgpack_codec.unpack_or_undecodable(data) == Undecodable(data, reason)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
 
 
 def test_a_kept_packer_is_clean_after_a_refusal() -> None:
-    keep = packed.packer()
+    keep = msgpack_codec.packer()
     with pytest.raises(ArgumentError):
         keep([1, 2, object()])
     assert keep([3]) == b"\x91\x03"
@@ -148,4 +148,4 @@ def test_floats_are_always_written_in_64_bits() -> None:
 )
 def test_the_walk_refuses_what_ends_too_early(data: bytes) -> None:
     with pytest.raises(WireError, match="ends too early"):
-        walk.end_of(data)
+        msgpack_scan.end_of(data)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.wire import packed, repeat_spec
+from chasqui.wire import msgpack_codec, repeat_spec
 from chasqui.wire.payload import Payload, from_data, from_element
 from chasqui.wire.repeat_spec import Cron, Every, FireAll, FireOnce, RepeatSpec, Skip
 from chasqui.wire.retry_override import Backoff, RetryOverride
@@ -20,7 +20,7 @@ SPECS = st.builds(
     key=st.text(),
     job_name=st.text(),
     pattern=st.builds(Every, U64) | st.builds(Cron, st.text(), st.none() | st.text()),
-    payload=VALUES.map(from_data) | VALUES.map(lambda value: from_element(packed.pack(value))),
+    payload=VALUES.map(from_data) | VALUES.map(lambda value: from_element(msgpack_codec.pack(value))),
     limit=st.none() | U64,
     start_after_ms=st.none() | U64,
     end_before_ms=st.none() | U64,
@@ -51,7 +51,7 @@ def test_a_spec_is_read_as_it_was_written(spec: RepeatSpec) -> None:
     ],
 )
 def test_a_spec_is_no_longer_than_it_must_be(spec: RepeatSpec, elements: int) -> None:
-    assert len(packed.unpack(repeat_spec.encode(spec))) == elements
+    assert len(msgpack_codec.unpack(repeat_spec.encode(spec))) == elements
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_spec_is_no_longer_than_it_must_be(spec: RepeatSpec, elements: int) ->
     ],
 )
 def test_a_policy_is_read_in_every_form(policy: object, read: repeat_spec.MissedFires) -> None:
-    assert repeat_spec.decode(packed.pack([*BARE, 0, policy])) == plain(missed_fires=read)
+    assert repeat_spec.decode(msgpack_codec.pack([*BARE, 0, policy])) == plain(missed_fires=read)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_policy_is_read_in_every_form(policy: object, read: repeat_spec.Missed
     ],
 )
 def test_a_pattern_is_read_in_every_form(pattern: object, read: repeat_spec.Pattern) -> None:
-    assert repeat_spec.decode(packed.pack(["k", "n", pattern, *BARE[3:]])) == plain(pattern=read)
+    assert repeat_spec.decode(msgpack_codec.pack(["k", "n", pattern, *BARE[3:]])) == plain(pattern=read)
 
 
 def test_fields_nobody_knows_are_passed_over_unread() -> None:
@@ -110,12 +110,12 @@ def test_fields_nobody_knows_are_passed_over_unread() -> None:
     ids=["bin", "numbers", "text-not-utf8", "bytes-after-it", "wide"],
 )
 def test_a_payload_is_read_however_it_is_wrapped(stored: bytes) -> None:
-    data = b"\x97\xa1k\xa1n" + packed.pack(EVERY) + stored + b"\xc0\xc0\xc0"
+    data = b"\x97\xa1k\xa1n" + msgpack_codec.pack(EVERY) + stored + b"\xc0\xc0\xc0"
     assert repeat_spec.decode(data) == plain()
 
 
 def test_a_map_may_leave_out_what_is_optional() -> None:
-    data = packed.pack(
+    data = msgpack_codec.pack(
         {"payload": b"\xc4\x01\x07", "pattern": EVERY, "job_name": "n", "key": "k", "colour": 1}
     )
     assert repeat_spec.decode(data) == plain()
@@ -140,7 +140,7 @@ def test_a_map_may_leave_out_what_is_optional() -> None:
     ],
 )
 def test_what_is_no_spec_says_what_is_wrong_with_it(stored: list[object], reason: str) -> None:
-    data = packed.pack(stored)
+    data = msgpack_codec.pack(stored)
     with pytest.raises(WireError) as refused:
         repeat_spec.decode(data)
     assert (str(refused.value), refused.value.data) == (reason, data)

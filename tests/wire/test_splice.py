@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chasqui.wire.packed import ExtType, MsgpackMap, Timestamp, pack, unpack
-from chasqui.wire.splice import is_same_value, splice
+from chasqui.wire.msgpack_codec import ExtType, MsgpackMap, Timestamp, pack, unpack
+from chasqui.wire.msgpack_splice import is_same_value, splice
 
 SCALARS = (
     st.none()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from chasqui.wire.packed import ExtType, Timestamp
+from chasqui.wire.msgpack_codec import ExtType, Timestamp
 
 SCALARS = (
     st.none()

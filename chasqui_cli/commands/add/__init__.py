@@ -10,9 +10,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import ChangePlan
-from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.add.lines import (
+from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.commands.add._job_lines import (
     JobDefaults,
     JobLine,
     check_lines,
@@ -20,20 +19,21 @@ from chasqui_cli.commands.add.lines import (
     open_rereadable,
     read_lines,
 )
-from chasqui_cli.commands.add.sending import JobSender
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.output import Format
-from chasqui_cli.shapes import OptionalKey
-from chasqui_cli.streams import print_stderr
-from chasqui_cli.taking import parse_json_argument
-from chasqui_cli.times import parse_duration_ms
+from chasqui_cli.commands.add._job_sender import JobSender
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.input.values import parse_json_argument
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.json_schema import OptionalKey
+from chasqui_cli.output.stdio import print_stderr
+from chasqui_cli.output.times import parse_duration_ms
+from chasqui_cli.output.writer import Format
 
 if TYPE_CHECKING:
     from chasqui import ProducerOptions
-    from chasqui.adding import Added, JobRequest
-    from chasqui_cli.columns import Record
-    from chasqui_cli.session import Session
+    from chasqui.produce.prepared_batch import Added, JobRequest
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -198,13 +198,13 @@ class _AddCommand:
     journal: bool
 
     def add_one(self, data: Any) -> None:
-        from chasqui import adding
+        from chasqui.produce import prepared_batch
 
         with self.desk.session() as session:
             # The data's tags are values by now, so it is not described like a line's.
             now_ms = session.server_now_ms() if self.usual.at or self.desk.change_options.dry_run else 0
             job = self.usual.build_job({}, now_ms)._replace(data=data)
-            adding.prepare_batch(
+            prepared_batch.prepare_batch(
                 [job], now_ms, self.options
             )  # what is wrong with it is told before anybody is asked
             if not self._confirm(1):

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.columns import Column, column
-from chasqui_cli.commands.delayed.changing import DelayedChange, change_delayed
-from chasqui_cli.commands.delayed.finding import find_delayed
-from chasqui_cli.commands.delayed.records import (
+from chasqui_cli.commands.delayed._change import DelayedChange, change_delayed
+from chasqui_cli.commands.delayed._record import (
     BUCKET_SCHEMA,
     CHANGE_SCHEMA,
     COLUMNS,
@@ -19,14 +17,16 @@ from chasqui_cli.commands.delayed.records import (
     delayed_job_record,
     time_range,
 )
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import MAX_SAFE_INTEGER, CommandContext, command
-from chasqui_cli.finding import warn_if_missing
-from chasqui_cli.output import Format
-from chasqui_cli.times import parse_duration_ms, parse_time_ms
+from chasqui_cli.commands.delayed._search import find_delayed
+from chasqui_cli.context.command_context import MAX_SAFE_INTEGER, CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.times import parse_duration_ms, parse_time_ms
+from chasqui_cli.output.writer import Format
+from chasqui_cli.queues.targets import warn_if_missing
 
 if TYPE_CHECKING:
-    from chasqui.delaying import DelayedJob
+    from chasqui.operate.delayed_jobs import DelayedJob
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -87,12 +87,13 @@ def histogram(
     ] = None,
 ) -> None:
     """When delayed jobs fall due, counted by the server: two round trips, and no job is read."""
-    from chasqui import Keys, delaying
+    from chasqui import Keys
+    from chasqui.operate import delayed_jobs
 
     with desk.session() as session:
         until_ms = session.server_now_ms() + parse_duration_ms(within) if within else None
         found = session.query(
-            delaying.due_histogram,
+            delayed_jobs.due_histogram,
             Keys(queue),
             buckets=buckets,
             step_ms=parse_duration_ms(step) if step else None,

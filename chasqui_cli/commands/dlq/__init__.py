@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from chasqui_cli.commands.dlq.carrying import export, import_
-from chasqui_cli.commands.dlq.editing import edit
-from chasqui_cli.commands.dlq.looking import groups, peek
-from chasqui_cli.commands.dlq.purging import purge
-from chasqui_cli.commands.dlq.replaying import replay
+from chasqui_cli.commands.dlq.edit import edit
+from chasqui_cli.commands.dlq.export import export, import_
+from chasqui_cli.commands.dlq.peek import groups, peek
+from chasqui_cli.commands.dlq.purge import purge
+from chasqui_cli.commands.dlq.replay import replay
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from chasqui_cli.commands.joblist.changing import cancel, enqueue, move, purge, reclaim, retry
-from chasqui_cli.commands.joblist.looking import events, list_jobs, overview, show
-from chasqui_cli.commands.joblist.mending import doctor
-from chasqui_cli.commands.joblist.working import work
+from chasqui_cli.commands.joblist._change import cancel, enqueue, move, purge, reclaim, retry
+from chasqui_cli.commands.joblist.doctor import doctor
+from chasqui_cli.commands.joblist.overview import events, list_jobs, overview, show
+from chasqui_cli.commands.joblist.work import work
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

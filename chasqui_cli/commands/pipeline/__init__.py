@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from chasqui_cli.commands.pipeline import archiving, loading, reporting, touring, warming
+from chasqui_cli.commands.pipeline import _load, archive, demo, report, up
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -16,14 +16,14 @@ def pipeline(ctx: typer.Context) -> None:
         typer.echo(ctx.get_help())
 
 
-app.command("archive")(archiving.archive)
-app.command("compact")(archiving.compact)
-app.command("rollup")(archiving.rollup)
-app.command("report")(reporting.report)
-app.command("produce")(loading.produce)
-app.command("replay")(loading.replay)
-app.command("up")(warming.up)
-app.command("down")(warming.down)
-app.command("status")(warming.status)
-app.command("doctor")(warming.doctor)
-app.command("demo")(touring.demo)
+app.command("archive")(archive.archive)
+app.command("compact")(archive.compact)
+app.command("rollup")(archive.rollup)
+app.command("report")(report.report)
+app.command("produce")(_load.produce)
+app.command("replay")(_load.replay)
+app.command("up")(up.up)
+app.command("down")(up.down)
+app.command("status")(up.status)
+app.command("doctor")(up.doctor)
+app.command("demo")(demo.demo)

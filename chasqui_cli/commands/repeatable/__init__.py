@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.changes import ChangePlan
-from chasqui_cli.columns import column
+from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.add import ADD_SCHEMA, added_record
-from chasqui_cli.commands.repeatable.records import (
+from chasqui_cli.commands.repeatable._record import (
     CHANGE_COLUMNS,
     CHANGE_SCHEMA,
     COLUMNS,
@@ -27,16 +26,17 @@ from chasqui_cli.commands.repeatable.records import (
     replaced_text,
     schedule_record,
 )
-from chasqui_cli.completing import complete_queues, complete_schedule_keys
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.finding import warn_if_missing
-from chasqui_cli.taking import parse_json_argument, parse_missed_fires
-from chasqui_cli.times import parse_duration_ms, parse_time_ms
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues, complete_schedule_keys
+from chasqui_cli.input.values import parse_json_argument, parse_missed_fires
+from chasqui_cli.output.columns import column
+from chasqui_cli.output.times import parse_duration_ms, parse_time_ms
+from chasqui_cli.queues.targets import warn_if_missing
 
 if TYPE_CHECKING:
     from chasqui import RepeatSpec
-    from chasqui.repeatable import ListedSpec, RawSpec
-    from chasqui_cli.session import Session
+    from chasqui.schedule.repeatable import ListedSpec, RawSpec
+    from chasqui_cli.context.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -72,7 +72,8 @@ def list_schedules(
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="So many at most.")] = 1000,
 ) -> None:
     """Every schedule, the next to fire first; those that are overdue or cannot be read say so."""
-    from chasqui import Keys, repeatable
+    from chasqui import Keys
+    from chasqui.schedule import repeatable
 
     with desk.session() as session:
         now_ms = session.server_now_ms()
@@ -121,7 +122,9 @@ def upsert(
     """Store a schedule, or replace the one with its key; how often it fired is kept. `undo` puts back what was there."""
     from dataclasses import replace
 
-    from chasqui import Keys, arguments, fires, repeatable
+    from chasqui import Keys
+    from chasqui.produce import arguments
+    from chasqui.schedule import fire_times, repeatable
 
     pattern, rule, carried = (
         parse_pattern(cron, tz, every),
@@ -138,7 +141,7 @@ def upsert(
             arguments.parse_repeat_spec(name, carried, pattern, rule, limit=limit, **bounds), key=key
         )
         spec, raw = repeatable.prepare_spec(spec)
-        next_ms = fires.first_fire(spec.pattern, now_ms, spec.start_after_ms, spec.end_before_ms)
+        next_ms = fire_times.first_fire(spec.pattern, now_ms, spec.start_after_ms, spec.end_before_ms)
         [before] = session.query(repeatable.read_raw_specs, Keys(queue), [spec.key])
         record = planned_record(spec, next_ms, before)
         verb, word = ("replace", "replaced") if before.exists else ("create", "created")
@@ -170,7 +173,8 @@ def remove(
     ],
 ) -> None:
     """Remove schedules with their counters; jobs they made already stay. `undo` puts them back."""
-    from chasqui import Keys, repeatable
+    from chasqui import Keys
+    from chasqui.schedule import repeatable
 
     with desk.session() as session:
         now_ms = session.server_now_ms()
@@ -194,7 +198,9 @@ def remove(
 @command(shape=ADD_SCHEMA, many=False, changes=True)
 def run(desk: CommandContext, queue: Queue, key: ScheduleKeyArgument) -> None:
     """Make one job of a schedule now; the schedule itself is not touched. `undo` takes the job back while it waits."""
-    from chasqui import Keys, repeatable, withdrawal
+    from chasqui import Keys
+    from chasqui.schedule import repeatable
+    from chasqui.undo import added_jobs
 
     with desk.session() as session:
         now_ms = session.server_now_ms()
@@ -206,7 +212,7 @@ def run(desk: CommandContext, queue: Queue, key: ScheduleKeyArgument) -> None:
         told = added_record(queue, None, None) | {"outcome": "would run"}
         if desk.confirm(plan, now_ms=now_ms):
             with desk.journal_operation("repeatable run", queue) as pen:
-                footing = session.run(withdrawal.stream_end, Keys(queue))
+                footing = session.run(added_jobs.stream_end, Keys(queue))
                 job = repeatable.new_job_stamp(footing.now_ms)
                 item = {"kind": "added", "id": job.job_id, "created_at_ms": job.created_at_ms}
                 pen.write_items([item | {"after": footing.last_id}])
@@ -237,8 +243,9 @@ def preview(
     ] = None,
 ) -> None:
     """The next fires of a schedule, stored or given, in words and local time, with remarks where clocks change."""
-    from chasqui import arguments, fires
     from chasqui.errors import ArgumentError
+    from chasqui.produce import arguments
+    from chasqui.schedule import fire_times
 
     if (key is None) == (cron is None and every is None):
         raise ArgumentError(
@@ -253,14 +260,14 @@ def preview(
         pattern, next_ms, left = spec.pattern, listed.next_ms, count
         if spec.limit:
             left = min(count, max(0, spec.limit - listed.fired))
-        times = fires.upcoming_fires(
+        times = fire_times.upcoming_fires(
             pattern, next_ms, left, start_after_ms=spec.start_after_ms, end_before_ms=spec.end_before_ms
         )
     else:
         now_ms = _now_ms(desk, queue)
         pattern = arguments.parse_pattern(parse_pattern(cron, tz, every))
         begin = parse_time_ms(start, now_ms, "future") if start else now_ms
-        times = fires.upcoming_fires(pattern, fires.first_fire(pattern, begin), count)
+        times = fire_times.upcoming_fires(pattern, fire_times.first_fire(pattern, begin), count)
     desk.info(pattern_text(pattern))
     desk.write_records(fire_records(pattern, times), FIRE_COLUMNS, now_ms=now_ms)
 
@@ -289,8 +296,9 @@ def parse_pattern(cron: str | None, tz: str | None, every: str | None) -> dict[s
 
 def find_schedules(session: Session, queue: str, names: Sequence[str]) -> list[tuple[ListedSpec, RawSpec]]:
     """The schedules with these keys. One that is no text is found by how `list` shows it."""
-    from chasqui import Keys, repeatable
+    from chasqui import Keys
     from chasqui.errors import NotFound
+    from chasqui.schedule import repeatable
 
     found = session.query(repeatable.read_raw_specs, Keys(queue), names)
     chosen = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from chasqui_cli.commands.rsmq.carrying import export, import_
-from chasqui_cli.commands.rsmq.changing import expire, hold, move, purge, release, sweep
-from chasqui_cli.commands.rsmq.classic import message_app, queue_app
-from chasqui_cli.commands.rsmq.looking import counts, peek, show
-from chasqui_cli.commands.rsmq.mending import doctor
+from chasqui_cli.commands.rsmq._change import expire, hold, move, purge, release, sweep
+from chasqui_cli.commands.rsmq._rsmqctl import message_app, queue_app
+from chasqui_cli.commands.rsmq.doctor import doctor
+from chasqui_cli.commands.rsmq.export import export, import_
+from chasqui_cli.commands.rsmq.peek import counts, peek, show
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

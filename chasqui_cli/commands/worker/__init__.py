@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.completing import complete_queues
-from chasqui_cli.desk import CommandContext, command
-from chasqui_cli.leading import require_writable
-from chasqui_cli.times import parse_duration_ms
+from chasqui_cli.commands._run_leader import require_writable
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.output.times import parse_duration_ms
 
 if TYPE_CHECKING:
-    from chasqui_cli.commands.worker.handlers import LoadedHandler
-    from chasqui_cli.commands.worker.running import WorkerOptions
+    from chasqui_cli.commands.worker._handler import LoadedHandler
+    from chasqui_cli.commands.worker._process import WorkerOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -83,13 +83,13 @@ def run(
 
     chasqui worker run mail.jobs:send --queue emails --processes 4
     """
-    from chasqui_cli.commands.worker.handlers import load_handler
-    from chasqui_cli.commands.worker.running import WorkerOptions
+    from chasqui_cli.commands.worker._handler import load_handler
+    from chasqui_cli.commands.worker._process import WorkerOptions
 
     require_writable(desk, "work")
     place = app_dir or Path.cwd()
     if reload:
-        from chasqui_cli.commands.worker.reloading import run_with_reload
+        from chasqui_cli.commands.worker._reload import run_with_reload
 
         raise typer.Exit(run_with_reload(place, [word for word in sys.argv[1:] if word != "--reload"]))
     metrics = _parse_endpoint(metrics_port) if metrics_port else None
@@ -113,12 +113,12 @@ def run(
     )
     _print_start(desk, orders, found, processes)
     if processes == 1:
-        from chasqui_cli.commands.worker import running
+        from chasqui_cli.commands.worker import _process
 
-        running.run_process(desk, orders, found)
+        _process.run_process(desk, orders, found)
         return
     from chasqui import run_fleet
-    from chasqui_cli.commands.worker.running import run_in_fleet
+    from chasqui_cli.commands.worker._process import run_in_fleet
 
     raise typer.Exit(run_fleet(processes, run_in_fleet, (desk, orders)))
 

@@ -12,7 +12,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from chasqui_cli.tui.widgets.listing import AbstractMeta
+from chasqui_cli.tui.widgets.row_list import AbstractMeta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

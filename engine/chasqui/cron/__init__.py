@@ -8,6 +8,6 @@ both kinds serve the same specs. croniter reads and searches another one (`docs/
 and a test holds the two together where they agree), so here it is asked only to explain a refusal.
 """
 
-from chasqui.cron.schedule import CronSchedule, NoSuchTimeError, parse_cron
+from chasqui.cron.cron_schedule import CronSchedule, NoSuchTimeError, parse_cron
 
 __all__ = ["CronSchedule", "NoSuchTimeError", "parse_cron"]

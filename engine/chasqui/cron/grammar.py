@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.cron.days import DayRule, MatchingDays
-from chasqui.cron.text import WHITESPACE, quote
+from chasqui.cron.quoting import WHITESPACE, quote
 from chasqui.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from zoneinfo import ZoneInfo
 
-from chasqui.cron.text import WHITESPACE, quote
+from chasqui.cron.quoting import WHITESPACE, quote
 from chasqui.errors import ConfigError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

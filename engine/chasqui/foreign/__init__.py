@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from chasqui.foreign import rsmq as rsmq
     from chasqui.foreign.checkup import QueueDiagnosis as QueueDiagnosis
     from chasqui.foreign.checkup import diagnose as diagnose
-    from chasqui.foreign.discovery import ForeignQueues as ForeignQueues
-    from chasqui.foreign.discovery import discover as discover
-    from chasqui.foreign.discovery import discover_async as discover_async
+    from chasqui.foreign.cluster_slots import check_same_slot as check_same_slot
+    from chasqui.foreign.conversion import ConversionOptions as ConversionOptions
+    from chasqui.foreign.foreign_discovery import ForeignQueues as ForeignQueues
+    from chasqui.foreign.foreign_discovery import discover as discover
+    from chasqui.foreign.foreign_discovery import discover_async as discover_async
+    from chasqui.foreign.joblist.keys import JobListKeys as JobListKeys
     from chasqui.foreign.migration import Migration as Migration
     from chasqui.foreign.migration import MigrationReport as MigrationReport
     from chasqui.foreign.migration import migrate as migrate
     from chasqui.foreign.migration import return_parked as return_parked
-    from chasqui.foreign.parcels import ConversionOptions as ConversionOptions
-    from chasqui.foreign.slots import check_same_slot as check_same_slot
-    from chasqui.foreign.views import ForeignSnapshot as ForeignSnapshot
-    from chasqui.foreign.views import snapshots as snapshots
-    from chasqui.wire.joblist_keys import JobListKeys as JobListKeys
-    from chasqui.wire.rsmq_keys import RsmqKeys as RsmqKeys
+    from chasqui.foreign.rsmq.keys import RsmqKeys as RsmqKeys
+    from chasqui.foreign.snapshots import ForeignSnapshot as ForeignSnapshot
+    from chasqui.foreign.snapshots import snapshots as snapshots
 
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chasqui.foreign import joblist, rsmq
-from chasqui.health.finding import Finding, Level, chasqui_command, count_text
-from chasqui.wire.rsmq_keys import RsmqKeys
+from chasqui.foreign.rsmq.keys import RsmqKeys
+from chasqui.health.findings import Finding, Level, chasqui_command, count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.foreign.examined import Coverage
-    from chasqui.server.call import Flow
-    from chasqui.wire.joblist_keys import JobListKeys
+    from chasqui.foreign.joblist.keys import JobListKeys
+    from chasqui.server.flow import Flow
 
 MAX_NAMED = 5
 """So many of those that have an ailment are named."""

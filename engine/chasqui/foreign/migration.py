@@ -12,26 +12,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from chasqui.clock import SystemClock
-from chasqui.foreign.crossings import SourceCounts, TransferResult, TransferSource
-from chasqui.foreign.joblist.crossing import JobListSource
-from chasqui.foreign.parcels import ConversionOptions
-from chasqui.foreign.rsmq.crossing import RsmqSource
-from chasqui.server.call import Call
+from chasqui.foreign.common_calls import clock
+from chasqui.foreign.conversion import ConversionOptions
+from chasqui.foreign.job_import import import_job
+from chasqui.foreign.joblist.joblist_transfer import JobListSource
+from chasqui.foreign.rsmq.keys import RsmqKeys
+from chasqui.foreign.rsmq.rsmq_transfer import RsmqSource
+from chasqui.foreign.transfer import SourceCounts, TransferResult, TransferSource
 from chasqui.server.commands import parse_server_time
-from chasqui.server.commands.arrivals import import_job
-from chasqui.server.commands.foreign_calls import clock
-from chasqui.wire.rsmq_keys import RsmqKeys
+from chasqui.server.flow import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.clock import Clock
-    from chasqui.foreign.crossings import Cursor
-    from chasqui.options import StreamCaps
-    from chasqui.server.call import Flow
-    from chasqui.server.commands.arrivals import ImportedJob
+    from chasqui.defaults import StreamCaps
+    from chasqui.foreign.job_import import ImportedJob
+    from chasqui.foreign.joblist.keys import JobListKeys
+    from chasqui.foreign.transfer import Cursor
+    from chasqui.server.flow import Flow
     from chasqui.server.link import Link
-    from chasqui.wire.joblist_keys import JobListKeys
     from chasqui.wire.keys import Keys
 
 RETRIED_NEXT_PASS = ("held", "full")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui.health.finding import Finding, Level, QueueStatus, fill_percent, queue_status, worst_level
-from chasqui.health.serving import ServerFacts, check_server
-from chasqui.health.standing import check_queue
+from chasqui.health.findings import Finding, Level, QueueStatus, fill_percent, queue_status, worst_level
+from chasqui.health.rules_queue import check_queue
+from chasqui.health.rules_server import ServerFacts, check_server
 from chasqui.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from chasqui.health.sampled import check_samples as check_samples
+    from chasqui.health.rules_samples import check_samples as check_samples
 
 __all__ = [
     "Finding",

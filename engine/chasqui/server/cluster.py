@@ -13,14 +13,14 @@ from redis.crc import key_slot
 
 from chasqui.errors import ConfigError, ServerError, Unreachable
 from chasqui.server.address import Node
-from chasqui.server.faults import ErrorReply
-from chasqui.server.parcel import FailedRequest, query_node
+from chasqui.server.error_kinds import ErrorReply
+from chasqui.server.request import FailedRequest, query_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.server.call import Call
-    from chasqui.server.parcel import Steps
+    from chasqui.server.flow import Call
+    from chasqui.server.request import Steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ServerError
-from chasqui.server.call import Call
+from chasqui.server.flow import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chasqui.server.call import Flow, Reply
+    from chasqui.server.flow import Flow, Reply
 
 PROBE_KEY = "{chasqui:}:nowhere"
 PROBE_COMMANDS = (

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from chasqui.clock import Clock, SystemClock
 from chasqui.errors import ChangeRefused, ConfigError
-from chasqui.server import features, listening
+from chasqui.server import features, pubsub
 from chasqui.server.address import Address, Node, parse_address
-from chasqui.server.call import Call
 from chasqui.server.cluster import ClusterRoute
-from chasqui.server.lines import AsyncRoundTrip, RoundTrip
-from chasqui.server.parcel import DropConnections, Pause, TrafficCounters
-from chasqui.server.pilot import FlowExecutor
-from chasqui.server.pools import PoolFactory
-from chasqui.server.routes import DirectRoute, SentinelRoute
+from chasqui.server.cluster_routing import DirectRoute, SentinelRoute
+from chasqui.server.connection_setup import PoolFactory
+from chasqui.server.executor import FlowExecutor
+from chasqui.server.flow import Call
+from chasqui.server.pipelined_connection import PipelinedConnection
+from chasqui.server.request import DropConnections, Pause, TrafficCounters
+from chasqui.server.round_trip import AsyncRoundTrip, RoundTrip
 from chasqui.server.secret import Secret
-from chasqui.server.stream_line import PipelinedConnection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from chasqui.server.call import Flow
+    from chasqui.server.cluster_routing import Route
+    from chasqui.server.connection_setup import Credentials
     from chasqui.server.features import Features
-    from chasqui.server.parcel import NodeRequest, RequestResult, Step, Steps
-    from chasqui.server.pools import Credentials
-    from chasqui.server.routes import Route
+    from chasqui.server.flow import Flow
+    from chasqui.server.request import NodeRequest, RequestResult, Step, Steps
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ class Link(_BaseLink):
     def subscribe(self, channel: str) -> Iterator[bytes]:
         """What is published on a channel from now on, by a connection of its own; a `ServerError` ends it."""
         [node] = self._run_steps(self._pilot.route.nodes_for([Call((), keys=(channel,))]))
-        return listening.subscribe(self._setup, self._pool(node), node, channel)
+        return pubsub.subscribe(self._setup, self._pool(node), node, channel)
 
     def close(self) -> None:
         """Close every connection."""
@@ -236,7 +236,7 @@ class AsyncLink(_BaseLink):
     async def subscribe(self, channel: str) -> AsyncIterator[bytes]:
         """What is published on a channel from now on, by a connection of its own; a `ServerError` ends it."""
         [node] = await self._run_steps(self._pilot.route.nodes_for([Call((), keys=(channel,))]))
-        async for payload in listening.subscribe_async(self._setup, self._pool(node), node, channel):
+        async for payload in pubsub.subscribe_async(self._setup, self._pool(node), node, channel):
             yield payload
 
     def blocking_copy(self) -> Link:
@@ -309,7 +309,9 @@ def _start_embedded(address: Address, data_dir: Path | None) -> Address:
     """The address of an embedded server, once it runs."""
     if data_dir is None:
         raise ConfigError("an embedded server needs a directory for its data", hint="pass data_dir")
-    from chasqui.server import embedded  # most links never need it
+    from chasqui.server.embedded import embedded_server  # most links never need it
 
-    socket = embedded.ensure_running(embedded.embedded_directory(data_dir, address.name or "default"))
+    socket = embedded_server.ensure_running(
+        embedded_server.embedded_directory(data_dir, address.name or "default")
+    )
     return replace(address, kind="unix", nodes=(Node(str(socket)),))

@@ -12,7 +12,7 @@ from chasqui.errors import ChangeRefused
 from chasqui.server import scripts
 
 if TYPE_CHECKING:
-    from chasqui.server.call import Arg, Call
+    from chasqui.server.flow import Arg, Call
 
 _READS = """
     PING ECHO TIME INFO DBSIZE LASTSAVE ROLE

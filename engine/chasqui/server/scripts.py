@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chasqui.server.call import Call
+from chasqui.server.flow import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.server.call import Arg
+    from chasqui.server.flow import Arg
 
 _FILES = Path(__file__).parent / "lua"
 _HEADER = re.compile(

@@ -12,9 +12,9 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
 from chasqui.errors import ArgumentError, NotFound
-from chasqui.spark import upkeep
-from chasqui.spark.exactly import exact_percentiles
+from chasqui.spark import maintenance
 from chasqui.spark.layout import Archive, entry_time, filter_rows, is_gap, job_age_ms, read_table
+from chasqui.spark.percentiles import exact_percentiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +109,7 @@ def run_report(spark: Any, archive: Archive, name: str, asked: ReportQuery) -> l
     found = REPORTS.get(name)
     if found is None:
         raise ArgumentError(f"there is no report named {name!r}", hint=f"there are {', '.join(REPORTS)}")
-    upkeep.recover_swaps(archive)
+    maintenance.recover_swaps(archive)
     if not archive.has_rows("events"):
         raise NotFound(
             f"there is nothing archived at {archive.root}",
@@ -123,7 +123,7 @@ def _with_error(rows: Any, text: str) -> Any:
     """Rows with a column `error`: a text without what is different every time. Each different text is looked at once."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    from chasqui.fingerprint import fingerprint
+    from chasqui.inspect.error_fingerprint import fingerprint
 
     same = F.udf(lambda told: fingerprint(told), "string")  # noqa: PLW0108 - a cached function cannot travel by itself
     told = F.coalesce(text, F.lit(""))
@@ -189,7 +189,7 @@ def _latency_from_rollup(tables: ReportTables) -> Any:
 
     sketches = {"run_us": "dur_kll", "wait_ms": "wait_kll", "e2e_ms": "e2e_kll"}
     merged = [
-        F.kll_merge_agg_bigint(F.col(kept), F.lit(upkeep.SKETCH_SIZE)).alias(name)
+        F.kll_merge_agg_bigint(F.col(kept), F.lit(maintenance.SKETCH_SIZE)).alias(name)
         for name, kept in sketches.items()
     ]
     grouped = tables.minutes.groupBy("queue", "name").agg(

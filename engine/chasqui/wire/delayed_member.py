@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from chasqui.defaults import ProducerOptions
 from chasqui.errors import ArgumentError, WireError
-from chasqui.options import ProducerOptions
 from chasqui.wire import envelope
-from chasqui.wire.packed import MAX_PAYLOAD
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD
 from chasqui.wire.stream_entry import MAX_NAME_BYTES
 
 if TYPE_CHECKING:

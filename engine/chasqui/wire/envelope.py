@@ -9,12 +9,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chasqui.errors import WireError
-from chasqui.wire import packed, retry_override
-from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, PackFunction, Value, unpack
+from chasqui.wire import msgpack_codec, retry_override
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD, U32_MAX, PackFunction, Value, unpack
+from chasqui.wire.msgpack_scan import split_value
 from chasqui.wire.payload import Payload, from_element
-from chasqui.wire.record import NIL, ZERO, RecordLayout, as_text, as_u32, as_u64, check_field, decode_field
+from chasqui.wire.record_layout import (
+    NIL,
+    ZERO,
+    RecordLayout,
+    as_text,
+    as_u32,
+    as_u64,
+    check_field,
+    decode_field,
+)
 from chasqui.wire.retry_override import Backoff, RetryOverride
-from chasqui.wire.walk import split_value
 
 __all__ = ["Backoff", "Envelope", "Payload", "RetryOverride", "decode", "encode"]
 
@@ -43,7 +52,9 @@ class Envelope(NamedTuple):
         return self._replace(attempt=min(attempt, U32_MAX))
 
 
-def encode(envelope: Envelope, *, pack: PackFunction = packed.pack, exact_payload: bool = False) -> bytes:
+def encode(
+    envelope: Envelope, *, pack: PackFunction = msgpack_codec.pack, exact_payload: bool = False
+) -> bytes:
     """Canonical bytes, as the reference rewrites a job when it is retried, buried or replayed; but an unknown
     backoff kind keeps its text, which the reference loses.
 

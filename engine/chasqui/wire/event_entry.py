@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.wire.fields import EntryFields, FieldPair, flatten
+from chasqui.wire.entry_fields import EntryFields, FieldPair, flatten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

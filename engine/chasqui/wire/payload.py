@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from chasqui.errors import WireError
-from chasqui.wire import packed
-from chasqui.wire.packed import MAX_PAYLOAD, Undecodable, Value
-from chasqui.wire.walk import end_of
+from chasqui.wire import msgpack_codec
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD, Undecodable, Value
+from chasqui.wire.msgpack_scan import end_of
 
 _BIN_HEADS = (0xC4, 0xC5, 0xC6)
 
@@ -34,29 +34,29 @@ class Payload(NamedTuple):
 
     def data(self, limit: int = MAX_PAYLOAD) -> Value:
         """The value that these bytes are: what the bin holds, or what stands inline."""
-        return packed.unpack(self.raw, limit)
+        return msgpack_codec.unpack(self.raw, limit)
 
     def handler_value(self, limit: int = MAX_PAYLOAD) -> Value:
         """What a handler gets: the data, and where an inline value spells msgpack, what it spells."""
         octets = self.octets if self.form == "inline" else None
         if octets is not None:
-            spelled = packed.unpack_or_undecodable(octets, limit)
+            spelled = msgpack_codec.unpack_or_undecodable(octets, limit)
             if not isinstance(spelled, Undecodable):
                 return spelled
         return self.data(limit)
 
     def data_or_bytes(self, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
         """The value, or the bytes with the reason why they are none: for those who only look."""
-        return packed.unpack_or_undecodable(self.raw, limit)
+        return msgpack_codec.unpack_or_undecodable(self.raw, limit)
 
     def to_element(self) -> bytes:
         """The payload as an element of an envelope, its form unchanged."""
-        return packed.pack(self.raw) if self.form == "bin" else self.raw
+        return msgpack_codec.pack(self.raw) if self.form == "bin" else self.raw
 
 
 def from_data(data: Value) -> Payload:
     """A payload as producers write it: msgpack of the data, in a bin."""
-    return Payload("bin", packed.pack(data))
+    return Payload("bin", msgpack_codec.pack(data))
 
 
 def from_element(element: bytes) -> Payload:
@@ -65,15 +65,15 @@ def from_element(element: bytes) -> Payload:
     if end < len(element):
         raise WireError(f"{len(element) - end} bytes follow the payload", element)
     if element[0] in _BIN_HEADS:
-        return Payload("bin", packed.unpack(element, len(element)))
+        return Payload("bin", msgpack_codec.unpack(element, len(element)))
     return Payload("inline", element)
 
 
 def _bytes_from_array(raw: bytes) -> bytes | None:
     # An empty array spells nothing: taken for bytes it would no longer be the empty list it was.
-    value = packed.unpack_or_undecodable(raw, len(raw))
+    value = msgpack_codec.unpack_or_undecodable(raw, len(raw))
     if isinstance(value, str):
-        return packed.non_utf8_bytes(value)
+        return msgpack_codec.non_utf8_bytes(value)
     return bytes(value) if isinstance(value, list) and value and all(map(_is_octet, value)) else None
 
 

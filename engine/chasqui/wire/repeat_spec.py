@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.wire import packed, retry_override
-from chasqui.wire.packed import MAX_PAYLOAD, U32_MAX, U64_MAX, Value, unpack
+from chasqui.wire import msgpack_codec, retry_override
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD, U32_MAX, U64_MAX, Value, unpack
+from chasqui.wire.msgpack_scan import end_of, split_value
 from chasqui.wire.payload import Payload, from_element
-from chasqui.wire.record import (
+from chasqui.wire.record_layout import (
     NIL,
     ZERO,
     RecordLayout,
@@ -24,7 +25,6 @@ from chasqui.wire.record import (
     optional,
     type_name,
 )
-from chasqui.wire.walk import end_of, split_value
 
 if TYPE_CHECKING:
     from chasqui.wire.retry_override import RetryOverride
@@ -139,7 +139,7 @@ def encode(spec: RepeatSpec) -> bytes:
         elements.append(_missed_fires_value(spec.missed_fires))
     if spec.retry is not None:
         elements.append(retry_override.to_list(spec.retry))
-    return packed.pack(elements)
+    return msgpack_codec.pack(elements)
 
 
 def decode(data: bytes, limit: int = MAX_PAYLOAD) -> RepeatSpec:

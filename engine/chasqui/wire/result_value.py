@@ -6,23 +6,23 @@ How long it waits is counted here in Redis's whole seconds; storing and asking a
 from __future__ import annotations
 
 from chasqui.errors import ArgumentError
-from chasqui.wire import packed
-from chasqui.wire.packed import MAX_PAYLOAD, Undecodable, Value
+from chasqui.wire import msgpack_codec
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD, Undecodable, Value
 
 
 def encode(value: Value) -> bytes | None:
     """The bytes to store; None for a handler that returned None, which leaves no key behind."""
-    return None if value is None else packed.pack(value)
+    return None if value is None else msgpack_codec.pack(value)
 
 
 def decode(data: bytes, limit: int = MAX_PAYLOAD) -> Value:
     """What the handler returned."""
-    return packed.unpack(data, limit)
+    return msgpack_codec.unpack(data, limit)
 
 
 def decode_or_keep(data: bytes, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
     """What the handler returned, or the bytes and why they are not a value."""
-    return packed.unpack_or_undecodable(data, limit)
+    return msgpack_codec.unpack_or_undecodable(data, limit)
 
 
 def ttl_seconds(ttl_ms: int) -> int:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ArgumentError, WireError
-from chasqui.wire.packed import U32_MAX, MsgpackMap, Value, non_utf8_bytes
-from chasqui.wire.record import (
+from chasqui.wire.msgpack_codec import U32_MAX, MsgpackMap, Value, non_utf8_bytes
+from chasqui.wire.record_layout import (
     NIL,
     RecordLayout,
     as_float,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from chasqui.defaults import ProducerOptions
 from chasqui.errors import ArgumentError
-from chasqui.options import ProducerOptions
-from chasqui.wire.fields import EntryFields, FieldPair
+from chasqui.wire.entry_fields import EntryFields, FieldPair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,11 +6,11 @@ A builder answers a `Call` (many fit into one round trip) or, when it takes seve
 
 from __future__ import annotations
 
-from chasqui.server.commands.dead_letters import MAX_FIELDS, DeadLetterCommands
-from chasqui.server.commands.delays import DelayedCommands, DelayFromNow, DueTime
-from chasqui.server.commands.entries import RELEASED_CONSUMER, EntryCommands
-from chasqui.server.commands.leases import LockCommands
-from chasqui.server.commands.loads import BulkCommands, LedgerKind
+from chasqui.server.commands.bulk_commands import BulkCommands, LedgerKind
+from chasqui.server.commands.dead_letter_commands import MAX_FIELDS, DeadLetterCommands
+from chasqui.server.commands.delayed_commands import DelayedCommands, DelayFromNow, DueTime
+from chasqui.server.commands.entry_commands import RELEASED_CONSUMER, EntryCommands
+from chasqui.server.commands.lock_commands import LockCommands
 from chasqui.server.commands.looks import (
     EntrySearchResult,
     IdRange,
@@ -23,8 +23,7 @@ from chasqui.server.commands.looks import (
     streams_with_entries,
 )
 from chasqui.server.commands.reads import QueryCommands
-from chasqui.server.commands.repeats import ScheduleCommands
-from chasqui.server.commands.values import (
+from chasqui.server.commands.replies import (
     ConsumerInfo,
     FireResult,
     GroupInfo,
@@ -38,6 +37,7 @@ from chasqui.server.commands.values import (
     members_with_scores,
     parse_server_time,
 )
+from chasqui.server.commands.schedule_commands import ScheduleCommands
 
 __all__ = [
     "MAX_FIELDS",

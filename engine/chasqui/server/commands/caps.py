@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chasqui.server.call import Arg
+    from chasqui.server.flow import Arg
 
 NO_CAP = 2**62
 """For scripts, which always name a cap: more entries than any stream will have."""

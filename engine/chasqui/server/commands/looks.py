@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chasqui.errors import WrongType
-from chasqui.server.call import Call
+from chasqui.server.flow import Call
 from chasqui.server.scripts import script_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.server.call import Arg, Reply
-    from chasqui.server.commands.values import FlatFields
+    from chasqui.server.commands.replies import FlatFields
+    from chasqui.server.flow import Arg, Reply
     from chasqui.wire.keys import Keys
 
 PENDING_SAMPLE = 16
@@ -104,7 +104,7 @@ class LookCommands:
     def read_snapshot(self, keys: Keys, *, sample: int = PENDING_SAMPLE) -> Call:
         """A whole queue at one moment; `snapshot.py` reads the answer. A `ServerError` instead when it is refused."""
         call = script_call(
-            "look",
+            "snapshot",
             stream=keys.stream,
             dlq=keys.dlq,
             delayed=keys.delayed,
@@ -118,7 +118,9 @@ class LookCommands:
 
     def read_with_extent(self, stream: str, after: str, count: int) -> Call:
         """Entries after an id and the stream's reach, for `reach_and_rows`; a `ServerError` instead when it is refused."""
-        return replace(script_call("read_on", stream=stream, after=after, count=count), tolerant=True)
+        return replace(
+            script_call("read_with_extent", stream=stream, after=after, count=count), tolerant=True
+        )
 
     def read_with_exact_extent(self, stream: str, first: str, last: str, count: int) -> tuple[Call, ...]:
         """Entries from an id (after `(`: without it) up to another and the stream's reach at that moment, for
@@ -147,7 +149,7 @@ class LookCommands:
         """Entries of a stream that have the needle, as ids; `Found.of` reads the answer."""
         start, stop = (span.last, span.first) if span.backwards else (span.first, span.last)
         return script_call(
-            "find_entry",
+            "find_entries",
             stream=stream,
             field=needle.field,
             text=needle.text,
@@ -170,7 +172,7 @@ class LookCommands:
     ) -> Call:
         """Members of a sorted set that hold this text, from a score on, past the first `skip`; see the script."""
         return script_call(
-            "find_member",
+            "find_members",
             set=key,
             text=text,
             least=least,
@@ -182,7 +184,7 @@ class LookCommands:
     def find_dangling_pending(self, keys: Keys, group: str, *, after: str | None = None, count: int) -> Call:
         """Pending rows of a group whose entry was deleted; see the script. A `ServerError` instead when it is refused."""
         first = "-" if after is None else f"({after}"
-        call = script_call("find_ghosts", stream=keys.stream, group=group, after=first, count=count)
+        call = script_call("find_dangling_pending", stream=keys.stream, group=group, after=first, count=count)
         return replace(call, tolerant=True)
 
     def scan_keys(self, cursor: bytes, kind: str, *, count: int, match: str = "*") -> Call:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ServerError, WrongType
-from chasqui.server.call import Arg, Call, Flow, Reply
 from chasqui.server.commands.caps import maxlen_args
-from chasqui.server.commands.values import StoredSpec, members_with_scores, score_to_ms
+from chasqui.server.commands.replies import StoredSpec, members_with_scores, score_to_ms
+from chasqui.server.flow import Arg, Call, Flow, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,127 @@
+"""A promoter or scheduler of its own, in the foreground; and a lock that nobody will ever give up, taken away.
+
+What a leader does is the engine's business. Only one of many leads; the others stand by until its lease ends.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Protocol
+
+from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.output.columns import column
+from chasqui_cli.output.escape_text import safe
+from chasqui_cli.output.times import format_duration
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from chasqui import AsyncLink
+    from chasqui.supervision.supervisor import LoopState
+    from chasqui_cli.context.command_context import CommandContext
+    from chasqui_cli.context.session import Session
+
+
+class Leader(Protocol):
+    """A promoter or a scheduler."""
+
+    @property
+    def state(self) -> LoopState:
+        """How it is."""
+        ...
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Lead or stand by until told to stop."""
+        ...
+
+
+def require_writable(desk: CommandContext, what: str) -> None:
+    """A read-only connection is told so at once, instead of failing again and again."""
+    from chasqui.errors import ChangeRefused
+
+    if desk.settings().read_only:
+        raise ChangeRefused(
+            f"this connection is read-only: it does not {what}",
+            hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
+        )
+
+
+def run_leader(desk: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
+    """Lead or stand by until SIGTERM or Ctrl-C; answers how it was in the end."""
+    import asyncio
+
+    return asyncio.run(_run_leader(desk, queue, make))
+
+
+async def _run_leader(desk: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
+    import asyncio
+
+    from chasqui import SystemClock
+    from chasqui_cli.output.status_line import StatusLine, logging_to
+
+    clock, stop = SystemClock(), asyncio.Event()
+    status, link = StatusLine(clock.monotonic, quiet=desk.quiet), desk.async_link()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await link.features()
+        leader = make(link)
+        with logging_to(status):
+            running = asyncio.ensure_future(leader.run(stop))
+            while not running.done():
+                status.update(*_status_texts(queue, leader.state, clock.now_ms()))
+                await asyncio.wait([running], timeout=status.refresh_interval_s)
+            await running
+        status.close(f"{queue}: {_counts_text(leader.state)}")
+        return leader.state
+    finally:
+        status.close()
+        await link.close()
+
+
+def _status_texts(queue: str, state: LoopState, now_ms: int) -> tuple[str, str]:
+    role = "starting" if state.role == "stopped" else state.role
+    headline = f"{queue}: {state.name} {role}"
+    if state.role == "failing":
+        headline += f": {state.last_error}"
+    elif state.notes:
+        headline += f" ({state.notes[0]})"
+    return (
+        headline,
+        f"for {format_duration(max(0, now_ms - state.since_ms) // 1000 * 1000)} · {_counts_text(state)}",
+    )
+
+
+def _counts_text(state: LoopState) -> str:
+    told = {name: count for name, count in state.counts.items() if count or name in ("promoted", "fired")}
+    return ", ".join(f"{count:,} {name}" for name, count in told.items()) or "nothing yet"
+
+
+def force_unlock(desk: CommandContext, session: Session, queue: str, lock: str, what: str) -> None:
+    """Take a lock away that never expires, after a look at it; one that lives is left alone."""
+    import chasqui
+    from chasqui.errors import ChangeRefused
+
+    found = session.run(chasqui.read_lock, lock)
+    if found is None:
+        desk.info(f"nobody holds the {what}'s lock of {queue}")
+        return
+    holder = found.holder.decode(errors="backslashreplace")
+    if found.ttl_ms is not None:
+        raise ChangeRefused(
+            f"the {what}'s lock of {queue} lives: {safe(holder)} has it for {format_duration(found.ttl_ms)} more",
+            hint="it ends by itself when its holder is gone; only a lock without an end needs force",
+        )
+    effects = ["another leader takes it within seconds; this cannot be undone"]
+    plan = ChangePlan(
+        "unlock", queue, f"{what}'s lock", [{"holder": holder}], [column("holder")], "no end", effects
+    )
+    if desk.confirm(plan):
+        with desk.journal_operation(f"{what} unlock", queue) as pen:
+            taken = session.run(chasqui.force_unlock, lock, seen=found.holder)
+            pen.set_result(holder=holder, unlocked=taken is not None)
+        desk.info(
+            f"unlocked: {safe(holder)} does not lead {queue} any more" if taken else "it was gone already"
+        )

@@ -1,0 +1,115 @@
+"""Jobs on their way: in batches, paced if asked, written down before they leave, and sent again after a lost reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from chasqui import Keys, ProducerOptions
+    from chasqui.errors import ChasquiError
+    from chasqui.produce.prepared_batch import Added, JobRequest, PreparedBatch, ProducerMemory
+    from chasqui_cli.changes.journal import JournalWriter
+    from chasqui_cli.context.session import Session
+
+MAX_BATCH = 10_000
+RETRY_TIMEOUT_S = 60.0
+"""How long a load is sent again: a server remembers for 100 seconds what it has seen."""
+
+
+def _new_ledger() -> ProducerMemory:
+    from chasqui.produce.prepared_batch import ProducerMemory
+
+    return ProducerMemory()
+
+
+@dataclass(slots=True)
+class JobSender:
+    """Sends jobs of one queue.
+
+    done: how many the server has, those with ids that it had before (`repeated`) among them. error: why it stopped, if
+    it did; then `unsure` tells how many got no answer, and `in_order` whether those that are done are the first ones.
+    """
+
+    session: Session
+    keys: Keys
+    options: ProducerOptions
+    pen: JournalWriter | None
+    rps: float | None = None
+    ledger: ProducerMemory = field(default_factory=_new_ledger)
+    done: int = 0
+    duplicates: int = 0
+    unconfirmed: int = 0
+    in_order: bool = True
+    error: ChasquiError | None = None
+
+    def send(self, jobs: Iterable[JobRequest]) -> Iterator[Added]:
+        """Send all, and tell of each when its load is there. Trouble ends it and is kept in `error`."""
+        from chasqui import SystemClock
+        from chasqui.errors import ChasquiError
+
+        coming, clock = iter(jobs), SystemClock()
+        began = clock.monotonic()
+        while some := list(islice(coming, self._batch_size)):
+            try:
+                load = self._prepare_batch(some)
+                self._deliver(load)
+            except ChasquiError as error:
+                self.error = error
+                return
+            yield from self._collect_added(load)
+            if self.error:
+                return
+            if self.rps and (early := began + self.done / self.rps - clock.monotonic()) > 0:
+                clock.sleep_sync(early)
+
+    @property
+    def _batch_size(self) -> int:
+        return MAX_BATCH if self.rps is None else max(1, min(MAX_BATCH, int(self.rps / 4)))
+
+    def _prepare_batch(self, jobs: list[JobRequest]) -> PreparedBatch:
+        """Jobs with ids and dates, on disk before they leave."""
+        from chasqui.produce import prepared_batch
+        from chasqui.undo import added_jobs
+
+        footing = self.session.run(added_jobs.stream_end, self.keys)
+        load = prepared_batch.prepare_batch(jobs, footing.now_ms, self.options)
+        if self.pen:
+            self.pen.write_items(load.journal_items(footing))
+        return load
+
+    def _deliver(self, load: PreparedBatch) -> None:
+        """Send until it is confirmed, refused, or too late to ask again."""
+        from chasqui import SystemClock
+        from chasqui.errors import QueueFull, ServerError
+        from chasqui.produce import prepared_batch
+
+        clock, pause_s = SystemClock(), 0.1
+        until = clock.monotonic() + RETRY_TIMEOUT_S
+        while True:
+            problem: ServerError | None
+            try:
+                problem = self.session.run(prepared_batch.send_batch, self.keys, load, self.ledger).error
+            except ServerError as error:
+                problem = error
+            if problem is None:
+                return
+            if isinstance(problem, QueueFull) or not problem.transient or clock.monotonic() + pause_s > until:
+                self.error = problem
+                return
+            clock.sleep_sync(pause_s)
+            pause_s = min(3.0, pause_s * 2)
+
+    def _collect_added(self, load: PreparedBatch) -> Iterator[Added]:
+        added = load.results
+        self.unconfirmed += sum(one.written is None for one in added)
+        left = [place for place, one in enumerate(added) if not one.written]
+        self.in_order = not left or left == list(range(left[0], len(added)))
+        for one in added:
+            if one.written:
+                self.done += 1
+                self.duplicates += one.duplicate
+                yield one

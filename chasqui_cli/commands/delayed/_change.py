@@ -1,0 +1,140 @@
+"""Delayed jobs run, cancelled or moved: shown first, written down next, then changed by their exact bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.commands.delayed._record import CHANGE_COLUMNS, delayed_job_record, job_id
+from chasqui_cli.commands.delayed._search import find_delayed
+from chasqui_cli.output.times import format_iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from chasqui.operate.delayed_jobs import DelayedAction, DelayedJob
+    from chasqui_cli.context.command_context import CommandContext
+    from chasqui_cli.context.session import Session
+
+PARTLY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedChange:
+    """One way to change delayed jobs: what it is called before, after, and in a dry run.
+
+    target: where a job is moved to, given the server's time.
+    """
+
+    action: DelayedAction
+    headline_verb: str
+    done: str
+    intended: str
+    target: Callable[[DelayedJob, int], int] | None = None
+
+    def applies_to(self, member: DelayedJob) -> bool:
+        """What is no job can be cancelled and moved, but not run."""
+        return self.action != "run" or job_id(member) is not None
+
+    def effects(self, times: Sequence[int], unfit: int) -> list[str]:
+        """What follows, in sentences."""
+        told = {
+            "run": "workers take them as soon as they come to them; `chasqui undo` helps until then",
+            "cancelled": "they will not run; `chasqui undo` puts them back",
+            "moved": f"due from {format_iso(min(times))} to {format_iso(max(times))}" if times else "",
+        }
+        left = (
+            [f"{unfit} are no jobs and cannot be run; `chasqui delayed cancel` removes them"] if unfit else []
+        )
+        return [told[self.action], *left]
+
+    def apply(
+        self, session: Session, queue: str, members: Sequence[DelayedJob], times: Sequence[int]
+    ) -> list[dict[str, Any]]:
+        """Do it; what came of each."""
+        from chasqui import Keys
+        from chasqui.operate import delayed_jobs
+
+        keys = Keys(queue)
+        if self.action == "run":
+            entries = session.run(delayed_jobs.run_now, keys, members)
+            return [{"outcome": self.done if one else "gone", "entry_id": one} for one in entries]
+        if self.action == "cancelled":
+            cut = session.run(delayed_jobs.cancel_delayed_jobs, keys, members)
+            return [{"outcome": self.done if one else "gone"} for one in cut]
+        moved = zip(session.run(delayed_jobs.move_delayed_jobs, keys, members, times), times, strict=True)
+        return [{"outcome": self.done if one else "gone", "moved_to_ms": at} for one, at in moved]
+
+
+def change_delayed(
+    desk: CommandContext,
+    queue: str,
+    ids: Sequence[str],
+    limit: int | None,
+    change: DelayedChange,
+    *,
+    every: bool,
+) -> None:
+    """Find what is meant, show it, change it if that is agreed to, and tell what came of each."""
+    from chasqui.errors import ArgumentError
+
+    if not (ids or every or limit) and desk.filters.matches_everything:
+        raise ArgumentError("that would be every delayed job", hint="name ids, give a filter, or say --all")
+    with desk.session() as session:
+        now_ms = session.server_now_ms()
+        found = find_delayed(desk, session, queue, ids, now_ms, limit)
+        members = [one for one in found if change.applies_to(one)]
+        records = [delayed_job_record(desk, queue, one) for one in members]
+        unfit = [delayed_job_record(desk, queue, one) for one in found if not change.applies_to(one)]
+        times = [change.target(one, now_ms) for one in members] if change.target else []
+        effects = change.effects(times, len(unfit))
+        plan = ChangePlan(
+            change.headline_verb,
+            queue,
+            "delayed jobs",
+            records,
+            CHANGE_COLUMNS[:3],
+            str(desk.filters),
+            effects,
+        )
+        told: list[dict[str, Any]] = [{"outcome": change.intended}] * len(members)
+        if desk.confirm(plan, now_ms=now_ms):
+            told = _carried_out(desk, session, queue, members, times, change)
+    done = [record | one for record, one in zip(records, told, strict=True)]
+    done += [record | {"outcome": "undecodable"} for record in unfit]
+    desk.write_records(done, CHANGE_COLUMNS, now_ms=now_ms)
+    if any(record["outcome"] in ("gone", "undecodable") for record in done):
+        raise typer.Exit(PARTLY)
+
+
+def _carried_out(
+    desk: CommandContext,
+    session: Session,
+    queue: str,
+    members: Sequence[DelayedJob],
+    times: Sequence[int],
+    change: DelayedChange,
+) -> list[dict[str, Any]]:
+    """Write down and act, page by page: whatever interrupts it, what was changed is in the journal."""
+    from chasqui import Keys
+    from chasqui.operate import delayed_jobs
+    from chasqui.undo import added_jobs
+
+    told: list[dict[str, Any]] = []
+    with (
+        desk.journal_operation(f"delayed {change.headline_verb}", queue) as pen,
+        desk.progress(f"{change.headline_verb} in {queue}", len(members)) as advance,
+    ):
+        for start in range(0, len(members), delayed_jobs.BATCH_SIZE):
+            page = slice(start, start + delayed_jobs.BATCH_SIZE)
+            footing = session.run(added_jobs.stream_end, Keys(queue))
+            known = session.run(delayed_jobs.read_saved_jobs, Keys(queue), members[page])
+            pen.write_items(delayed_jobs.items(known, change.action, footing=footing, times=times[page]))
+            told += change.apply(session, queue, members[page], times[page])
+            advance(len(told))
+            pen.set_result(**Counter(one["outcome"] for one in told))
+    return told

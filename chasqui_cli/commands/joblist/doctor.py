@@ -1,0 +1,81 @@
+"""`chasqui joblist doctor`: what is wrong with the data of list job queues, and its repair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chasqui_cli.changes.repair import DoctorCommand, OnlyOption, RepairOption, examine_and_repair
+from chasqui_cli.commands.joblist._options import joblist_keys
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.completion import complete_joblist_queues
+from chasqui_cli.output.columns import column
+
+if TYPE_CHECKING:
+    from chasqui.foreign import JobListKeys
+    from chasqui.foreign.joblist import DoctorFinding
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.output.columns import Record
+
+DOCTOR_SCHEMA: dict[str, Any] = {
+    "queue": "str",
+    "ailment": "str",
+    "subject": "str",
+    "where": "str",
+    "seen": "str",
+    "advice": "str",
+    "outcome": "str",
+}
+COLUMNS = [column(name) for name in DOCTOR_SCHEMA]
+
+
+@command(shape=DOCTOR_SCHEMA, changes=True)
+def doctor(
+    desk: CommandContext,
+    queues: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues
+        ),
+    ] = None,
+    repair: RepairOption = False,
+    only: OnlyOption = None,
+) -> None:
+    """Examine queues: ids without jobs, jobs without a list, ids twice, wrong states, expiring jobs, odd times.
+
+    Every repair looks again before it writes. What was wrong is in the journal; a repair cannot be undone.
+    """
+    from chasqui.foreign import discover
+
+    with desk.session() as session:
+        ours = _doctor_command(session)
+        ours.check_problem_names(only)
+        places = [joblist_keys(name) for name in queues] if queues else discover(session.link).joblists
+        examine_and_repair(desk, ours, places, only, repair=repair)
+
+
+def _doctor_command(session: Session) -> DoctorCommand:
+    from chasqui.foreign import joblist
+
+    return DoctorCommand(
+        "joblist",
+        frozenset(joblist.JobListProblem),
+        joblist.REPAIRABLE,
+        COLUMNS,
+        _finding_record,
+        lambda keys: session.link.run(joblist.examine(keys)),
+        lambda keys, found: session.link.run(joblist.repair_each(keys, found)),
+        "ids without a job are removed, jobs without a list wait again; a repair cannot be undone",
+    )
+
+
+def _finding_record(keys: JobListKeys, one: DoctorFinding) -> Record:
+    return {
+        "queue": keys.queue,
+        "ailment": str(one.problem),
+        "subject": one.subject,
+        "where": one.list_name,
+        "seen": one.seen,
+        "advice": one.advice,
+    }

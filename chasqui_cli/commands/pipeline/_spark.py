@@ -1,0 +1,192 @@
+"""Where the pipeline works: which Spark, which archive, and how its processes reach the server without a password in
+any option. What is done there is the verbs' business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_cli.context.command_context import MAX_SAFE_INTEGER
+from chasqui_cli.context.settings import cache_directory, data_directory, state_directory
+from chasqui_cli.output.escape_text import safe
+from chasqui_cli.output.stdio import print_stderr
+
+if TYPE_CHECKING:
+    from chasqui.spark.layout import Archive
+    from chasqui.spark.spark_session import SparkTarget
+    from chasqui_cli.context.command_context import CommandContext
+
+MIN_HEAP_MB = 512
+"""Below some 470 MB Spark refuses to start."""
+
+ArchiveOption = Annotated[
+    str | None,
+    typer.Option(
+        "--archive", metavar="PATH", help="Where the archive is: a directory, or a URL Spark can write to."
+    ),
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Run on this Spark: local[2], spark://host:7077, yarn."),
+]
+RemoteOption = Annotated[
+    str | None,
+    typer.Option("--remote", metavar="URL", help="Run through a Spark Connect server: sc://host:15002."),
+]
+HeapOption = Annotated[
+    str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")
+]
+
+
+def select_spark(
+    master: str | None,
+    remote: str | None,
+    heap: str = "1g",
+    *,
+    may_be_warm: bool = False,
+    say: Callable[[str], None] = print_stderr,
+) -> SparkTarget:
+    """Which Spark. may_be_warm: the server of `chasqui pipeline up` will do, if it answers and no other was named."""
+    from chasqui.errors import ConfigError
+    from chasqui.spark import connect_server
+    from chasqui.spark.spark_session import LOCAL_MASTER, SUBMITTED, SparkTarget, is_under_spark_submit
+
+    if master and remote:
+        raise ConfigError("--master and --remote name two different Sparks", hint="give one of them")
+    _check_heap(heap)
+    cache, state = cache_directory() or state_directory(), state_directory()
+    found = connect_server.find_running(state) if may_be_warm and not (master or remote) else None
+    if found and not found.is_reachable():
+        say(
+            f"warning: the Spark that is kept warm (process {found.pid}) does not answer, so one is started for this alone; "
+            "`chasqui pipeline down` ends the other"
+        )
+        found = None
+    return SparkTarget(
+        cache / "spark",
+        state / "spark.log",
+        master=SUBMITTED
+        if is_under_spark_submit()
+        else master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL_MASTER),
+        remote=remote or (found.url if found else None),
+        heap=heap,
+    )
+
+
+def _check_heap(heap: str) -> None:
+    from chasqui.errors import ArgumentError
+
+    found = re.fullmatch(r"(\d{1,6})([mg])", heap.lower())
+    if not found or int(found[1]) * (1024 if found[2] == "g" else 1) < MIN_HEAP_MB:
+        raise ArgumentError(
+            f"--heap: {heap} is no memory to work with", hint=f"at least {MIN_HEAP_MB}m, as in 700m or 2g"
+        )
+
+
+def open_archive(path: str | None, remote: str | None = None) -> Archive:
+    """The archive. Behind a Spark that is elsewhere a plain path is one of that machine."""
+    from chasqui.errors import ConfigError
+    from chasqui.spark.layout import Archive
+
+    if path == "":
+        raise ConfigError(
+            "--archive names nothing", hint="leave it out for the archive in your data directory"
+        )
+    root = path or str(data_directory().parent / "archive")
+    if "://" in root:
+        return Archive(root.rstrip("/"))
+    full = str(Path(root).expanduser().absolute())
+    return Archive(f"file://{full}" if remote else full)
+
+
+def archived_queues(archive: Archive) -> list[str]:
+    """Which queues are archived, by their directories; of an archive elsewhere only Spark could tell."""
+    from urllib.parse import unquote  # Spark escapes as URLs do
+
+    from chasqui.spark.layout import TABLES
+
+    root = archive.local_root
+    found = [one.name for table in TABLES for one in (root / table).glob("queue=*")] if root else []
+    return sorted({unquote(name.removeprefix("queue=")) for name in found})
+
+
+def complete_archived_queues(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """For the shell: queues of the archive that the command line, so far as it is typed, means."""
+    with suppress(Exception):
+        found = archived_queues(open_archive(ctx.params.get("path")))
+        yield from (name for name in found if name.startswith(incomplete) and safe(name) == name)
+
+
+def parse_length_ms(option: str, text: str, *, least: int = 1, most: int = MAX_SAFE_INTEGER) -> int:
+    """How long an option says, if that can be counted with."""
+    from chasqui.errors import ArgumentError
+    from chasqui_cli.output.times import format_duration, parse_duration_ms
+
+    found = parse_duration_ms(text)
+    if not least <= found <= most:
+        above = "" if most == MAX_SAFE_INTEGER else f", at most {format_duration(most)}"
+        raise ArgumentError(
+            f"{option}: {text} is no length to count with", hint=f"write it as 30s, 5m or 1h{above}"
+        )
+    return found
+
+
+def parse_past_time_ms(text: str | None, now_ms: int) -> int | None:
+    """When that was, within what a calendar has days for."""
+    from chasqui_cli.output.times import MAX_ISO_MS, parse_time_ms
+
+    return min(max(0, parse_time_ms(text, now_ms, "past")), MAX_ISO_MS) if text else None
+
+
+def require_writable_archive(archive: Archive) -> None:
+    """That a place cannot be written to is told before Java is started."""
+    from chasqui.errors import ConfigError
+
+    root = archive.local_root
+    if root is None:
+        return
+    there = next(one for one in (root, *root.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"cannot write the archive at {root}: {there} is not a directory of yours",
+            hint="give another place: --archive",
+        )
+
+
+def data_source_options(desk: CommandContext, spark: SparkTarget) -> dict[str, str]:
+    """Options of the data source for the server that was chosen.
+
+    A password travels in the environment of processes on this machine, or as the name of a file; never as an option.
+    """
+    from chasqui.errors import ConfigError
+
+    settings, address = desk.settings(), desk.address()
+    if address.kind == "embedded":
+        with desk.link(address) as link:
+            return {"redis.url": str(link.address)}
+    paths = {"ca": settings.tls_ca, "cert": settings.tls_cert, "key": settings.tls_key}
+    found = {f"redis.tls.{name}": str(path) for name, path in paths.items() if path}
+    if settings.tls_server_name:
+        found["redis.tls.serverName"] = settings.tls_server_name
+    if settings.tls_insecure:
+        found["redis.tls.insecure"] = "true"
+    is_secret = address.login.password or address.login.username or address.sentinel_login.password
+    if not is_secret:
+        return found | {"redis.url": settings.url}
+    if settings.password_file and address.login.password and not address.sentinel_login.password:
+        named = {"redis.username": address.login.username} if address.login.username else {}
+        return found | named | {"redis.url": str(address), "redis.passwordFile": str(settings.password_file)}
+    if not spark.is_local:
+        raise ConfigError(
+            "the password would have to travel through Spark, which shows options to everybody",
+            hint="put it into a file that Spark's machines can read, and give --password-file",
+        )
+    os.environ["CHASQUI_REDIS_URL"] = settings.url
+    return found

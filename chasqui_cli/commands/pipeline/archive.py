@@ -1,0 +1,252 @@
+"""`chasqui pipeline archive`, `compact` and `rollup`: keeping what happened, and keeping it in shape."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_cli.commands.pipeline._spark import (
+    ArchiveOption,
+    HeapOption,
+    MasterOption,
+    RemoteOption,
+    data_source_options,
+    open_archive,
+    parse_length_ms,
+    require_writable_archive,
+    select_spark,
+)
+from chasqui_cli.context.command_context import CommandContext, command, offline
+from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.output.columns import Column, column
+
+if TYPE_CHECKING:
+    from chasqui.spark.archiver import BatchTotals
+
+PARTLY = 3
+DAY_MS = 86_400_000
+QueuesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_queues),
+]
+ARCHIVE_SCHEMA = {"archive": "str", "batches": "int", "events": "int", "dlq": "int", "lost": "int"}
+COMPACT_SCHEMA = {
+    "table": "str", "day": "str", "rows": "int", "repeated": "int", "files_before": "int", "files_after": "int",
+}  # fmt: skip
+COLUMNS: list[Column] = [
+    column("day"),
+    column("table"),
+    column("rows", kind="count"),
+    column("repeated", kind="count"),
+    column("files before", "files_before", kind="count"),
+    column("files after", "files_after", kind="count"),
+]
+
+
+@command(shape=ARCHIVE_SCHEMA, many=False)
+def archive(
+    desk: CommandContext,
+    queues: QueuesArgument = None,
+    path: ArchiveOption = None,
+    once: Annotated[bool, typer.Option("--once", help="Archive what is there now, and end.")] = False,
+    every: Annotated[str, typer.Option("--every", metavar="SPAN", help="How often to look.")] = "1s",
+    gather: Annotated[
+        str,
+        typer.Option(
+            "--gather",
+            metavar="SPAN",
+            help="How long a queue's few events may wait for more: fewer, larger files.",
+        ),
+    ] = "10s",
+    batch: Annotated[int, typer.Option("--batch", min=1000, help="Events of one batch at most.")] = 500_000,
+    warm_up: Annotated[
+        str,
+        typer.Option("--warm-up", metavar="SPAN", help="How long Java may warm up first; 0s for not at all."),
+    ] = "20s",
+    from_now: Annotated[
+        bool,
+        typer.Option("--from-now", help="Begin with what comes from now on; only at the very first start."),
+    ] = False,
+    accept_recreated: Annotated[
+        bool, typer.Option("--accept-recreated", help="Go on with a stream that was deleted and made anew.")
+    ] = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
+) -> None:
+    """Keep the events and dead letters of queues in Parquet, until interrupted.
+
+    Every event is archived or counted as lost: if any were trimmed before they could be read, the exit code is 3.
+    It may be killed at any moment and started again.
+    """
+    from chasqui.spark import archiver as archiver
+    from chasqui.spark import spark_session as session
+
+    session.check_installed()
+    spark_at = select_spark(master, remote, heap)
+    plan = archiver.ArchivePlan(
+        open_archive(path, remote),
+        data_source_options(desk, spark_at) | {"retryFor": "60"},
+        tuple(queues or ()),
+        trigger_s=parse_length_ms("--every", every, least=0, most=DAY_MS) / 1000,
+        once=once,
+        max_rows=batch,
+        gather_s=parse_length_ms("--gather", gather, least=0, most=DAY_MS) / 1000,
+        warm_up_s=parse_length_ms("--warm-up", warm_up, least=0, most=DAY_MS) / 1000,
+        accept_recreated=accept_recreated,
+        starting="latest" if from_now else "earliest",
+    )
+    _require_queues(desk, queues or [])
+    require_writable_archive(plan.archive)
+    with (
+        session.open_session(spark_at) as spark,
+        desk.progress("archiving", None) as advance,
+        _stop_on_signal() as ended,
+    ):
+        done = 0
+
+        def told(account: BatchTotals) -> None:
+            nonlocal done
+            done += account.rows
+            advance(done)
+            if account.lost:
+                desk.info(
+                    f"warning: {account.lost:,} events were trimmed before batch {account.batch} could read them"
+                )
+
+        totals = archiver.archive_queues(spark, plan, on_batch=told, log=desk.info, should_stop=ended)
+    lost = sum(totals.lost.values())
+    desk.write_record(
+        {
+            "archive": plan.archive.root,
+            "batches": totals.batches,
+            "events": totals.rows.get("events", 0),
+            "dlq": totals.rows.get("dlq", 0),
+            "lost": lost,
+        }
+    )
+    if lost:
+        raise typer.Exit(PARTLY)
+
+
+@offline(shape=COMPACT_SCHEMA)
+def compact(
+    desk: CommandContext,
+    path: ArchiveOption = None,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
+) -> None:
+    """Rewrite days that are over into few large files, without rows that were written twice.
+
+    The archive is one on this machine's disks; a Spark behind --remote must see them, too.
+    """
+    from chasqui import SystemClock
+    from chasqui.errors import NotFound
+    from chasqui.spark import layout, maintenance
+    from chasqui.spark import spark_session as session
+
+    session.check_installed()
+    archive = open_archive(path)
+    if archive.local_root and not archive.local_root.exists():
+        raise NotFound(f"there is no archive at {archive.root}", hint="--archive names another one")
+    # Which days are over is the archive's own question, not a server's: its directories are UTC days.
+    day = parse_day(before) if before else layout.utc_day(SystemClock().now_ms())
+    days = [one for table in layout.TABLES for one in archive.day_dirs(table)]
+    with (
+        session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark,
+        desk.progress("compacting", len(days)) as advance,
+    ):
+        done: list[maintenance.CompactionResult] = []
+
+        def told(one: maintenance.CompactionResult) -> None:
+            done.append(one)
+            advance(len(done))
+
+        maintenance.compact_days(spark, archive, layout.TABLES, before=day, on_day=told)
+    desk.write_records([asdict(one) for one in done], COLUMNS)
+
+
+@offline(shape={"archive": "str", "minutes": "int"}, many=False)
+def rollup(
+    desk: CommandContext,
+    queues: QueuesArgument = None,
+    path: ArchiveOption = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DAY", help="Only days from this one on, as in 2026-11-18."),
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
+) -> None:
+    """Add minutes up: counts and sketches per queue and job name, so that reports over months take seconds."""
+    from chasqui.spark import maintenance
+    from chasqui.spark import spark_session as session
+    from chasqui_cli.commands.pipeline.report import require_archive
+    from chasqui_cli.output.times import parse_time_ms
+
+    session.check_installed()
+    archive = open_archive(path, remote)
+    require_archive(archive, queues or ())
+    since_ms = parse_time_ms(parse_day(since), 0, "past") if since else None
+    with session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark:
+        minutes = maintenance.roll_up(spark, archive, queues=queues or (), since_ms=since_ms)
+    desk.write_record({"archive": archive.root, "minutes": minutes})
+
+
+def parse_day(text: str) -> str:
+    """A day, as directories are named."""
+    from datetime import date
+
+    from chasqui.errors import ArgumentError
+
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise ArgumentError(f"{text!r} is no day", hint="write it as 2026-11-18") from None
+
+
+def _require_queues(desk: CommandContext, queues: list[str]) -> None:
+    """A name nobody knows is told before Java is started."""
+    from chasqui import Keys
+    from chasqui.errors import NotFound
+    from chasqui.inspect import snapshot
+
+    with desk.session() as session:
+        if not queues:
+            session.server_now_ms()
+            return
+        for one in session.query(snapshot.take_snapshots, [Keys(name) for name in queues]):
+            if not one.or_raise().exists:
+                raise NotFound(
+                    f"there is nothing of a queue named {one.queue!r} on this server",
+                    hint="`chasqui queues` lists what is there",
+                )
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C ends the work after the batch at hand; a second one ends it at once."""
+    asked: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

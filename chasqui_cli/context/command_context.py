@@ -1,0 +1,365 @@
+"""What a verb is given to work with: the shared options, declared once, and a desk made of them.
+
+    @app.command()
+    @at_desk(shape=QUEUE, many=True)
+    def inspect(desk: Desk, queues: …) -> None: …
+
+The decorator adds the shared options to the verb's own and hands it a `Desk`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from chasqui_cli.changes.confirm import ChangeOptions, require_confirmation
+from chasqui_cli.context import shared_options
+from chasqui_cli.context.settings import (
+    ConnectionOptions,
+    Settings,
+    cache_directory,
+    data_directory,
+    resolve_settings,
+    state_directory,
+)
+from chasqui_cli.input.filters import FilterOptions
+from chasqui_cli.output.stdio import print_stderr
+from chasqui_cli.output.times import TimeStyle
+from chasqui_cli.output.writer import Color, Format, OutputStyle, print_line, write_record, write_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from chasqui import Address, AsyncLink, Link, Secret, Tls
+    from chasqui_cli.changes.confirm import ChangePlan
+    from chasqui_cli.changes.journal import Journal, JournalWriter
+    from chasqui_cli.context.session import Session
+    from chasqui_cli.output.columns import Column, Record
+    from chasqui_cli.output.json_schema import SchemaNotation
+    from chasqui_cli.output.progress import ProgressCallback
+    from chasqui_cli.queues.name_cache import NameCache
+
+
+@dataclass(frozen=True, slots=True)
+class CommandContext:
+    """One command's surroundings: how to write, where to reach, what to choose, and whether to change."""
+
+    output: Format = Format.TABLE
+    time_style: TimeStyle | None = None
+    color: Color = Color.AUTO
+    quiet: bool = False
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    change_options: ChangeOptions = field(default_factory=ChangeOptions)
+    show_secrets: bool = False
+
+    def settings(self) -> Settings:
+        """Flag, environment, context and default, settled."""
+        return resolve_settings(self.connection)
+
+    def address(self) -> Address:
+        """Where the server is, with its password from wherever it was kept."""
+        import chasqui
+
+        settings = self.settings()
+        self._warn_insecure(settings)
+        address = chasqui.parse_address(settings.url, tls=_tls_options(settings))
+        if address.kind == "embedded":
+            return address  # its directory is the lock: there is no password to give
+        own = None if self.connection.password_file else address.login.password
+        return chasqui.parse_address(
+            settings.url, password=own or _resolve_password(settings), tls=_tls_options(settings)
+        )
+
+    def link(self, address: Address | None = None) -> Link:
+        """A link to the server, not yet connected."""
+        from chasqui import Link
+
+        address = address or self.address()
+        return Link.open(address, read_only=self.settings().read_only, data_dir=_embedded_directory(address))
+
+    def async_link(self) -> AsyncLink:
+        """The same for verbs that await."""
+        from chasqui import AsyncLink
+
+        address = self.address()
+        return AsyncLink.open(
+            address, read_only=self.settings().read_only, data_dir=_embedded_directory(address)
+        )
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A link and the engine's asks over it, closed afterwards."""
+        from chasqui_cli.context.session import Session
+
+        with self.link() as link:
+            yield Session(link)
+
+    def name_cache(self) -> NameCache:
+        """Names found before on this server."""
+        from chasqui_cli.queues.name_cache import NameCache
+
+        return NameCache(cache_directory(), self.settings().url)
+
+    def write_records(
+        self, records: Iterable[Record], columns: Sequence[Column], *, now_ms: int | None = None
+    ) -> None:
+        """Write records as `-o` asks. now_ms: the server's time, for ages."""
+        write_records(records, columns, self.output_style(now_ms))
+
+    def write_record(
+        self, record: Record, columns: Sequence[Column] = (), *, now_ms: int | None = None
+    ) -> None:
+        """Write one record as `-o` asks."""
+        write_record(record, self.output_style(now_ms), columns)
+
+    def output_style(self, now_ms: int | None = None) -> OutputStyle:
+        """How data shall look."""
+        return OutputStyle(self.output, self.color, self.time_style, now_ms)
+
+    def info(self, text: str) -> None:
+        """A remark on stderr, unless `--quiet`."""
+        if not self.quiet:
+            print_stderr(text)
+
+    def quiet_copy(self) -> CommandContext:
+        """The same desk without remarks."""
+        return replace(self, quiet=True)
+
+    def progress(self, title: str, total: int | None) -> AbstractContextManager[ProgressCallback]:
+        """A bar on stderr for long work, where somebody watches."""
+        from chasqui_cli.output.progress import progress_bar
+
+        return progress_bar(title, total, quiet=self.quiet)
+
+    def redacted(self, data: Any) -> Any:
+        """What a job carries, with secrets covered unless they were asked for."""
+        from chasqui_cli.output.redaction import redacted
+
+        return data if self.show_secrets else redacted(data)
+
+    def confirm(self, plan: ChangePlan, *, now_ms: int | None = None) -> bool:
+        """Show the plan; whether to carry it out. False when there is nothing to do, or it is a dry run.
+
+        Without consent `Refused` is raised.
+        """
+        if not plan.records:
+            self.info(f"nothing to do: no {plan.noun} of {plan.queue} matched")
+            return False
+        settings = self.settings()
+        if settings.read_only and not self.change_options.dry_run:
+            from chasqui.errors import ChangeRefused
+
+            raise ChangeRefused(
+                f"this connection is read-only: it does not {plan.verb}",
+                hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
+            )
+        if not self.quiet or not self.change_options.yes:
+            plan.print_preview(
+                self.output_style(now_ms),
+                place=_context_label(settings),
+                tint=settings.color,
+                dry_run=self.change_options.dry_run,
+            )
+        if self.change_options.dry_run:
+            self.info("dry run: nothing was changed")
+            return False
+        require_confirmation(plan, self.change_options, protected=settings.protected)
+        return True
+
+    def journal(self) -> Journal:
+        """Where changes are written down."""
+        from chasqui_cli.changes.journal import Journal
+
+        return Journal(state_directory() / "journal")
+
+    @contextmanager
+    def journal_operation(self, verb: str, queue: str) -> Iterator[JournalWriter]:
+        """An operation in the journal: what is about to change goes to `keep` first, and how it went to `tell`."""
+        from chasqui import SystemClock, redact
+
+        settings = self.settings()
+        writing = self.journal().begin(
+            at_ms=SystemClock().now_ms(),
+            verb=verb,
+            queue=queue,
+            url=redact(settings.url),
+            context=settings.context,
+            note=self.change_options.note,
+            command=shlex.join(["chasqui", *(redact(word) for word in sys.argv[1:])]),
+        )
+        with writing as pen:
+            try:
+                yield pen
+            finally:
+                # Also after an error or Ctrl-C: then most of all one wants to know what was done.
+                op = pen.operation.op
+                if pen.item_count and not pen.nothing_changed:
+                    self.info(f"written down as {op}; take it back with: chasqui undo {op}")
+
+    def _warn_insecure(self, settings: Settings) -> None:
+        from chasqui import redact
+
+        if settings.url_source == "--redis-url" and redact(settings.url) != settings.url:
+            self.info(
+                "warning: a password on the command line can be read by every user of this machine; use --password-file"
+            )
+        if settings.tls_insecure:
+            self.info("warning: --tls-insecure: the server's identity is not verified")
+
+
+def _context_label(settings: Settings) -> str:
+    """Which context a change is made in, as a word in front of it: a colour alone tells not everybody."""
+    if settings.context is None or settings.url_source != f"context {settings.context}":
+        return ""
+    return f"[{settings.context}{' ⚠ protected' if settings.protected else ''}] "
+
+
+def _embedded_directory(address: Address) -> Path | None:
+    """Where the server lives, if it is an embedded one."""
+    return data_directory() if address.kind == "embedded" else None
+
+
+def _resolve_password(settings: Settings) -> Secret | None:
+    """What is used where the URL has none of its own: a file's, then the environment's."""
+    from chasqui import Secret, read_password_file
+
+    if settings.password_file:
+        return read_password_file(settings.password_file)
+    return Secret.wrap(os.environ[settings.password_variable]) if settings.password_variable else None
+
+
+def _tls_options(settings: Settings) -> Tls | None:
+    """What was asked for, or nothing: TLS options on a plain URL are an error, and the engine says so."""
+    from chasqui import Tls
+
+    asked = Tls(
+        ca=settings.tls_ca,
+        cert=settings.tls_cert,
+        key=settings.tls_key,
+        server_name=settings.tls_server_name,
+        insecure=settings.tls_insecure,
+    )
+    return None if asked == Tls() else asked
+
+
+CommandFunction = Callable[..., None]
+MAX_SAFE_INTEGER = 2**53
+"""Beyond that a server's scripts would not tell one number from the next."""
+
+
+def command(
+    output: Format = Format.TABLE,
+    *,
+    shape: SchemaNotation | None = None,
+    many: bool = True,
+    chooses: bool = False,
+    by_reason: bool = False,
+    named: bool = True,
+    payloads: bool = False,
+    changes: bool = False,
+) -> Callable[[CommandFunction], CommandFunction]:
+    """Give a verb the shared options: how to write, and how to reach a server.
+
+    shape: what `--schema` tells, of one record or of `many`. chooses: `--where` and its like; by_reason: and `--reason`
+    for why a job died; named: and `--name`. payloads: `--show-secrets`. changes: `--dry-run`, `--yes` and what belongs to them.
+    """
+    groups: list[shared_options.Verb] = [shared_options.output_options, shared_options.connection_options]
+    if chooses:
+        unnamed = shared_options.filter_options if named else shared_options.filter_options_without_name
+        groups.append(shared_options.filter_options_with_reason if by_reason else unnamed)
+    if payloads:
+        groups.append(shared_options.payload_options)
+    if changes:
+        groups.append(
+            shared_options.change_options_without_reason if by_reason else shared_options.change_options
+        )
+    return lambda verb: _add_shared_options(verb, output, shape, many, groups)
+
+
+def offline(
+    output: Format = Format.TABLE,
+    *,
+    shape: SchemaNotation | None = None,
+    many: bool = True,
+    payloads: bool = False,
+) -> Callable[[CommandFunction], CommandFunction]:
+    """Give a verb that needs no server the options on how to write. payloads: and `--show-secrets`."""
+    groups: list[shared_options.Verb] = (
+        [shared_options.output_options, shared_options.payload_options]
+        if payloads
+        else [shared_options.output_options]
+    )
+    return lambda verb: _add_shared_options(verb, output, shape, many, groups)
+
+
+def reaching() -> Callable[[CommandFunction], CommandFunction]:
+    """Give a verb that writes no data the options on how to reach a server."""
+    return lambda verb: _add_shared_options(
+        verb, Format.TABLE, None, False, [shared_options.connection_options]
+    )
+
+
+def _add_shared_options(
+    verb: CommandFunction,
+    output: Format,
+    shape: SchemaNotation | None,
+    many: bool,
+    groups: Sequence[shared_options.Verb],
+) -> CommandFunction:
+    own = [p for p in shared_options.signature_parameters(verb) if p.name != "desk"]
+    taken = {p.name for p in own}
+    shared = [
+        p.replace(default=output) if p.name == "output" else p
+        for group in groups
+        for p in shared_options.signature_parameters(group)
+        if p.name not in taken and (p.name != "schema" or shape is not None)
+    ]
+
+    def at_work(**values: Any) -> None:
+        given = {p.name: values.pop(p.name) for p in shared}
+        if given.pop("schema", False):
+            from chasqui_cli.output.json_schema import json_schema
+            from chasqui_cli.output.tagged_json import json_text
+
+            print_line(json_text(json_schema(shape, many=many), indent=2))
+            return
+        _check_numbers(given | values)
+        verb(_build_context(given), **values)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
+    at_work.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect documents it
+    at_work.__annotations__ = {p.name: p.annotation for p in parameters}
+    at_work.__doc__, at_work.__name__ = verb.__doc__, verb.__name__
+    return at_work
+
+
+def _check_numbers(values: dict[str, Any]) -> None:
+    """What no server and no clock could count; Typer knows least values, and lets these pass."""
+    from chasqui.errors import ArgumentError
+
+    for name, value in values.items():
+        is_odd = isinstance(value, float) and not isfinite(value)
+        if is_odd or (isinstance(value, int) and not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER):
+            raise ArgumentError(f"--{name.replace('_', '-')}: {value} is no number to count with")
+
+
+def _build_context(given: dict[str, Any]) -> CommandContext:
+    """The options, each in the value it belongs to."""
+
+    def of(kind: Any) -> Any:
+        return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})
+
+    own = {one.name: given[one.name] for one in fields(CommandContext) if one.name in given}
+    return CommandContext(
+        **own, connection=of(ConnectionOptions), filters=of(FilterOptions), change_options=of(ChangeOptions)
+    )

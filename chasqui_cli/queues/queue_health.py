@@ -1,0 +1,41 @@
+"""Queues of any kind, judged by the rules of their own system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chasqui.defaults import HealthThresholds
+    from chasqui.foreign import ForeignSnapshot
+    from chasqui.health import Finding
+    from chasqui.inspect.snapshot import Snapshot
+    from chasqui.inspect.throughput import Throughput
+
+
+def queue_findings(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds | None = None) -> list[Finding]:
+    """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
+    from chasqui.defaults import HealthThresholds
+    from chasqui.inspect.snapshot import Snapshot
+
+    if isinstance(seen, Snapshot):
+        from chasqui import health
+
+        return health.check_queue(seen, limits or HealthThresholds())
+    from chasqui.foreign import health_rules as foreign_health
+
+    return foreign_health.foreign_findings(seen, limits or HealthThresholds())
+
+
+def throughput_between(
+    before: Snapshot | ForeignSnapshot, after: Snapshot | ForeignSnapshot
+) -> Throughput | None:
+    """How it went from one snapshot to the next; None where nobody can tell."""
+    from chasqui.foreign import health_rules as foreign_health
+    from chasqui.inspect import throughput
+    from chasqui.inspect.snapshot import Snapshot
+
+    if isinstance(before, Snapshot) and isinstance(after, Snapshot):
+        return throughput.throughput_between(before, after)
+    if isinstance(before, Snapshot) or isinstance(after, Snapshot):
+        return None
+    return foreign_health.throughput_between(before, after)

@@ -1,0 +1,160 @@
+"""The reader for the dead letters: the newest of them, why each died, and which died alike.
+
+They are read in full once, and again when some have left; otherwise a tick asks only for new ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from chasqui import Undecodable
+from chasqui.inspect import error_search
+from chasqui.inspect.error_fingerprint import fingerprint
+from chasqui.operate import dead_letters
+from chasqui_cli.output.redaction import redacted
+from chasqui_cli.tui.feed.tab_reader import QueueTabReader, queue_keys
+from chasqui_cli.tui.views import DeadLetterGroupRow, DeadLetterRow, DlqView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from chasqui.operate.dead_letters import DeadLetter
+    from chasqui_cli.tui.feed_messages import QueueRow, ReadTarget
+
+MAX_ENTRIES = 1000
+PAGE_SIZE = 100
+MAX_BYTES = 20_000_000
+MAX_EVENTS = 10_000
+NEW_GROUP_MS = 3_600_000
+"""A group whose first letter is younger is called new."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadedDeadLetters:
+    """What was read of one queue's letters, newest first, and how many there were at that moment."""
+
+    queue: str
+    page: int
+    letters: tuple[DeadLetterRow, ...]
+    depth: int
+    added: int
+    all_read: bool
+
+
+class DlqReader(QueueTabReader):
+    """Dead letters."""
+
+    _shelf: _LoadedDeadLetters | None = None
+
+    def forget(self) -> None:
+        """Some may have been replayed or deleted."""
+        self._shelf = None
+
+    async def read(self, target: ReadTarget) -> tuple[DlqView, int]:
+        """In one round trip while nothing leaves."""
+        queue, shelf = target.queue or "", self._shelf
+        if shelf is None or (shelf.queue, shelf.page) != (target.queue, target.page):
+            row, now_ms, _ = await self.query(queue)
+            shelf = await self._read_all(queue, target.page, row)
+        else:
+            last = shelf.letters[0].dead_id if shelf.letters else "0-0"
+            page = dead_letters.dead_letter_page(
+                self.place.commands, queue_keys(queue), PAGE_SIZE, first=f"({last}"
+            )
+            row, now_ms, [new] = await self.query(queue, page)
+            shelf = await self._add_new(shelf, row, new)
+        self._shelf = shelf
+        return DlqView(row, shelf.letters, _groups(shelf.letters, now_ms), shelf.all_read), now_ms
+
+    async def _add_new(
+        self, shelf: _LoadedDeadLetters, row: QueueRow, new: Sequence[DeadLetter]
+    ) -> _LoadedDeadLetters:
+        """The shelf with what is new on top, if nothing else has changed; otherwise all of it anew."""
+        seen = row.native_snapshot
+        if not new and seen.dlq_depth == shelf.depth:
+            return shelf
+        only_came = seen.dlq_depth - shelf.depth == seen.dlq.added - shelf.added
+        if not only_came or len(new) >= PAGE_SIZE:
+            return await self._read_all(shelf.queue, shelf.page, row)
+        rows = await self._rows(shelf.queue, new[::-1])
+        return replace(shelf, letters=(*rows, *shelf.letters), depth=seen.dlq_depth, added=seen.dlq.added)
+
+    async def _read_all(self, queue: str, page: int, row: QueueRow) -> _LoadedDeadLetters:
+        keys, most = queue_keys(queue), MAX_ENTRIES * (page + 1)
+        found: list[DeadLetter] = []
+        weight, last, ended = 0, "+", False
+        while len(found) < most and weight < MAX_BYTES * (page + 1) and not ended:
+            asked = dead_letters.dead_letter_page(
+                self.place.commands, keys, PAGE_SIZE, last=last, newest=True
+            )
+            some = await self.place.link.run(asked)
+            found += some
+            weight += sum(len(word) for letter in some for word in letter.fields)
+            ended = len(some) < PAGE_SIZE
+            last = f"({some[-1].dead_id}" if some else last
+        rows = await self._rows(queue, found)
+        return _LoadedDeadLetters(
+            queue, page, tuple(rows), row.native_snapshot.dlq_depth, row.native_snapshot.dlq.added, ended
+        )
+
+    async def _rows(self, queue: str, found: Sequence[DeadLetter]) -> list[DeadLetterRow]:
+        """Letters with the errors that events tell of. Opening a thousand of them takes a while, so a thread does it."""
+        silent = {
+            job.id: letter.died_at_ms
+            for letter in found
+            if not letter.field(b"detail") and not isinstance(job := letter.job(), Undecodable)
+        }
+        texts: Mapping[str, str] = {}
+        if silent:
+            commands, keys = self.place.commands, queue_keys(queue)
+            asked = (
+                error_search.find_errors(commands, keys, silent)
+                if len(silent) <= error_search.MAX_SINGLE_SEARCHES
+                else error_search.find_recent_errors(commands, keys, MAX_EVENTS)
+            )
+            texts = (await self.place.link.run(asked)).texts
+        return await asyncio.to_thread(lambda: [_row(letter, texts) for letter in found])
+
+
+def _row(letter: DeadLetter, texts: Mapping[str, str]) -> DeadLetterRow:
+    told, job = letter.decoded(), letter.job()
+    found = None if isinstance(job, Undecodable) else job
+    error = told.detail or (texts.get(found.id, "") if found else "")
+    alike = fingerprint(error)
+    return DeadLetterRow(
+        dead_id=letter.dead_id,
+        source_id=told.source_id,
+        job_id=found.id if found else "",
+        name=told.name,
+        reason=told.reason,
+        error=str(redacted(error)),
+        attempt=found.attempt if found else None,
+        died_ms=letter.died_at_ms,
+        size=len(told.d),
+        group=f"{told.name}\0{told.reason}\0{alike}",
+        unreadable=job.reason if isinstance(job, Undecodable) else None,
+        raw=letter,
+    )
+
+
+def _groups(letters: Sequence[DeadLetterRow], now_ms: int) -> tuple[DeadLetterGroupRow, ...]:
+    """Letters that died alike, the most numerous first."""
+    groups: dict[str, list[DeadLetterRow]] = {}
+    for letter in letters:
+        groups.setdefault(letter.group, []).append(letter)
+    rows = [
+        DeadLetterGroupRow(
+            key=key,
+            name=some[0].name,
+            reason=some[0].reason,
+            error=key.rpartition("\0")[2],
+            count=len(some),
+            first_ms=some[-1].died_ms,
+            last_ms=some[0].died_ms,
+            is_new=now_ms - some[-1].died_ms < NEW_GROUP_MS,
+        )
+        for key, some in groups.items()
+    ]
+    return tuple(sorted(rows, key=lambda one: (-one.count, one.name, one.reason, one.error)))

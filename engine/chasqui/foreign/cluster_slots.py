@@ -1,0 +1,69 @@
+"""Other systems' queues on a cluster: their keys have no hash tags unless somebody gave them one, and then lie apart.
+
+A queue whose keys lie apart can be looked at, key by key. What needs them all in one step is refused before anything is
+done, with what to do instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chasqui.errors import ChangeRefused, ServerError
+from chasqui.foreign.rsmq.keys import RsmqKeys
+from chasqui.server.cluster import slot_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.foreign.joblist.keys import JobListKeys
+    from chasqui.server.flow import Reply
+    from chasqui.server.link import AsyncLink, Link
+
+SPLIT_MESSAGE = "its keys lie in several slots of this cluster: no client can work on it"
+
+
+def are_split(keys: Sequence[str | bytes]) -> bool:
+    """Whether these keys are in different slots."""
+    return len({slot_of(key) for key in keys}) > 1
+
+
+def check_same_slot(link: Link | AsyncLink, *queues: RsmqKeys | JobListKeys, listed: bool = False) -> None:
+    """Refuse what needs all keys of these queues in one step, where the link leads to a cluster and they lie apart.
+
+    listed: also the set in which RSMQ lists its queues.
+    """
+    if link.address.kind != "cluster":
+        return
+    keys = [key for queue in queues for key in _keys_of(queue, listed=listed)]
+    if are_split(keys):
+        names = " and ".join(repr(queue.queue) for queue in queues)
+        raise ChangeRefused(
+            f"the keys of {names} lie in several slots of this cluster", hint=_hint(queues[0])
+        )
+
+
+def is_cross_slot_error(reply: Reply) -> bool:
+    """Whether a script was refused because its keys lie apart."""
+    return isinstance(reply, ServerError) and reply.code == "CROSSSLOT"
+
+
+def raise_if_refused(reply: Reply) -> Reply:
+    """What was told, unless it was refused."""
+    if isinstance(reply, ServerError):
+        raise reply
+    return reply
+
+
+def _keys_of(queue: RsmqKeys | JobListKeys, *, listed: bool) -> list[str]:
+    if isinstance(queue, RsmqKeys):
+        return [queue.messages, queue.hash, queue.in_migration, *([queue.queues] if listed else [])]
+    return [*queue.lists, queue.prefix, queue.in_migration]
+
+
+def _hint(queue: RsmqKeys | JobListKeys) -> str:
+    if isinstance(queue, RsmqKeys):
+        return (
+            "nothing was changed; one tagged namespace holds them together: `rsmq export` from here, "
+            "`rsmq import` there with --ns '{rsmq}'"
+        )
+    return "nothing was changed; a tagged name, as {jobs}, holds them together"

@@ -1,0 +1,145 @@
+"""Flows that carry RSMQ messages to a queue of ours, page by page: on the same server, or by way of the parking set.
+
+The mover is one more consumer: it takes a message exactly when RSMQ would hand it out, or when it is delayed and was
+never received. What somebody holds stays until it is deleted or visible again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chasqui.foreign import conversion
+from chasqui.foreign.common_calls import clock
+from chasqui.foreign.conversion import NotConvertible
+from chasqui.foreign.rsmq import message_queries
+from chasqui.foreign.rsmq import rsmq_calls as calls
+from chasqui.foreign.rsmq.message_values import Message
+from chasqui.foreign.transfer import ParkedPage, SourceCounts, TransferResult
+from chasqui.server.commands import members_with_scores, parse_server_time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.foreign.conversion import ConversionOptions
+    from chasqui.foreign.job_import import ImportedJob
+    from chasqui.foreign.rsmq.keys import RsmqKeys
+    from chasqui.foreign.transfer import Cursor
+    from chasqui.server.flow import Flow
+    from chasqui.wire.keys import Keys
+
+PAGE = 100
+
+
+class RsmqSource:
+    """An RSMQ queue as something to move away from."""
+
+    kind = "rsmq"
+
+    def __init__(self, keys: RsmqKeys, terms: ConversionOptions) -> None:
+        self.keys = keys
+        self._terms = terms
+
+    def count(self) -> Flow[SourceCounts]:
+        """How many messages could go now, and how many are held."""
+        counts = yield from message_queries.count_by_state(self.keys)
+        [told] = yield [calls.read_snapshot(self.keys)]
+        if isinstance(told, Exception):
+            raise told
+        _, _, _, fields, _, parked = told
+        sent, received = (int(field or 0) for field in fields[5:7]) if fields else (0, 0)
+        return SourceCounts(
+            ready=counts.ready,
+            delayed=counts.delayed,
+            held=counts.in_flight,
+            parked=parked,
+            sent=sent,
+            received=received,
+        )
+
+    def forward(self, target: Keys, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
+        """Move the next page to a queue on the same server, each message in one step."""
+        page = yield from message_queries.read_page(self.keys, after=cursor, count=PAGE)
+        ready, crossed = self._convert(page.messages, page.now_ms, hidden_too=False)
+        told = yield [
+            calls.forward_message(
+                self.keys,
+                target,
+                parcel,
+                receives=message.receives_seen,
+                now_ms=page.now_ms,
+                caps=self._terms.caps,
+            )
+            for message, parcel in ready
+        ]
+        for answer in told:
+            crossed.count(answer.decode())
+        return crossed, page.after
+
+    def park(self, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
+        """Set the next page aside for another server."""
+        page = yield from message_queries.read_page(self.keys, after=cursor, count=PAGE, preview=0)
+        ready, crossed = [], TransferResult()
+        for message in page.messages:
+            if message.size is None:
+                crossed.add_failure(message.id, "it has no body")
+            elif not conversion.is_valid_job_id(message.id):
+                crossed.add_failure(message.id, "its id is no text")
+            elif message.state(page.now_ms) == "in-flight":
+                crossed.count("held")
+            else:
+                ready.append(message.id)
+        told = yield [calls.park_message(self.keys, message_id) for message_id in ready]
+        for answer in told:
+            if answer != b"parked":
+                crossed.count(answer.decode())
+        return crossed, page.after
+
+    def read_parked(self) -> Flow[ParkedPage]:
+        """Some of what is set aside. What lost its body meanwhile was deleted by whoever held it: it is done."""
+        now, rows = yield [clock(), calls.parked_messages(self.keys, PAGE)]
+        members = members_with_scores(rows)
+        ids = [member.decode("utf-8", "surrogateescape") for member, _ in members]
+        fields = yield [calls.message_fields(self.keys, message_id) for message_id in ids]
+        messages = [
+            Message.from_row(
+                [member, str(score).encode(), receives, first, None if body is None else len(body), body]
+            )
+            for (member, score), (body, receives, first) in zip(members, fields, strict=True)
+        ]
+        done = [message.id for message in messages if message.body is None]
+        ready, crossed = self._convert(
+            [message for message in messages if message.body is not None],
+            parse_server_time(now),
+            hidden_too=True,
+        )
+        return ParkedPage([parcel for _, parcel in ready], done, crossed.failures, len(ids))
+
+    def delete_parked(self, job_ids: Sequence[str]) -> Flow[None]:
+        """Forget what has arrived."""
+        yield [calls.delete_parked(self.keys, job_ids)]
+
+    def return_parked(self) -> Flow[int]:
+        """Return what is set aside to the queue."""
+        back = 0
+        while True:
+            [rows] = yield [calls.parked_messages(self.keys, PAGE)]
+            ids = [member.decode("utf-8", "surrogateescape") for member, _ in members_with_scores(rows)]
+            if not ids:
+                return back
+            [some] = yield [calls.unpark_messages(self.keys, ids)]
+            back += some
+
+    def _convert(
+        self, messages: Sequence[Message], now_ms: int, *, hidden_too: bool
+    ) -> tuple[list[tuple[Message, ImportedJob]], TransferResult]:
+        ready: list[tuple[Message, ImportedJob]] = []
+        crossed = TransferResult()
+        for message in messages:
+            if not hidden_too and message.state(now_ms) == "in-flight":
+                crossed.count("held")
+                continue
+            try:
+                ready.append((message, conversion.job_from_message(message, self._terms, now_ms)))
+            except NotConvertible as fault:
+                crossed.add_failure(message.id, str(fault))
+        return ready, crossed

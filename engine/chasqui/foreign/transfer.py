@@ -1,0 +1,96 @@
+"""What the crossings of all systems have in common: how much there is to move, and what came of a page of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.foreign.job_import import ImportedJob
+    from chasqui.server.flow import Flow
+    from chasqui.wire.keys import Keys
+
+Cursor: TypeAlias = Any
+"""Where a source goes on; None before the first page and after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """What a source holds: what could go now, now or later, what is somebody's, what failed, and what is on its way.
+
+    sent, received: how many messages its own counters tell of; 0 for a system that counts none.
+    """
+
+    ready: int = 0
+    delayed: int = 0
+    held: int = 0
+    failed: int = 0
+    parked: int = 0
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(slots=True)
+class TransferResult:
+    """What came of a page. counts: by where messages are now (stream, delayed, dlq) or why they stay (held, changed,
+    gone, arrived before). failures: by id, why one cannot be a job.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def count(self, what: str) -> None:
+        """One more of these."""
+        self.counts[what] += 1
+
+    def add_failure(self, job_id: str, why: str) -> None:
+        """One that stays for good."""
+        self.failures[job_id] = why
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedPage:
+    """Parcels that wait to be taken to the target, and ids that were settled meanwhile and need only be forgotten."""
+
+    parcels: Sequence[ImportedJob]
+    done: Sequence[str]
+    failures: dict[str, str]
+    looked: int
+
+
+class TransferSource(Protocol):
+    """A queue of another system, as something to move away from; see the crossings."""
+
+    kind: str
+
+    @property
+    def keys(self) -> Any:
+        """The keys of the queue."""
+        ...
+
+    def count(self) -> Flow[SourceCounts]:
+        """What it holds."""
+        ...
+
+    def forward(self, target: Keys, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
+        """Move a page on the same server."""
+        ...
+
+    def park(self, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
+        """Set a page aside."""
+        ...
+
+    def read_parked(self) -> Flow[ParkedPage]:
+        """Some of what is set aside, packed."""
+        ...
+
+    def delete_parked(self, job_ids: Sequence[str]) -> Flow[None]:
+        """Forget what has arrived."""
+        ...
+
+    def return_parked(self) -> Flow[int]:
+        """Return what is set aside."""
+        ...

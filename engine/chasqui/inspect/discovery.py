@@ -1,0 +1,107 @@
+"""Which queues there are: nobody registers them, so the server's keys are looked through, page by page.
+
+Only streams and sorted sets count, for they hold jobs; results and markers, by far the most keys, are never sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.server.commands.looks import LookCommands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chasqui.server.flow import Flow
+    from chasqui.server.link import AsyncLink, Link
+
+PAGE_SIZE = 5000
+"""Keys per page: some three milliseconds of the server's time."""
+
+_KEY_PATTERNS = {
+    "stream": re.compile(rb"\{chasqui:(.*)\}:(?:stream|dlq|events)", re.DOTALL),
+    "zset": re.compile(rb"\{chasqui:(.*)\}:(?:delayed|repeat)", re.DOTALL),
+}
+
+DiscoveryProgress = Callable[["DiscoveredQueues"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredQueues:
+    """Queues found among the first `looked` of about `total` keys, in alphabetical order.
+
+    A name that is not UTF-8 keeps its bytes as lone surrogates. complete: nothing was left out for want of patience.
+    """
+
+    queues: tuple[str, ...] = ()
+    scanned: int = 0
+    total: int = 0
+    complete: bool = True
+
+    def merged_with(self, other: DiscoveredQueues) -> DiscoveredQueues:
+        """Both together: what two nodes hold."""
+        return DiscoveredQueues(
+            tuple(sorted({*self.queues, *other.queues})),
+            self.scanned + other.scanned,
+            self.total + other.total,
+            self.complete and other.complete,
+        )
+
+
+def discover_on_node(
+    *, most_keys: int | None = None, page: int = PAGE_SIZE, progress: DiscoveryProgress | None = None
+) -> Flow[DiscoveredQueues]:
+    """The queues one node holds. Two walks, one for each type, side by side in the same round trips.
+
+    Stops once about `most_keys` keys were looked at; `progress` hears of every page.
+    """
+    commands, found = LookCommands(), set[str]()
+    cursors = dict.fromkeys(_KEY_PATTERNS, b"0")
+    [total] = yield [commands.count_keys()]
+    looked = 0
+    while cursors and (most_keys is None or looked < most_keys):
+        replies = yield [commands.scan_keys(cursor, kind, count=page) for kind, cursor in cursors.items()]
+        for kind, (cursor, names) in zip(list(cursors), replies, strict=True):
+            found |= _queue_names(kind, names)
+            cursors[kind] = cursor
+        cursors = {kind: cursor for kind, cursor in cursors.items() if cursor != b"0"}
+        looked = min(looked + page, total) if cursors else total
+        if progress:
+            progress(DiscoveredQueues(tuple(sorted(found)), looked, total, not cursors))
+    return DiscoveredQueues(tuple(sorted(found)), looked, total, not cursors)
+
+
+def discover_queues(
+    link: Link, *, most_keys: int | None = None, progress: DiscoveryProgress | None = None
+) -> DiscoveredQueues:
+    """The queues of all nodes."""
+    told = DiscoveredQueues()
+    for node in link.nodes():
+        told = told.merged_with(
+            node.run(discover_on_node(most_keys=most_keys, progress=_progress_from(told, progress)))
+        )
+    return told
+
+
+async def discover_queues_async(
+    link: AsyncLink, *, most_keys: int | None = None, progress: DiscoveryProgress | None = None
+) -> DiscoveredQueues:
+    """The same, awaited."""
+    told = DiscoveredQueues()
+    for node in await link.nodes():
+        told = told.merged_with(
+            await node.run(discover_on_node(most_keys=most_keys, progress=_progress_from(told, progress)))
+        )
+    return told
+
+
+def _progress_from(before: DiscoveredQueues, progress: DiscoveryProgress | None) -> DiscoveryProgress | None:
+    return None if progress is None else lambda told: progress(before.merged_with(told))
+
+
+def _queue_names(kind: str, names: Iterable[bytes]) -> set[str]:
+    matches = (_KEY_PATTERNS[kind].fullmatch(name) for name in names)
+    return {match[1].decode("utf-8", "surrogateescape") for match in matches if match}

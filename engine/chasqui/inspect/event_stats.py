@@ -1,0 +1,109 @@
+"""What the last events tell of a queue: how long jobs waited and ran, by name, and over which stretch of time.
+
+Wait is from the moment an id was minted (ids tell it) or the job was promoted, to the start of its run; where neither
+is known it is not guessed. Pure: it is handed events.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.wire import event_entry
+from chasqui.wire.job_id import created_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chasqui.inspect.events import StoredEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Half, 95 and 99 of a hundred were no longer than this, in ms; of `count`."""
+
+    count: int
+    p50: float
+    p95: float
+    p99: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Percentiles | None:
+        """None of nothing."""
+        if not values:
+            return None
+        ordered = sorted(values)
+
+        def at(part: float) -> float:
+            return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+        return cls(len(ordered), at(0.5), at(0.95), at(0.99))
+
+
+@dataclass(frozen=True, slots=True)
+class JobNameStats:
+    """One kind of job: how many ended per second, how many of them failed, and how long they ran."""
+
+    name: str
+    ended: int
+    failed: int
+    per_second: float
+    run: Percentiles | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventStats:
+    """`events` of them reach over `window_ms`; every number here is from them and from no others."""
+
+    events: int
+    window_ms: int
+    wait: Percentiles | None
+    run: Percentiles | None
+    completed: int
+    failed: int
+    names: tuple[JobNameStats, ...]
+
+
+def event_stats(told: Sequence[StoredEvent]) -> EventStats:
+    """From events, oldest first."""
+    waits: list[float] = []
+    runs: dict[str, list[float]] = defaultdict(list)
+    ended: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    promoted: dict[str, int] = {}
+    for one in told:
+        event = one.event
+        if event.kind == event_entry.WAITING and event.job_id and event.ts:
+            promoted[event.job_id] = event.ts
+        elif event.kind == event_entry.ACTIVE and event.job_id and event.ts:
+            since = promoted.get(event.job_id)
+            if since is None and event.attempt == 1:
+                since = created_ms(event.job_id)
+            if since is not None and event.ts >= since:
+                waits.append(event.ts - since)
+        elif event.kind in (event_entry.COMPLETED, event_entry.FAILED):
+            ended[event.name][event.kind == event_entry.FAILED] += 1
+            if event.duration_us is not None:
+                runs[event.name].append(event.duration_us / 1000)
+    window_ms = _window_ms(told)
+    names = [
+        JobNameStats(
+            name, good + bad, bad, (good + bad) * 1000 / max(1, window_ms), Percentiles.of(runs[name])
+        )
+        for name, (good, bad) in ended.items()
+    ]
+    names.sort(key=lambda row: (-row.failed, -row.ended, row.name))
+    return EventStats(
+        events=len(told),
+        window_ms=window_ms,
+        wait=Percentiles.of(waits),
+        run=Percentiles.of([value for values in runs.values() for value in values]),
+        completed=sum(good for good, _ in ended.values()),
+        failed=sum(bad for _, bad in ended.values()),
+        names=tuple(names),
+    )
+
+
+def _window_ms(told: Iterable[StoredEvent]) -> int:
+    times = [int(one.entry_id.partition("-")[0]) for one in told]
+    return max(times) - min(times) if times else 0

@@ -1,0 +1,95 @@
+"""Flows that look at jobs where they are, without moving one. What cannot be read is shown as it is, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.errors import WireError
+from chasqui.server.commands.replies import PendingEntry, RawEntry, members_with_scores
+from chasqui.wire import delayed_member, envelope, stream_entry
+from chasqui.wire.msgpack_codec import Undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.server.commands import Commands
+    from chasqui.server.flow import Flow
+    from chasqui.wire.envelope import Envelope
+    from chasqui.wire.keys import Keys
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJob:
+    """A job as found: in the stream at `entry_id`, or in the delayed set, due at `run_at_ms`.
+
+    prefix: how its name was written in front of it, for a delayed one.
+    """
+
+    job: Envelope | Undecodable
+    name: str
+    entry_id: str | None = None
+    run_at_ms: int | None = None
+    prefix: str | None = None
+
+
+def list_waiting(
+    commands: Commands, keys: Keys, count: int, *, after: str | None = None
+) -> Flow[list[ListedJob]]:
+    """Jobs in the stream, oldest first."""
+    [rows] = yield [commands.oldest_entries(keys.stream, count, after=after)]
+    return [_from_stream(entry) for entry in RawEntry.list_from_reply(rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightJob:
+    """A job that a consumer holds: since when it was last delivered or renewed, and how often it was delivered."""
+
+    entry_id: str
+    group: str
+    consumer: str
+    idle_ms: int
+    deliveries: int
+
+
+def list_in_flight(
+    commands: Commands, keys: Keys, groups: Sequence[str], count: int
+) -> Flow[list[InFlightJob]]:
+    """Jobs that were delivered and not settled, up to `count` of each group, oldest first; no job is read for it."""
+    replies = (yield [commands.pending_page(keys, group, count) for group in groups]) if groups else []
+    return [
+        InFlightJob(
+            entry.entry_id.decode(),
+            group,
+            entry.consumer.decode("utf-8", "surrogateescape"),
+            entry.idle_ms,
+            entry.deliveries,
+        )
+        for group, reply in zip(groups, replies, strict=True)
+        for entry in PendingEntry.list_from_reply(reply)
+    ]
+
+
+def list_delayed(commands: Commands, keys: Keys, count: int, *, offset: int = 0) -> Flow[list[ListedJob]]:
+    """Jobs in the delayed set, soonest first."""
+    [rows] = yield [commands.delayed_page(keys, offset, count)]
+    return [_from_delayed_set(member, run_at_ms) for member, run_at_ms in members_with_scores(rows)]
+
+
+def _from_stream(entry: RawEntry) -> ListedJob:
+    entry_id = entry.entry_id.decode()
+    found = stream_entry.decode(entry.fields)
+    if found.d is None:
+        return ListedJob(Undecodable(b"", "the entry has no field d"), found.name, entry_id)
+    try:
+        return ListedJob(envelope.decode(found.d, len(found.d)), found.name, entry_id)
+    except WireError as error:
+        return ListedJob(Undecodable(found.d, str(error)), found.name, entry_id)
+
+
+def _from_delayed_set(member: bytes, run_at_ms: int) -> ListedJob:
+    try:
+        found = delayed_member.decode(member, len(member))
+    except WireError as error:
+        return ListedJob(Undecodable(member, str(error)), "", run_at_ms=run_at_ms)
+    return ListedJob(found.envelope, found.name, run_at_ms=run_at_ms, prefix=found.prefix)

@@ -1,0 +1,30 @@
+"""Flows that ask what jobs returned. Storing it is part of settling a job, and that is the consumer's business."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chasqui.wire import result_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.server.commands import Commands
+    from chasqui.server.flow import Flow
+    from chasqui.wire.keys import Keys
+    from chasqui.wire.msgpack_codec import Value
+
+PAGE_SIZE = 500
+
+
+def read_results(commands: Commands, keys: Keys, job_ids: Sequence[str]) -> Flow[list[Value]]:
+    """What each of these jobs returned, in one round trip; None for one that is not done, unknown or expired.
+
+    A job that returned None leaves nothing behind either. Bytes that are no value raise `WireError`, which has them.
+    """
+    if not job_ids:
+        return []
+    pages = [job_ids[start : start + PAGE_SIZE] for start in range(0, len(job_ids), PAGE_SIZE)]
+    replies = yield [commands.stored_results(keys, page) for page in pages]
+    stored = [data for reply in replies for data in reply]
+    return [None if data is None else result_value.decode(data, len(data)) for data in stored]

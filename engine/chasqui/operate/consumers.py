@@ -1,0 +1,244 @@
+"""Flows for a queue's consumers: who they are, what they hold and whether they live; and how the dead are cleared away.
+
+A consumer is a name in a group and nothing more; that somebody answers to it can only be told from when it last asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from chasqui.defaults import WorkerOptions
+from chasqui.errors import NoGroup, ServerError
+from chasqui.server.commands import (
+    RELEASED_CONSUMER,
+    ConsumerInfo,
+    GroupInfo,
+    PendingEntry,
+    parse_server_time,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chasqui.server.commands import Commands
+    from chasqui.server.flow import Flow, Reply
+    from chasqui.wire.keys import Keys
+
+__all__ = ["GONE_AFTER_MS", "ConsumerList", "ConsumerState", "ConsumerStatus", "GhostEntries", "PendingEntry"]
+
+ConsumerState = Literal["working", "waiting", "not polling", "gone"]
+
+POLLING_WITHIN_MS = 2 * WorkerOptions().read_block_ms + WorkerOptions().claim_min_idle_ms // 3
+"""A living worker asks for jobs, or renews its leases, well within this time."""
+GONE_AFTER_MS = WorkerOptions().dead_consumer_ms
+"""After so long without a word what a consumer holds is taken by others anyway."""
+PAGE_SIZE = 1000
+BATCH_SIZE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStatus:
+    """A consumer of one group.
+
+    inactive_ms: how long ago it was last given something; None where the server does not tell, or it never was.
+    oldest_ms: the longest any of its entries has been left alone. again: how many of them were delivered more than once.
+    Both are of those that were looked at.
+    """
+
+    name: str
+    raw_name: bytes
+    group: str
+    in_flight: int
+    idle_ms: int
+    inactive_ms: int | None
+    longest_idle_ms: int
+    redelivered: int
+    state: ConsumerState
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody answers to this name any more."""
+        return self.state == "gone"
+
+
+class ConsumerList(NamedTuple):
+    """All consumers at one moment. looked: at how many pending entries; complete: whether those were all.
+
+    groups: by name, as stored.
+    """
+
+    now_ms: int
+    consumers: list[ConsumerStatus]
+    scanned: int
+    complete: bool
+    groups: tuple[bytes, ...] = ()
+
+
+def list_consumers(
+    commands: Commands,
+    keys: Keys,
+    *,
+    gone_after_ms: int = GONE_AFTER_MS,
+    max_entries: int = 10_000,
+    groups: Sequence[bytes] | None = None,
+) -> Flow[ConsumerList]:
+    """Everybody, in two round trips and one for each further thousand entries in flight.
+
+    groups: whoever knows them already, and looks again and again, saves a trip; one that is gone has nobody.
+    """
+    if groups is None:
+        [reply] = yield [commands.groups(keys)]
+        groups = [] if _is_no_group(reply) else [group.name for group in GroupInfo.list_from_reply(reply)]
+    clock, *replies = yield [
+        commands.server_time(),
+        *(
+            call
+            for group in groups
+            for call in (
+                commands.consumers(keys, group),
+                replace(commands.pending_page(keys, group, PAGE_SIZE), tolerant=True),
+            )
+        ),
+    ]
+    members: list[ConsumerStatus] = []
+    looked, complete = 0, True
+    for group, rows, first in zip(groups, replies[::2], replies[1::2], strict=True):
+        pending = [] if _is_no_group(first) else first
+        entries = PendingEntry.list_from_reply(pending)
+        while len(pending) == PAGE_SIZE and looked + len(entries) < max_entries:
+            [pending] = yield [commands.pending_page(keys, group, PAGE_SIZE, after=entries[-1].entry_id)]
+            entries += PendingEntry.list_from_reply(pending)
+        looked, complete = looked + len(entries), complete and len(pending) < PAGE_SIZE
+        consumers = [] if _is_no_group(rows) else ConsumerInfo.list_from_reply(rows)
+        members += [_consumer_status(one, group, entries, gone_after_ms) for one in consumers]
+    return ConsumerList(parse_server_time(clock), members, looked, complete, tuple(groups))
+
+
+def _consumer_status(
+    one: ConsumerInfo, group: bytes, entries: Iterable[PendingEntry], gone_ms: int
+) -> ConsumerStatus:
+    own = [entry for entry in entries if entry.consumer == one.name]
+    return ConsumerStatus(
+        name=printable_name(one.name),
+        raw_name=one.name,
+        group=printable_name(group),
+        in_flight=one.pending,
+        idle_ms=one.idle_ms,
+        inactive_ms=one.inactive_ms if one.inactive_ms is not None and one.inactive_ms >= 0 else None,
+        longest_idle_ms=max((entry.idle_ms for entry in own), default=0),
+        redelivered=sum(entry.deliveries > 1 for entry in own),
+        state=_consumer_state(one, gone_ms),
+    )
+
+
+def _consumer_state(one: ConsumerInfo, gone_ms: int) -> ConsumerState:
+    """By when it last asked. Nobody ever asks in the name under which entries are handed back: they wait there."""
+    if one.name == RELEASED_CONSUMER.encode():
+        return "waiting"
+    if one.idle_ms > gone_ms:
+        return "gone"
+    if one.idle_ms > POLLING_WITHIN_MS:
+        return "not polling"
+    return "working" if one.pending else "waiting"
+
+
+def pending_entries(
+    commands: Commands, keys: Keys, member: ConsumerStatus, most: int
+) -> Flow[list[PendingEntry]]:
+    """The entries a consumer holds, oldest first."""
+    found: list[PendingEntry] = []
+    while len(found) < most:
+        count = min(PAGE_SIZE, most - len(found))
+        after = found[-1].entry_id if found else None
+        [rows] = yield [
+            commands.pending_page(keys, member.group, count, after=after, consumer=member.raw_name)
+        ]
+        found += PendingEntry.list_from_reply(rows)
+        if len(rows) < count:
+            break
+    return found
+
+
+class GhostEntries(NamedTuple):
+    """Entries in flight that were deleted from the stream, by their group. looked: at how many in flight; complete:
+    whether those were all.
+    """
+
+    entries: list[tuple[str, PendingEntry]]
+    scanned: int
+    complete: bool
+
+
+def find_ghosts(commands: Commands, keys: Keys, groups: Sequence[str], most: int) -> Flow[GhostEntries]:
+    """What is in flight and can never end, a thousand looked at in each round trip."""
+    found: list[tuple[str, PendingEntry]] = []
+    looked = 0
+    for group in groups:
+        after: str | None = None
+        while looked < most:
+            [reply] = yield [
+                commands.find_dangling_pending(keys, group, after=after, count=min(PAGE_SIZE, most - looked))
+            ]
+            if _is_no_group(reply):
+                break
+            seen, last, rows = reply
+            looked += seen
+            found += [(group, row) for row in PendingEntry.list_from_reply(rows)]
+            if not last:
+                break
+            after = last.decode()
+        else:
+            return GhostEntries(found, looked, complete=False)
+    return GhostEntries(found, looked, complete=True)
+
+
+def remove_ghosts(
+    commands: Commands, keys: Keys, found: Sequence[tuple[str, PendingEntry]]
+) -> Flow[list[bool]]:
+    """Let ghosts rest, exactly these; answers which were in flight until now."""
+    laid: set[tuple[str, bytes]] = set()
+    for group in dict.fromkeys(group for group, _ in found):
+        entry_ids = [entry.entry_id for its_group, entry in found if its_group == group]
+        for start in range(0, len(entry_ids), BATCH_SIZE):
+            [removed] = yield [
+                commands.drop_dangling_pending(keys, group, entry_ids[start : start + BATCH_SIZE])
+            ]
+            laid |= {(group, entry_id) for entry_id in removed}
+    return [(group, entry.entry_id) in laid for group, entry in found]
+
+
+def remove_consumers(commands: Commands, keys: Keys, members: Sequence[ConsumerStatus]) -> Flow[list[bool]]:
+    """Remove consumers, but none that holds an entry at that moment; answers which were removed."""
+    kept: set[tuple[str, bytes]] = set()
+    for group in dict.fromkeys(one.group for one in members):
+        names = [one.raw_name for one in members if one.group == group]
+        for start in range(0, len(names), BATCH_SIZE):
+            [still] = yield [commands.drop_consumers(keys, group, names[start : start + BATCH_SIZE])]
+            kept |= {(group, name) for name in still}
+    return [(one.group, one.raw_name) not in kept for one in members]
+
+
+def release_entries(
+    commands: Commands, keys: Keys, member: ConsumerStatus, entries: Sequence[PendingEntry]
+) -> Flow[list[bool]]:
+    """Let others have a consumer's entries at once, their deliveries counted as they are; answers which were its own."""
+    released: set[bytes] = set()
+    for start in range(0, len(entries), BATCH_SIZE):
+        some = {one.entry_id: one.deliveries for one in entries[start : start + BATCH_SIZE]}
+        [moved] = yield [commands.release(keys, member.group, member.raw_name, some)]
+        released.update(moved)
+    return [one.entry_id in released for one in entries]
+
+
+def _is_no_group(reply: Reply) -> bool:
+    """No stream, or no such group: then there is nobody. Any other refusal is an error."""
+    if not isinstance(reply, ServerError):
+        return False
+    if isinstance(reply, NoGroup) or "no such key" in str(reply).lower():
+        return True
+    raise reply
+
+
+def printable_name(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")

@@ -1,0 +1,323 @@
+"""Flows for delayed jobs, as somebody who tends a queue needs them: found, counted by due time, run, cancelled, moved,
+and put back. A job is always meant by its exact bytes, whether it was scheduled with an id or without, or is no job.
+
+Moving what is due is the promoter's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from chasqui.defaults import PromoterOptions
+from chasqui.errors import ArgumentError
+from chasqui.inspect import job_search
+from chasqui.inspect.job_search import DelayedJob
+from chasqui.server.commands import members_with_scores, parse_server_time
+from chasqui.server.commands.replies import MAX_SCORE_MS, score_to_ms
+from chasqui.undo import added_jobs
+from chasqui.undo.added_jobs import JobStamp
+from chasqui.wire import delayed_member, event_entry
+from chasqui.wire.msgpack_codec import Undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from chasqui.server.commands import Commands
+    from chasqui.server.flow import Call, Flow, Reply
+    from chasqui.undo.added_jobs import JournalItem, StreamEnd
+    from chasqui.wire.keys import Keys
+
+__all__ = ["Bucket", "DelayedJob", "DelayedScan", "Histogram", "SavedDelayedJob"]
+
+PAGE_SIZE = 500
+BATCH_SIZE = 500
+BUCKET_WIDTHS_S = (
+    1, 5, 10, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400,
+)  # fmt: skip
+"""The widths a bucket of a histogram may have by itself: such as people think in."""
+DelayedAction = Literal["cancelled", "moved", "run"]
+
+
+class DelayedScan(NamedTuple):
+    """Delayed jobs that were found, soonest first; how many were looked at, and whether those were all there are."""
+
+    found: list[DelayedJob]
+    scanned: int
+    complete: bool
+
+
+class SavedDelayedJob(NamedTuple):
+    """A delayed job and what is known of its id: for how many ms the id finds it (0: it does not), and is taken."""
+
+    job: DelayedJob
+    index_ms: int = 0
+    marker_ms: int = 0
+
+
+class Bucket(NamedTuple):
+    """How many jobs fall due from one time up to, not including, another."""
+
+    from_ms: int
+    to_ms: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """When delayed jobs fall due, at `now_ms`. `later`: how many are due after the last bucket. latest_ms: when the last
+    of all is due, None when there is none.
+    """
+
+    now_ms: int
+    overdue: int
+    buckets: tuple[Bucket, ...]
+    later: int
+    latest_ms: int | None = None
+
+
+def find_delayed_jobs(
+    commands: Commands,
+    keys: Keys,
+    matches: Callable[[DelayedJob], bool],
+    *,
+    from_ms: int | None = None,
+    until_ms: int | None = None,
+    max_scanned: int,
+    max_matches: int | None = None,
+) -> Flow[DelayedScan]:
+    """Delayed jobs in the order they are due, within bounds of time and number.
+
+    It goes on by due time, not by rank: what is promoted meanwhile makes it pass over nothing.
+    """
+    found: list[DelayedJob] = []
+    looked, skip, least = 0, 0, -MAX_SCORE_MS if from_ms is None else from_ms
+    most: int | str = "+inf" if until_ms is None else until_ms
+    while looked < max_scanned and (max_matches is None or len(found) < max_matches):
+        count = min(PAGE_SIZE, max_scanned - looked)
+        first: int | str = "-inf" if least <= -MAX_SCORE_MS else least
+        [reply] = yield [commands.delayed_between(keys, first, most, skip=skip, count=count)]
+        rows = members_with_scores(reply)
+        looked += len(rows)
+        found += [one for data, due_ms in rows if matches(one := job_search.decode_delayed_job(data, due_ms))]
+        if len(rows) < count:
+            return DelayedScan(
+                found[:max_matches], looked, complete=max_matches is None or len(found) <= max_matches
+            )
+        skip = sum(due_ms == rows[-1][1] for _, due_ms in rows) + (skip if rows[-1][1] == least else 0)
+        least = rows[-1][1]
+    return DelayedScan(found[:max_matches], looked, complete=False)
+
+
+def delayed_jobs_by_id(commands: Commands, keys: Keys, job_ids: Sequence[str]) -> Flow[dict[str, DelayedJob]]:
+    """Jobs that were scheduled with an id of their own, in two round trips however many there are."""
+    indexed = yield [commands.read_delayed_index(keys, job_id)[0] for job_id in job_ids]
+    known = [(job_id, data) for job_id, data in zip(job_ids, indexed, strict=True) if data is not None]
+    if not known:
+        return {}
+    dues = yield [commands.delayed_due_time(keys, data) for _, data in known]
+    return {
+        job_id: job_search.decode_delayed_job(data, score_to_ms(due))
+        for (job_id, data), due in zip(known, dues, strict=True)
+        if due is not None
+    }
+
+
+def due_histogram(
+    commands: Commands,
+    keys: Keys,
+    *,
+    buckets: int,
+    step_ms: int | None = None,
+    until_ms: int | None = None,
+) -> Flow[Histogram]:
+    """When jobs fall due, counted by the server: no job is read, and it takes two round trips.
+
+    Buckets begin at whole multiples of their width, from the one that is now; what was due before is overdue.
+    """
+    clock, latest = yield [commands.server_time(), commands.latest_delayed(keys)]
+    now_ms, rows = parse_server_time(clock), members_with_scores(latest)
+    if not rows:
+        return Histogram(now_ms, 0, (), 0)
+    end_ms = min(rows[0][1], until_ms or MAX_SCORE_MS)
+    return (yield from due_histogram_at(commands, keys, now_ms, end_ms, buckets=buckets, step_ms=step_ms))
+
+
+def due_histogram_at(
+    commands: Commands, keys: Keys, now_ms: int, end_ms: int, *, buckets: int, step_ms: int | None = None
+) -> Flow[Histogram]:
+    """The same in one round trip, for whoever knows what time it is and when about the last one is due."""
+    end_ms = max(now_ms, end_ms)
+    step = step_ms or _bucket_width_ms(end_ms - now_ms, buckets)
+    begin = now_ms // step * step
+    edges = [begin + nth * step for nth in range(min(buckets, (end_ms - begin) // step + 1) + 1)]
+    latest, overdue, *counts, later = yield [
+        commands.latest_delayed(keys),
+        commands.count_due_between(keys, "-inf", f"({now_ms}"),
+        *(commands.count_due_between(keys, max(now_ms, a), f"({b}") for a, b in pairwise(edges)),
+        commands.count_due_between(keys, edges[-1], "+inf"),
+    ]
+    counted = [Bucket(a, b, count) for (a, b), count in zip(pairwise(edges), counts, strict=True)]
+    last = members_with_scores(latest)
+    return Histogram(now_ms, overdue, tuple(counted), later, last[0][1] if last else None)
+
+
+def _bucket_width_ms(span_ms: int, buckets: int) -> int:
+    """The narrowest of the usual widths that does with so many buckets."""
+    fitting = (step_s * 1000 for step_s in BUCKET_WIDTHS_S if step_s * 1000 * (buckets - 1) >= span_ms)
+    return next(fitting, span_ms // max(1, buckets - 1) + 1)
+
+
+def read_saved_jobs(
+    commands: Commands, keys: Keys, members: Sequence[DelayedJob]
+) -> Flow[list[SavedDelayedJob]]:
+    """What is known of these jobs' ids, so that it can be put back; one round trip for each few hundred."""
+    found: list[SavedDelayedJob] = []
+    for start in range(0, len(members), BATCH_SIZE):
+        some = members[start : start + BATCH_SIZE]
+        replies = yield [call for one in some for call in commands.read_delayed_index(keys, job_id_of(one))]
+        for one, at in zip(some, range(0, len(replies), 3), strict=True):
+            data, index_ms, marker_ms = replies[at : at + 3]
+            found.append(
+                SavedDelayedJob(one, max(0, index_ms), max(0, marker_ms))
+                if data == one.member
+                else SavedDelayedJob(one)
+            )
+    return found
+
+
+def run_now(
+    commands: Commands, keys: Keys, members: Sequence[DelayedJob], *, events: bool = True
+) -> Flow[list[str | None]]:
+    """Move jobs to the stream at once, in this order; answers their entries, None for those that were gone."""
+    entries: list[str | None] = []
+    for start in range(0, len(members), BATCH_SIZE):
+        some = members[start : start + BATCH_SIZE]
+        replies = yield [_run_call(commands, keys, one) for one in some]
+        entries += [None if reply is None else reply.decode() for reply in replies]
+        moved = [one for one, reply in zip(some, replies, strict=True) if reply is not None]
+        if events and moved:
+            [clock] = yield [commands.server_time()]
+            yield _waiting_events(commands, keys, moved, parse_server_time(clock))
+    return entries
+
+
+def _run_call(commands: Commands, keys: Keys, member: DelayedJob) -> Call:
+    if isinstance(member.job, Undecodable):
+        raise ArgumentError("what is no job cannot be run", hint="cancel it instead; its bytes are kept")
+    found = delayed_member.decode(member.member, len(member.member))
+    return commands.run_delayed(keys, member.job.id, member.member, found.envelope_bytes, found.name_bytes)
+
+
+def _waiting_events(commands: Commands, keys: Keys, members: Iterable[DelayedJob], now_ms: int) -> list[Call]:
+    """That they wait, as the promoter tells it. An events key of the wrong type costs the events and nothing else."""
+    events = (event_entry.Event(event_entry.WAITING, job_id_of(one), now_ms) for one in members)
+    cap = PromoterOptions().events_cap
+    calls = (commands.emit_event(keys, event_entry.encode(event), cap=cap) for event in events)
+    return [replace(call, tolerant=True) for call in calls]
+
+
+def cancel_delayed_jobs(commands: Commands, keys: Keys, members: Sequence[DelayedJob]) -> Flow[list[bool]]:
+    """Remove jobs by their exact bytes, and forget their ids; answers which were still there."""
+    told = yield from _call_each(
+        members, lambda one: commands.cancel_delayed_member(keys, job_id_of(one), one.member)
+    )
+    return [bool(answer) for answer in told]
+
+
+def move_delayed_jobs(
+    commands: Commands, keys: Keys, members: Sequence[DelayedJob], times: Sequence[int]
+) -> Flow[list[bool]]:
+    """Let jobs be due at other times; answers which were still there."""
+    due = dict(zip((one.member for one in members), times, strict=True))
+    told = yield from _call_each(
+        members, lambda one: commands.reschedule_delayed(keys, job_id_of(one), one.member, due[one.member])
+    )
+    return [bool(answer) for answer in told]
+
+
+def _call_each(members: Sequence[DelayedJob], call: Callable[[DelayedJob], Call]) -> Flow[list[Reply]]:
+    told: list[Reply] = []
+    for start in range(0, len(members), BATCH_SIZE):
+        told += yield [call(one) for one in members[start : start + BATCH_SIZE]]
+    return told
+
+
+def job_id_of(member: DelayedJob) -> str:
+    """The job's id; nothing for what is no job."""
+    return "" if isinstance(member.job, Undecodable) else member.job.id
+
+
+def items(
+    known: Sequence[SavedDelayedJob], action: DelayedAction, *, footing: StreamEnd, times: Sequence[int] = ()
+) -> list[JournalItem]:
+    """What to write down about each job before it is changed, for `put_back`. times: where each will be moved to."""
+    moved = {nth: {"moved_to_ms": at} for nth, at in enumerate(times)}
+    return [
+        {
+            "kind": "delayed",
+            "action": action,
+            "id": job_id_of(one.job),
+            "member": one.job.member.hex(),
+            "run_at_ms": one.job.run_at_ms,
+            "index_ms": one.index_ms,
+            "marker_ms": one.marker_ms,
+            "after": footing.last_id,
+        }
+        | moved.get(nth, {})
+        for nth, one in enumerate(known)
+    ]
+
+
+def revert(commands: Commands, keys: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
+    """Undo `delayed`: answers for each job "restored", "already", "gone" (it has run, or runs) or "changed".
+
+    What was cancelled is put back once per operation, however often this runs; what was moved, if it is still where it
+    was moved to; what was run, while nobody has read it, out of the stream and back in one step.
+    """
+    told = ["gone"] * len(items)
+    run = [at for at, item in enumerate(items) if item["action"] == "run"]
+    rest = [at for at, item in enumerate(items) if item["action"] != "run"]
+    for start in range(0, len(rest), BATCH_SIZE):
+        some = rest[start : start + BATCH_SIZE]
+        answers = yield [_restore_call(commands, keys, op, items[at]) for at in some]
+        for at, answer in zip(some, answers, strict=True):
+            told[at] = answer.decode()
+    yield from _withdraw_started(commands, keys, items, run, told)
+    return told
+
+
+def _restore_call(commands: Commands, keys: Keys, op: str, item: JournalItem) -> Call:
+    return commands.restore_delayed(
+        keys,
+        op,
+        item["id"],
+        bytes.fromhex(item["member"]),
+        item["run_at_ms"],
+        moved_to_ms=item.get("moved_to_ms"),
+        index_ms=item["index_ms"],
+        marker_ms=item["marker_ms"],
+    )
+
+
+def _withdraw_started(
+    commands: Commands, keys: Keys, items: Sequence[JournalItem], places: Sequence[int], told: list[str]
+) -> Flow[None]:
+    members = {at: bytes.fromhex(items[at]["member"]) for at in places}
+    marks = [
+        (added_jobs.member_job_stamp(members[at]) or JobStamp("", 0), items[at]["after"]) for at in places
+    ]
+    found = yield from added_jobs.find_jobs(commands, keys, marks)
+    for start in range(0, len(places), BATCH_SIZE):
+        some = list(zip(places, found, strict=True))[start : start + BATCH_SIZE]
+        entries = [(entry_id or "0-0", members[at], items[at]["run_at_ms"]) for at, entry_id in some]
+        [answers] = yield [commands.remove_unread(keys, entries)]
+        back = [at for (at, _), answer in zip(some, answers, strict=True) if answer == 1]
+        for (at, _), answer in zip(some, answers, strict=True):
+            told[at] = ("gone", "restored", "already")[answer]
+        if remembered := [at for at in back if items[at]["index_ms"]]:
+            yield [
+                commands.set_delayed_index(keys, items[at]["id"], members[at], items[at]["index_ms"])
+                for at in remembered
+            ]

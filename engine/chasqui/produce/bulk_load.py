@@ -1,0 +1,274 @@
+"""Flows for bulk loads: jobs by the million out of tasks that may die, run twice at once or begin anew, each job once.
+
+Every run of jobs goes into the queue together with its mark in the load's ledger. How many run side by side, and what
+rows they are made of, is the caller's business; ordinary producers use `producer.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Literal
+
+from chasqui.defaults import ProducerOptions
+from chasqui.errors import ArgumentError, ServerError
+from chasqui.server.commands import parse_server_time
+from chasqui.wire import delayed_member, msgpack_codec, stream_entry
+from chasqui.wire.job_id import check_job_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from chasqui.server.commands import Commands
+    from chasqui.server.flow import Call, Flow, Reply
+    from chasqui.wire.keys import Keys
+
+Idempotence = Literal["rows", "chunks", "idmp", "none"]
+IDMP_PRODUCERS = 4096
+"""A server remembers few ids of one producer, so a load pretends to be many."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkLoad:
+    """One bulk load, whatever number of tasks work on it.
+
+    run_id: whose ledger it is; with the same one nothing is added twice. since_ms: when it was begun. most: how many
+    entries the stream may hold at most through it. rate: jobs a second, all tasks together; 0 for as fast as may be.
+    """
+
+    run_id: str
+    started_ms: int
+    idempotence: Idempotence = "rows"
+    ttl_s: int = 7 * 86_400
+    max_stream_len: int | None = None
+    rate: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStart:
+    """When a load was begun for the first time, and when this try of it was, by the server's clock."""
+
+    since_ms: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadChunk:
+    """Jobs that are written together. `chunk` is its name in the ledger where that is kept by chunk."""
+
+    job_ids: Sequence[str]
+    dues: Sequence[int | None]
+    envelopes: Sequence[bytes]
+    names: Sequence[bytes]
+    ledger_name: str = ""
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether its jobs differ in nothing but their ids and envelopes, as most do: half the words to send."""
+        dues, names = self.dues, self.names
+        return dues.count(None) == len(dues) and names.count(names[0]) == len(names)
+
+    def columns(self, *, with_ids: bool) -> list[bytes | str | int]:
+        """What the server must be told of the jobs, one column after the other."""
+        told: list[bytes | str | int] = [*self.job_ids] if with_ids else []
+        told += self.envelopes
+        if not self.is_uniform:
+            told += self.names
+            told += ["" if due is None else due for due in self.dues]
+        return told
+
+    @property
+    def digest(self) -> str:
+        """Which jobs these are."""
+        return hashlib.sha1("\0".join(self.job_ids).encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadChunkResult:
+    """What became of a run: how many jobs were added, or, if it was not its turn, how long to wait."""
+
+    added: int
+    done: bool = True
+    wait_ms: int = 0
+
+
+def start_load(
+    commands: Commands, keys: Keys, run_id: str, idempotence: str, *, ttl_s: int
+) -> Flow[LoadStart]:
+    """Note when and how a load is begun, the first time; any later try is told the same moment again.
+
+    how: what its ledger knows jobs by. A try that goes about it otherwise is refused, for that ledger would know nothing
+    of what is written already. Without a ledger ("none") every try is a load of its own.
+    """
+    [clock] = yield [commands.server_time()]
+    now_ms = parse_server_time(clock)
+    if idempotence == "none":
+        return LoadStart(now_ms, now_ms)
+    [before] = yield [commands.begin_load(keys, run_id, f"{now_ms} {idempotence}", ttl_s=ttl_s)]
+    since, _, how_then = (before or b"%d" % now_ms).decode().partition(" ")
+    if how_then not in ("", idempotence):
+        raise ArgumentError(
+            f"load {run_id!r} was begun with idempotence={how_then}, and is now to be {idempotence}: it would add jobs twice",
+            hint="go on as it was begun (chunks: with the same pipelineSize, maxBacklog and maxRate), "
+            "or give another runId",
+        )
+    return LoadStart(int(since), now_ms)
+
+
+def count_written(commands: Commands, keys: Keys, run_id: str) -> Flow[int]:
+    """How many jobs of a load are written, by its ledger of rows."""
+    [count] = yield [commands.load_count(keys, run_id)]
+    return int(count)
+
+
+def make_envelopes(
+    job_ids: Sequence[str], payloads: Iterable[bytes], created_at_ms: int | Sequence[int]
+) -> list[bytes]:
+    """The bytes of jobs that never ran, as a producer writes them."""
+    moments = repeat(created_at_ms) if isinstance(created_at_ms, int) else created_at_ms
+    return msgpack_codec.pack_each(zip(job_ids, payloads, moments, repeat(0)))
+
+
+def check_chunk(run: LoadChunk, load: BulkLoad, now_ms: int) -> LoadChunk:
+    """The run, if a producer would have accepted each of its jobs."""
+    if not all(map(str.strip, run.job_ids)):
+        for job_id in run.job_ids:
+            check_job_id(job_id)
+    dues = [due for due in run.dues if due is not None]
+    if dues:
+        check_due(max(dues), now_ms)
+    if load.idempotence == "idmp" and dues:
+        raise ArgumentError(
+            "idempotence=idmp knows no delayed jobs, and some rows have run_at_ms",
+            hint="use idempotence=rows for them",
+        )
+    return run
+
+
+def check_due(due_ms: int, now_ms: int) -> int:
+    """When a job is to run. What was near enough once is so in every later try, too."""
+    most_s = ProducerOptions().max_delay_s
+    try:
+        delayed_member.check_delay(max(0, due_ms - now_ms), most_s)
+    except ArgumentError as fault:
+        hint = f"run_at_ms is a time in ms, at most {most_s // 86_400} days ahead"
+        raise ArgumentError(str(fault), hint=hint) from None
+    return due_ms
+
+
+def check_name(name: str | None) -> bytes:
+    """A job's name as bytes."""
+    try:
+        return stream_entry.encode_name(name or "", ProducerOptions().max_name_bytes)
+    except ArgumentError as fault:
+        raise ArgumentError(str(fault), hint="give shorter names, and put the rest into the data") from None
+
+
+def send_chunks(
+    commands: Commands, keys: Keys, load: BulkLoad, runs: Sequence[LoadChunk]
+) -> Flow[list[LoadChunkResult]]:
+    """Write runs, in one round trip; those whose turn it is not yet are told so. Sending them again adds nothing twice,
+    unless the load keeps no ledger.
+    """
+    if load.idempotence == "idmp":
+        return (yield from _send_with_idmp(commands, keys, load, runs))
+    if load.idempotence == "rows":
+        runs = [_without_duplicates(run) for run in runs]
+    replies = yield [_load_call(commands, keys, load, run) for run in runs]
+    return [_chunk_result(run, reply) for run, reply in zip(runs, replies, strict=True)]
+
+
+def _load_call(commands: Commands, keys: Keys, load: BulkLoad, run: LoadChunk) -> Call:
+    kind = "none" if load.idempotence == "idmp" else load.idempotence
+    by_chunk = kind == "chunks"
+    return commands.load_jobs(
+        keys,
+        load.run_id,
+        run.columns(with_ids=kind == "rows"),
+        count=len(run.job_ids),
+        shared=run.names[0] if run.is_uniform else b"",
+        kind=kind,
+        ttl_s=load.ttl_s,
+        most=load.max_stream_len,
+        rate=load.rate,
+        chunk=run.ledger_name if by_chunk else "",
+        digest=run.digest if by_chunk else "",
+    )
+
+
+def _without_duplicates(run: LoadChunk) -> LoadChunk:
+    """The run with the first job of each id only; nearly always that is the run itself."""
+    if len(set(run.job_ids)) == len(run.job_ids):
+        return run
+    first: dict[str, int] = {}
+    for at, job_id in enumerate(run.job_ids):
+        first.setdefault(job_id, at)
+    places = first.values()
+    return LoadChunk(
+        [*first],
+        [run.dues[at] for at in places],
+        [run.envelopes[at] for at in places],
+        [run.names[at] for at in places],
+        run.ledger_name,
+    )
+
+
+def _chunk_result(run: LoadChunk, reply: Reply) -> LoadChunkResult:
+    word, added, wait_ms = reply
+    if word == b"other":
+        raise ArgumentError(
+            f"chunk {run.ledger_name} holds other rows than when it was first written",
+            hint="rows must come in the same partitions and order on every try: sort them, or use idempotence=rows",
+        )
+    return LoadChunkResult(added, word == b"added", wait_ms)
+
+
+def _send_with_idmp(
+    commands: Commands, keys: Keys, load: BulkLoad, runs: Sequence[LoadChunk]
+) -> Flow[list[LoadChunkResult]]:
+    """One XADD IDMP a job. The server does not tell a repetition from an addition, so all count as added."""
+    told = [LoadChunkResult(len(run.job_ids)) for run in runs]
+    if load.max_stream_len is not None:
+        [depth] = yield [commands.stream_length(keys.stream)]
+        for at, run in enumerate(runs):
+            if depth + len(run.job_ids) > load.max_stream_len:
+                told[at] = LoadChunkResult(0, done=False, wait_ms=50)
+            else:
+                depth += len(run.job_ids)
+    yield [
+        commands.add_entry(
+            keys,
+            _idmp_producer_id(load, job_id),
+            job_id,
+            stream_entry.encode(run.envelopes[at], run.names[at]),
+        )
+        for run, one in zip(runs, told, strict=True)
+        if one.done
+        for at, job_id in enumerate(run.job_ids)
+    ]
+    return told
+
+
+def _idmp_producer_id(load: BulkLoad, job_id: str) -> str:
+    return f"{load.run_id}:{zlib.crc32(job_id.encode()) % IDMP_PRODUCERS}"
+
+
+def check_idmp(commands: Commands, keys: Keys, *, jobs_each: int = 1000) -> Flow[None]:
+    """Refuse native ids where the server would forget them before the load is done."""
+    from chasqui.server.flow import Call
+
+    [info] = yield [Call(("XINFO", "STREAM", keys.stream), keys=(keys.stream,), tolerant=True)]
+    if not commands.features.idmp:
+        raise ArgumentError(
+            "this server does not know XADD IDMP", hint="use idempotence=rows: it works everywhere"
+        )
+    told = {} if isinstance(info, ServerError) else dict(zip(info[::2], info[1::2], strict=True))
+    most, seconds = told.get(b"idmp-maxsize", 100), told.get(b"idmp-duration", 100)
+    if most < jobs_each or seconds < 3600:
+        raise ArgumentError(
+            f"the server forgets ids of a producer after {most} others or {seconds} s: a retry would add jobs twice",
+            hint=f"use idempotence=rows, or XCFGSET {keys.stream} IDMP-DURATION 86400 IDMP-MAXSIZE 10000 first, "
+            "which makes it forget all ids it knows now",
+        )

@@ -1,0 +1,171 @@
+"""From a due spec to its jobs: what is planned for one is an order, and orders are carried out by a flow.
+
+When a pattern is due is reckoned in `fires.py`; who looks for due specs, and when, is the scheduler's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from chasqui.errors import ChasquiError, ServerError, WireError
+from chasqui.schedule import fire_times as fires
+from chasqui.server.commands import Commands, FireResult, PlannedFire, StoredSpec
+from chasqui.wire import envelope, job_id, repeat_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from chasqui.server.flow import Call, Flow, Reply
+    from chasqui.wire.keys import Keys
+    from chasqui.wire.repeat_spec import RepeatSpec
+
+MAX_CHUNK_JOBS = 1000
+"""How many jobs one script adds, and one round trip carries: the server serves nobody else meanwhile."""
+
+MAX_CHUNK_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFirePlan:
+    """A spec to be fired: the times its jobs are dated, and when it is due next.
+
+    missed: due times that get no job, by the spec's own policy or because the search for them was cut short.
+    """
+
+    key: str
+    spec: RepeatSpec
+    due_ms: int
+    times: tuple[int, ...]
+    next_ms: int | None
+    missed: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadSpec:
+    """A spec that is due and cannot be fired, and why. It is where it was."""
+
+    key: str
+    reason: str
+
+
+def plan_spec(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan | BadSpec:
+    """What to do with one due spec. Whatever is wrong with it is an answer, so that it stops no other."""
+    try:
+        return _spec_fire_plan(found, now_ms, tick_ms)
+    except (ChasquiError, ArithmeticError, ValueError) as error:
+        return BadSpec(found.key.decode("utf-8", "backslashreplace"), str(error))
+
+
+def fire_specs(
+    commands: Commands, keys: Keys, orders: Sequence[SpecFirePlan], now_ms: int, *, cap: int | None = None
+) -> Flow[list[FireResult | ServerError]]:
+    """Carry orders out; answers, for each, what came of it. An error there leaves the spec as it was.
+
+    Run twice, nothing fires twice: a first run has moved the due time that the second one insists on. An order of
+    many jobs goes in volleys, each of which leaves the spec due at the first time of the next.
+    """
+    outcomes: list[FireResult | ServerError] = [FireResult(0, removed=False) for _ in orders]
+    for trip in _round_trips(commands, keys, orders, now_ms, cap):
+        replies = yield [volley.call for volley in trip]
+        for volley, reply in zip(trip, replies, strict=True):
+            outcomes[volley.place] = _merge_result(outcomes[volley.place], reply)
+    return outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class _FireChunk:
+    place: int
+    fires: int
+    call: Call
+
+
+def _spec_fire_plan(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan:
+    spec = _decode_spec(found)
+    planned = fires.plan_fires(
+        spec.pattern,
+        spec.missed_fires,
+        found.next_ms,
+        now_ms,
+        start_after_ms=spec.start_after_ms,
+        tick_ms=tick_ms,
+    )
+    # Missed times are made up for, but none that lies after the spec's own end.
+    times = (at_ms for at_ms in planned.fire_at_ms if not spec.end_before_ms or at_ms <= spec.end_before_ms)
+    return SpecFirePlan(found.key.decode(), spec, found.next_ms, tuple(times), planned.next_ms, planned.lost)
+
+
+def _decode_spec(found: StoredSpec) -> RepeatSpec:
+    if found.read_error:
+        raise WireError(found.read_error, b"")
+    if found.data is None:
+        raise WireError("its hash is gone or holds no spec", b"")
+    if found.next_ms < 0:
+        raise WireError(f"it is due at {found.next_ms}, which is no time", b"")
+    return repeat_spec.decode(found.data, len(found.data))
+
+
+def _round_trips(
+    commands: Commands, keys: Keys, orders: Sequence[SpecFirePlan], now_ms: int, cap: int | None
+) -> Iterator[list[_FireChunk]]:
+    """Volleys by round trip, made as they are needed: all at once could be gigabytes."""
+    trip: list[_FireChunk] = []
+    room = 1.0
+    for place, order in enumerate(orders):
+        share = 1 / _jobs_per_chunk(order.spec)
+        for volley in _fire_chunks(commands, keys, place, order, now_ms, cap):
+            trip.append(volley)
+            room -= (1 + volley.fires) * share
+            if room <= 0:
+                yield trip
+                trip, room = [], 1.0
+    if trip:
+        yield trip
+
+
+def _fire_chunks(
+    commands: Commands, keys: Keys, place: int, order: SpecFirePlan, now_ms: int, cap: int | None
+) -> Iterator[_FireChunk]:
+    size, times = _jobs_per_chunk(order.spec), order.times
+    for start in range(0, max(1, len(times)), size):
+        now, later = times[start : start + size], times[start + size : start + size + 1]
+        call = commands.fire_repeat(
+            keys,
+            order.key,
+            _build_jobs(order.spec, now, now_ms),
+            due_ms=now[0] if start else order.due_ms,
+            next_ms=later[0] if later else order.next_ms,
+            limit=order.spec.limit,
+            end_before_ms=order.spec.end_before_ms,
+            cap=cap,
+        )
+        yield _FireChunk(place, len(now), replace(call, tolerant=True))
+
+
+def _jobs_per_chunk(spec: RepeatSpec) -> int:
+    return max(1, min(MAX_CHUNK_JOBS, MAX_CHUNK_BYTES // (1 + len(spec.payload.raw))))
+
+
+def _build_jobs(spec: RepeatSpec, times: Iterable[int], now_ms: int) -> list[PlannedFire]:
+    """A job per time, each with an id of its own and the spec's payload, byte for byte."""
+    dated = list(times)
+    made = (
+        envelope.Envelope(job_id, spec.payload, now_ms, retry=spec.retry)
+        for job_id in job_id.new_job_ids(len(dated), now_ms)
+    )
+    return [
+        PlannedFire(at_ms, envelope.encode(job, exact_payload=True), spec.job_name)
+        for at_ms, job in zip(dated, made, strict=True)
+    ]
+
+
+def _merge_result(before: FireResult | ServerError, reply: Reply) -> FireResult | ServerError:
+    """What an order has come to with one more volley. After an error, an end or a rival the next ones find nothing."""
+    if isinstance(before, ServerError) or before.stale:
+        return before
+    if isinstance(reply, ServerError):
+        return reply
+    fired = FireResult.from_reply(reply)
+    if fired.stale:
+        return before if before.count or before.removed else fired
+    return FireResult(before.count + fired.count, fired.removed)

@@ -1,0 +1,204 @@
+"""Flows for repeatable jobs: store one, list them, remove one, run one out of turn. Firing them when they are due is the
+scheduler's business.
+
+When a pattern fires is reckoned in `fires.py`, from the server's time; the bytes of a spec are `wire/repeat_spec.py`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from chasqui import cron
+from chasqui.errors import ServerError, Unreachable, WireError, WrongType
+from chasqui.schedule import fire_times
+from chasqui.server.commands import StoredSpec, parse_server_time
+from chasqui.server.commands.replies import score_to_ms
+from chasqui.undo.added_jobs import JobStamp
+from chasqui.wire import envelope, repeat_spec, stream_entry
+from chasqui.wire.job_id import new_job_id
+from chasqui.wire.msgpack_codec import Undecodable
+from chasqui.wire.repeat_spec import Cron
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chasqui.server.commands import Commands
+    from chasqui.server.flow import Call, Flow, Reply
+    from chasqui.undo.added_jobs import JournalItem
+    from chasqui.wire.keys import Keys
+    from chasqui.wire.repeat_spec import RepeatSpec
+
+PAGE_SIZE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertedSpec:
+    """A spec as it was stored: under this key, to fire next at `next_ms`; `created` is false if it replaced one."""
+
+    key: str
+    next_ms: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSpec:
+    """A spec as found: when it fires next, how often it fired, and what it says or why that cannot be read."""
+
+    key: str
+    next_ms: int
+    fired: int
+    spec: RepeatSpec | Undecodable
+    raw_key: bytes = field(default=b"", compare=False)
+
+
+class RawSpec(NamedTuple):
+    """What stands under a key: its bytes, when it fires next, its counter. All None for nothing."""
+
+    data: bytes | None = None
+    next_ms: int | None = None
+    fired: bytes | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything."""
+        return self != RawSpec()
+
+    def item(self, key: bytes, left: bytes) -> JournalItem:
+        """What to write down before it is changed, for `put_back`. left: the bytes that will stand there instead."""
+        return {
+            "kind": "spec",
+            "key": key.hex(),
+            "left": left.hex(),
+            "spec": None if self.data is None else self.data.hex(),
+            "next_ms": self.next_ms,
+            "fired": None if self.fired is None else self.fired.hex(),
+        }
+
+
+def check_spec(spec: RepeatSpec) -> RepeatSpec:
+    """The spec, if a scheduler could make sense of it; errors of calendar texts are found here."""
+    if isinstance(spec.pattern, Cron):
+        cron.parse_cron(spec.pattern.expression, spec.pattern.tz)
+    return repeat_spec.check(spec)
+
+
+def upsert_spec(commands: Commands, keys: Keys, spec: RepeatSpec) -> Flow[UpsertedSpec]:
+    """Store a spec, or replace the one under its key; without a key it gets one made of its name and pattern.
+
+    How often it fired is kept when it is replaced. Two round trips: the first asks the server for the time.
+    """
+    named, data = prepare_spec(spec)
+    [clock] = yield [commands.server_time()]
+    next_ms = fire_times.first_fire(
+        spec.pattern, parse_server_time(clock), spec.start_after_ms, spec.end_before_ms
+    )
+    [created] = yield [commands.upsert_repeat(keys, named.key, data, next_ms=next_ms)]
+    return UpsertedSpec(named.key, next_ms, bool(created))
+
+
+def prepare_spec(spec: RepeatSpec) -> tuple[RepeatSpec, bytes]:
+    """The spec with its key, found fit to be stored, and its bytes."""
+    named = check_spec(replace(spec, key=spec.key or repeat_spec.default_key(spec.job_name, spec.pattern)))
+    return named, repeat_spec.encode(named)
+
+
+def list_specs(commands: Commands, keys: Keys, limit: int) -> Flow[list[ListedSpec]]:
+    """The specs in the order they fire next; also those that cannot be read."""
+    found: list[ListedSpec] = []
+    while len(found) < limit:
+        count = min(PAGE_SIZE, limit - len(found))
+        page = yield from commands.specs_page(keys, len(found), count)
+        found += [_listed_spec(one) for one in page]
+        if len(page) < count:
+            break
+    return found
+
+
+def read_raw_specs(commands: Commands, keys: Keys, names: Sequence[str | bytes]) -> Flow[list[RawSpec]]:
+    """What stands under these keys, in one round trip."""
+    replies = yield [call for name in names for call in commands.read_repeat(keys, name)]
+    return [_raw_spec(*replies[at : at + 2]) for at in range(0, len(replies), 2)]
+
+
+def _raw_spec(score: Reply, found: Reply) -> RawSpec:
+    data, fired = (None, None) if isinstance(found, WrongType) else _raise_if_error(found)
+    return RawSpec(data, None if score is None else score_to_ms(score), fired)
+
+
+def _raise_if_error(found: Reply) -> Reply:
+    if isinstance(found, ServerError):
+        raise found
+    return found
+
+
+def decode_raw_spec(key: str | bytes, found: RawSpec) -> ListedSpec:
+    """What stands under a key, read if it can be."""
+    raw = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
+    return _listed_spec(StoredSpec(raw, found.next_ms or 0, found.data, found.fired))
+
+
+def run_spec_once(commands: Commands, keys: Keys, spec: RepeatSpec, job: JobStamp) -> Flow[str]:
+    """Make one job of a spec now, outside its schedule, which is not touched; answers its entry.
+
+    A lost reply is asked for once more: the server knows the job by its id, so it is added once.
+    """
+    made = envelope.Envelope(job.job_id, spec.payload, job.created_at_ms, retry=spec.retry)
+    fields = stream_entry.encode(
+        envelope.encode(made, exact_payload=True), spec.job_name.encode("utf-8", "surrogateescape")
+    )
+    call = commands.add_entry(keys, f"run-{job.job_id}", job.job_id, fields)
+    try:
+        [entry_id] = yield [call]
+    except Unreachable as problem:
+        if not problem.sent:
+            raise
+        [entry_id] = yield [call]
+    return str(entry_id.decode())
+
+
+def new_job_stamp(now_ms: int) -> JobStamp:
+    """The id and date of a job that is made now."""
+    return JobStamp(new_job_id(now_ms), now_ms)
+
+
+def revert(commands: Commands, keys: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
+    """Undo `spec`: answers for each schedule "restored", "already", or "changed" when it is not as it was left."""
+    told: list[str] = []
+    for start in range(0, len(items), PAGE_SIZE):
+        answers = yield [_restore_call(commands, keys, op, item) for item in items[start : start + PAGE_SIZE]]
+        told += [answer.decode() for answer in answers]
+    return told
+
+
+def _restore_call(commands: Commands, keys: Keys, op: str, item: JournalItem) -> Call:
+    return commands.restore_repeat(
+        keys,
+        op,
+        bytes.fromhex(item["key"]),
+        expected_data=bytes.fromhex(item["left"]),
+        data=bytes.fromhex(item["spec"] or ""),
+        next_ms=item["next_ms"],
+        fired=bytes.fromhex(item["fired"] or ""),
+    )
+
+
+def remove_spec(commands: Commands, keys: Keys, key: str | bytes) -> Flow[bool]:
+    """Remove a spec and its counter; false when there was none."""
+    [removed] = yield [commands.remove_repeat(keys, key)]
+    return bool(removed)
+
+
+def _listed_spec(found: StoredSpec) -> ListedSpec:
+    fired = int(found.fired) if found.fired and found.fired.isdigit() else 0
+    key = found.key.decode(errors="backslashreplace")
+    return ListedSpec(key, found.next_ms, fired, _decode_spec(found), found.key)
+
+
+def _decode_spec(found: StoredSpec) -> RepeatSpec | Undecodable:
+    if found.data is None:
+        return Undecodable(b"", found.read_error or "only its place in the schedule is left")
+    try:
+        return repeat_spec.decode(found.data, len(found.data))
+    except WireError as error:
+        return Undecodable(found.data, str(error))

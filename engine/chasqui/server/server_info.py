@@ -1,0 +1,95 @@
+"""What a server tells of itself, in one round trip: enough to judge whether jobs are safe on it.
+
+What it *can* do is found by trying, in `features.py`; this is only what it says.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui.errors import ServerError
+from chasqui.server.commands.replies import parse_server_time
+from chasqui.server.flow import Call
+
+if TYPE_CHECKING:
+    from chasqui.server.flow import Flow, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """None where the server does not say, or not to us.
+
+    eviction: what goes when memory is full; anything but `noeviction` may delete jobs. persistence: `aof`, `rdb`
+    (may lose the last minutes), `none` (loses all).
+    """
+
+    server_time_ms: int
+    role: str | None
+    mode: str | None
+    uptime_s: int | None
+    clients: int | None
+    memory_bytes: int | None
+    max_memory_bytes: int | None
+    eviction: str | None
+    persistence: str | None
+    keys: int | None
+
+
+def server_info() -> Flow[ServerInfo]:
+    """One round trip. A right that is missing costs its answers only, not the report."""
+    clock, info, saving, keys = yield [
+        Call(("TIME",)),
+        Call(("INFO",), tolerant=True),
+        Call(("CONFIG", "GET", "save"), tolerant=True),
+        Call(("DBSIZE",), tolerant=True),
+    ]
+    told = parse_info(info)
+    return ServerInfo(
+        server_time_ms=_server_time_ms(clock),
+        role=told.get("role"),
+        mode=told.get("redis_mode") or told.get("server_mode"),
+        uptime_s=_parse_int(told.get("uptime_in_seconds")),
+        clients=_parse_int(told.get("connected_clients")),
+        memory_bytes=_parse_int(told.get("used_memory")),
+        max_memory_bytes=_parse_int(told.get("maxmemory")),
+        eviction=told.get("maxmemory_policy"),
+        persistence=_persistence(told, saving),
+        keys=keys if isinstance(keys, int) else None,
+    )
+
+
+def eviction_policy() -> Flow[str | None]:
+    """What goes when memory is full, and nothing else: for those who start and only want to know whether to warn."""
+    [info] = yield [Call(("INFO", "memory"), tolerant=True)]
+    return parse_info(info).get("maxmemory_policy")
+
+
+def parse_info(info: Reply) -> dict[str, str]:
+    """The lines of an INFO reply by name; empty when it was refused."""
+    if not isinstance(info, bytes):
+        return {}
+    lines = (line.rstrip("\r").partition(":") for line in info.decode(errors="replace").split("\n"))
+    return {name: value for name, colon, value in lines if colon}
+
+
+def _persistence(told: dict[str, str], saving: Reply) -> str | None:
+    if told.get("aof_enabled") == "1":
+        return "aof"
+    if not isinstance(saving, list) or not told:
+        return None
+    return "rdb" if len(saving) > 1 and saving[1] else "none"
+
+
+def _server_time_ms(reply: Reply) -> int:
+    try:
+        return parse_server_time(reply)
+    except (TypeError, ValueError):
+        raise ServerError(
+            "the server answers TIME with something that is no time", hint="is it a Redis server?"
+        ) from None
+
+
+def _parse_int(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,20}", text) else None

@@ -1,0 +1,52 @@
+"""Keys that somebody chose: they work, the old ones do not, `?` and the footer tell them, and mistakes are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui import ConfigError
+from tests.support.seeds import dashboard_queues
+from tests.support.tui.driver import open_dashboard, write_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chasqui import Link
+    from tests.support.servers.server import Server
+
+URL = "redis://127.0.0.1:1"
+
+
+async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, queue: str, home: Path) -> None:
+    write_config(home, '[keys]\n"tab.dlq" = "4,f4"\n"change.replay" = "ctrl+r"\n"app.help" = "f2"\n')
+    dashboard_queues.add_dead_letters(link, queue, 2, name="mail", detail="no such host")
+    async with open_dashboard(one_server.url) as person:
+        await person.open("f4", queue)
+        await person.wait_for_text("no such host", "^r replay")
+        await person.press("R", "question_mark")
+        assert len(person.app.screen_stack) == 1, "their old keys are nobody's"
+        await person.press("f2")
+        await person.wait_for_text("ctrl+r")
+        await person.press("escape", "ctrl+r")
+        assert (await person.wait_for_preview())[:2] == ["dlq", "replay"]
+        await person.press("escape")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[keys]\n"app.leave" = "x"\n', r"there is no 'app\.leave'"),
+        ('[keys]\n"app.quit" = 7\n', "is no key"),
+        ('[keys]\n"app.quit" = "controlx"\n', "is no key"),
+        ('[keys]\n"app.quit" = ""\n', "is no key"),
+        ("keys = 7\n", "is not a table"),
+    ],
+)
+async def test_a_mistake_is_told_before_anything_opens(home: Path, text: str, says: str) -> None:
+    write_config(home, text)
+    with pytest.raises(ConfigError, match=says) as told:
+        async with open_dashboard(URL):
+            pass
+    assert told.value.hint
