@@ -47,9 +47,7 @@ class Load:
         self._keys = [Keys(f"queue-{nth}") for nth in range(queues)]
         self._nth = 0
         for keys in self._keys:
-            dashboard_queues.command(
-                link, "XGROUP", "CREATE", keys.stream, dashboard_queues.GROUP, "0", "MKSTREAM"
-            )
+            dashboard_queues.command(link, "XGROUP", "CREATE", keys.stream, dashboard_queues.GROUP, "0", "MKSTREAM")
         for keys in self._keys[:5]:
             dashboard_queues.add_delayed(link, keys.queue, 5)
             dashboard_queues.add_schedules(link, keys.queue)
@@ -178,9 +176,7 @@ def main() -> None:
     found = run(minutes, queues)
     third = max(1, len(found) // 3)
     middle, last = median(found[third:-third] or found), median(found[-third:])
-    print(
-        f"middle third {middle:.1f} MB, last third {last:.1f} MB: {last / middle:.3f} of it (goal ≤ {MOST_GROWTH})"
-    )
+    print(f"middle third {middle:.1f} MB, last third {last:.1f} MB: {last / middle:.3f} of it (goal ≤ {MOST_GROWTH})")
     if last > middle * MOST_GROWTH:
         sys.exit("error: it grows")
 

@@ -213,9 +213,7 @@ def add_up(label: str, found: dict[str, Any], claims: Claims) -> None:
     told = (found["told"]["events"], found["told"]["lost"])
     claims.that(f"archived + recorded lost, {label}", found["archived"] + found["lost"], "=", found["added"])
     claims.that(f"different ids, {label}", found["different"], "=", found["archived"])
-    claims.that(
-        f"archived and lost as the command tells, {label}", told, "=", (found["archived"], found["lost"])
-    )
+    claims.that(f"archived and lost as the command tells, {label}", told, "=", (found["archived"], found["lost"]))
     claims.that(f"exit, {label}", found["exit"], "=", 3 if found["lost"] else 0)
 
 

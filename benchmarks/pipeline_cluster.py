@@ -93,9 +93,7 @@ def cluster(top: Path) -> Iterator[str]:
             stack.callback(process.wait)
             stack.callback(process.terminate)
             if number == 0:
-                _await(
-                    lambda: "I have been elected leader" in (top / "cluster.log").read_text(errors="replace")
-                )
+                _await(lambda: "I have been elected leader" in (top / "cluster.log").read_text(errors="replace"))
         _await(lambda: (top / "cluster.log").read_text(errors="replace").count("Registering worker") == 2)
         yield url
 

@@ -104,13 +104,9 @@ def judge(measured: dict[int, Cost], claims: Claims) -> None:
     if len(sizes) < 2:
         return
     small, half, large = (measured[size] for size in (sizes[0], sizes[-2], sizes[-1]))
-    claims.that(
-        f"seconds a million, {large.rows:,} ÷ {small.rows:,} events", large.warm / small.warm, "≤", FLAT
-    )
+    claims.that(f"seconds a million, {large.rows:,} ÷ {small.rows:,} events", large.warm / small.warm, "≤", FLAT)
     claims.that(f"seconds a million of {large.rows:,}, last quarter ÷ second", large.late, "≤", FLAT)
-    claims.that(
-        f"peak of Java, {large.rows:,} ÷ {half.rows:,} events", large.java_mb / half.java_mb, "≤", CONSTANT
-    )
+    claims.that(f"peak of Java, {large.rows:,} ÷ {half.rows:,} events", large.java_mb / half.java_mb, "≤", CONSTANT)
     growth = large.python_mb / small.python_mb
     claims.that(f"peak of Python, {large.rows:,} ÷ {small.rows:,} events", growth, "≤", CONSTANT)
 

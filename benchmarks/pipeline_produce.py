@@ -90,9 +90,7 @@ def drain(url: str, over: Any, told: Any) -> None:
             entries = run_flow(link, "XRANGE", key, "-", "+", "COUNT", 2000)
             if entries:
                 run_flow(link, "XDEL", key, *(entry_id for entry_id, _ in entries))
-            loaded = [
-                job for _, fields in entries if (job := envelope.decode(fields[1]).id).startswith("job-")
-            ]
+            loaded = [job for _, fields in entries if (job := envelope.decode(fields[1]).id).startswith("job-")]
             seen.update({True: len(loaded), False: len(entries) - len(loaded)})
             different.update(loaded)
             time.sleep(0.02)

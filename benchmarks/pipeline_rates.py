@@ -53,8 +53,7 @@ def own(url: str, jobs: int, queue: str) -> int:
     with SyncQueue(queue, redis_url=url, max_stream_len=10 * jobs) as door:
         for first in range(0, jobs, 10_000):
             door.add_bulk(
-                {"name": "mail", "data": {"i": n, "to": "ada@example.com"}}
-                for n in range(first, first + 10_000)
+                {"name": "mail", "data": {"i": n, "to": "ada@example.com"}} for n in range(first, first + 10_000)
             )
     return jobs
 
@@ -106,9 +105,7 @@ def reading(spark: Any, link: Link, url: str, events: int, rounds: int, claims: 
         ("the loop", loop(url)),
     ):  # Java is slow while it is cold
         claims.that(f"events read by {name}", count, "=", events)
-    rates = in_turns(
-        rounds, {"redis-py loop": lambda _: loop(url), "spark read": lambda _: spark_read(spark, url)}
-    )
+    rates = in_turns(rounds, {"redis-py loop": lambda _: loop(url), "spark read": lambda _: spark_read(spark, url)})
     claims.that("reading ÷ redis-py loop", rates["spark read"] / rates["redis-py loop"], "≥", READ_GOAL)
 
 

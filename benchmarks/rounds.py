@@ -20,9 +20,7 @@ WHEEL_TWICE = Contender("chasquimq 1.3.0, two processes", "chasquimq", processes
 CONTENDERS = (RAW, OURS, WHEEL, OURS_PLAIN, RAW_SILENT, OURS_SILENT, WHEEL_SILENT, OURS_TWICE, WHEEL_TWICE)
 TIMED = (RAW, OURS, OURS_PLAIN, WHEEL)
 COMPUTING = tuple(
-    Contender(
-        f"{name}, 1 ms handlers, {count}", library, ("--burn-ms", "1", "--every", "10"), number, jobs=8000
-    )
+    Contender(f"{name}, 1 ms handlers, {count}", library, ("--burn-ms", "1", "--every", "10"), number, jobs=8000)
     for name, library in (("chasqui", "chasqui"), ("chasquimq 1.3.0", "chasquimq"))
     for count, number in (("one process", 1), ("two processes", 2))
 )

@@ -76,9 +76,7 @@ def latency(words: argparse.Namespace) -> None:
     def handle(data: Any) -> None:
         waits.append(time.monotonic() - data["t"])
 
-    signal.signal(
-        signal.SIGTERM, lambda *_: _leave({"waits_ms": [1000 * wait for wait in waits[LATENCY_WARM_UP:]]})
-    )
+    signal.signal(signal.SIGTERM, lambda *_: _leave({"waits_ms": [1000 * wait for wait in waits[LATENCY_WARM_UP:]]}))
     _consume(words, handle)
 
 

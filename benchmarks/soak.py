@@ -161,15 +161,11 @@ def main() -> int:
 
 
 def _words() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--concurrency", type=int, default=50)
-    parser.add_argument(
-        "--seconds", type=float, default=90, help="how long the adding and killing lasts (90)"
-    )
+    parser.add_argument("--seconds", type=float, default=90, help="how long the adding and killing lasts (90)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--engine", choices=("chasqui", "chasquimq"), default="chasqui", help="whose workers")
     parser.add_argument("--server", default="redis-8.6", help="kind of server (redis-8.6)")

@@ -29,9 +29,7 @@ def main() -> int:
 
 
 def _words() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a third of the jobs and fewer rounds")
     parser.add_argument("--rounds", type=int, help="how often each contender runs (7)")
     parser.add_argument("--only", help="contenders whose title has this word, and no backlog measurement")

@@ -107,9 +107,7 @@ class Journal:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         stamp = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y%m%d-%H%M%S")
         op = f"{stamp}-{secrets.token_hex(2)}"
-        operation = Operation(
-            op, at_ms, _user_name(), socket.gethostname(), verb, queue, url, context, note, command
-        )
+        operation = Operation(op, at_ms, _user_name(), socket.gethostname(), verb, queue, url, context, note, command)
         return Writing(operation, self._path(op))
 
     def entries(self) -> list[JournalEntry]:

@@ -112,9 +112,7 @@ def _rsmq_item(desk: CommandContext, item: JournalItem) -> Record:
     if "to" in item:
         record["to"] = _queue_fields(item["to"])
     if "attributes" in item:
-        return record | {
-            "attributes": {name: _decode_hex(value) for name, value in item["attributes"].items()}
-        }
+        return record | {"attributes": {name: _decode_hex(value) for name, value in item["attributes"].items()}}
     body = None if item.get("body") is None else body_value(bytes.fromhex(item["body"]))
     return record | {"data": _readable_value(desk, body)}
 
@@ -168,9 +166,9 @@ def _schedule_record(desk: CommandContext, data: bytes) -> Record:
     except WireError as fault:
         return _undecodable_record(desk, data, str(fault))
     payload = record.pop("payload")
-    return {
-        name: value for name, value in record.items() if name not in ("kind", "next_fire_ms")
-    } | _payload_fields(desk, payload)
+    return {name: value for name, value in record.items() if name not in ("kind", "next_fire_ms")} | _payload_fields(
+        desk, payload
+    )
 
 
 def _payload_fields(desk: CommandContext, payload: Record) -> Record:

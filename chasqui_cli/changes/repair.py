@@ -87,9 +87,7 @@ def _repair(
     queue = names[0] if len(names) == 1 else f"{len(names)} queues"
     told = [rows[at] for at in chosen]
     plan = ChangePlan("repair", queue, "findings", told, doctor.columns[:4], effects=[doctor.effect])
-    facts = {
-        "found": [{name: row[name] for name in row if name not in ("advice", "outcome")} for row in told]
-    }
+    facts = {"found": [{name: row[name] for name in row if name not in ("advice", "outcome")} for row in told]}
     deed = BatchChange(
         f"{doctor.system} doctor",
         "repaired",

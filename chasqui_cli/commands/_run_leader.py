@@ -115,13 +115,9 @@ def force_unlock(desk: CommandContext, session: Session, queue: str, lock: str, 
             hint="it ends by itself when its holder is gone; only a lock without an end needs force",
         )
     effects = ["another leader takes it within seconds; this cannot be undone"]
-    plan = ChangePlan(
-        "unlock", queue, f"{what}'s lock", [{"holder": holder}], [column("holder")], "no end", effects
-    )
+    plan = ChangePlan("unlock", queue, f"{what}'s lock", [{"holder": holder}], [column("holder")], "no end", effects)
     if desk.confirm(plan):
         with desk.journal_operation(f"{what} unlock", queue) as pen:
             taken = session.run(chasqui.force_unlock, lock, seen=found.holder)
             pen.set_result(holder=holder, unlocked=taken is not None)
-        desk.info(
-            f"unlocked: {safe(holder)} does not lead {queue} any more" if taken else "it was gone already"
-        )
+        desk.info(f"unlocked: {safe(holder)} does not lead {queue} any more" if taken else "it was gone already")

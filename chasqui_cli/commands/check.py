@@ -57,9 +57,7 @@ def _time_option(help_text: str) -> Any:
 @command(shape=CHECK_SCHEMA, many=False)
 def check(
     desk: CommandContext,
-    queue: Annotated[
-        str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_any_queue)
-    ],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_any_queue)],
     waiting_warn: Annotated[int, _count_option("Warn from so many waiting jobs on.")] = 10_000,
     waiting_crit: Annotated[int, _count_option("Critical from so many waiting jobs on.")] = 100_000,
     age_warn: Annotated[str, _time_option("Warn when the oldest waiting job is this old.")] = "5m",
@@ -70,9 +68,7 @@ def check(
     delayed_lag_crit: Annotated[str, _time_option("Critical when one is this late.")] = "5m",
     cron_lag_warn: Annotated[str, _time_option("Warn when a repeatable job is this late.")] = "1m",
     cron_lag_crit: Annotated[str, _time_option("Critical when one is this late.")] = "10m",
-    idle_warn: Annotated[
-        str, _time_option("Warn when a job in flight showed no sign of life this long.")
-    ] = "90s",
+    idle_warn: Annotated[str, _time_option("Warn when a job in flight showed no sign of life this long.")] = "90s",
     idle_crit: Annotated[str, _time_option("Critical when it is this long.")] = "10m",
     full_warn: Annotated[int, _count_option("Warn when a stream is so many percent full.")] = 80,
     full_crit: Annotated[int, _count_option("Critical when it is so many percent full.")] = 95,
@@ -232,9 +228,7 @@ def _count_text(number: int | None) -> str:
 
 
 def _performance_datum(name: str, value: int, unit: str, limit: Threshold | None) -> str:
-    warn, crit = (
-        "" if bound is None else str(bound) for bound in ((limit.warn, limit.crit) if limit else ("", ""))
-    )
+    warn, crit = ("" if bound is None else str(bound) for bound in ((limit.warn, limit.crit) if limit else ("", "")))
     return f"{name}={value}{unit};{warn};{crit};0"
 
 
@@ -252,8 +246,6 @@ def _prometheus_text(seen: Snapshot | ForeignSnapshot, code: int) -> str:
     prometheus.require_client_library()
     from prometheus_client.core import GaugeMetricFamily
 
-    status = GaugeMetricFamily(
-        "chasqui_check_status", "0 fine, 1 warning, 2 critical, 3 unknown.", labels=["queue"]
-    )
+    status = GaugeMetricFamily("chasqui_check_status", "0 fine, 1 warning, 2 critical, 3 unknown.", labels=["queue"])
     status.add_metric([safe(seen.queue)], code)
     return prometheus.render_metrics(status, *prometheus.metric_families([seen]))

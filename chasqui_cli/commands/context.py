@@ -29,9 +29,7 @@ CONTEXT_SCHEMA = {
     "settings": "any",
 }
 COLUMNS = [column(name) for name in ("name", "current", "url", "read_only", "protected", "color")]
-ContextName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Which context.", autocompletion=complete_contexts)
-]
+ContextName = Annotated[str, typer.Argument(metavar="NAME", help="Which context.", autocompletion=complete_contexts)]
 
 
 @app.callback(invoke_without_command=True)
@@ -56,9 +54,7 @@ def show(
     desk: CommandContext,
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]", help="Which; the current one if none.", autocompletion=complete_contexts
-        ),
+        typer.Argument(metavar="[NAME]", help="Which; the current one if none.", autocompletion=complete_contexts),
     ] = None,
 ) -> None:
     """Show what is kept of a context. Passwords are never shown."""
@@ -77,9 +73,7 @@ def use(
     desk: CommandContext,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME", help="Which context; - for the one before.", autocompletion=complete_contexts
-        ),
+        typer.Argument(metavar="NAME", help="Which context; - for the one before.", autocompletion=complete_contexts),
     ],
 ) -> None:
     """Choose the context that counts from now on where no other server is named; `-` goes back to the one before."""
@@ -105,9 +99,7 @@ def use(
 def set_context(
     desk: CommandContext,
     name: ContextName,
-    values: Annotated[
-        list[str], typer.Argument(metavar="KEY=VALUE...", help="What to keep; KEY= removes it.")
-    ],
+    values: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="What to keep; KEY= removes it.")],
 ) -> None:
     """Set what is kept of a context, and make it if there is none of that name.
 
@@ -204,7 +196,5 @@ def config_path() -> Path:
 
     path = config_file()
     if path is None:
-        raise ConfigError(
-            "this user has no home directory", hint="say where contexts are kept: XDG_CONFIG_HOME"
-        )
+        raise ConfigError("this user has no home directory", hint="say where contexts are kept: XDG_CONFIG_HOME")
     return path

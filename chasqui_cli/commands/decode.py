@@ -43,23 +43,15 @@ _KIND_ALIASES = {"delayed_member": "delayed", "repeat_spec": "spec"}
 @offline(output=Format.JSON)
 def decode(
     desk: CommandContext,
-    source: Annotated[
-        str | None, typer.Argument(metavar="[-]", help="`-` reads raw bytes from stdin.")
-    ] = None,
+    source: Annotated[str | None, typer.Argument(metavar="[-]", help="`-` reads raw bytes from stdin.")] = None,
     kind: Annotated[DecodeKind, typer.Option(help="What the bytes are; `auto` finds out.")] = DecodeKind.AUTO,
-    hex_text: Annotated[
-        str | None, typer.Option("--hex", metavar="HEX", help="The bytes in hexadecimal.")
-    ] = None,
-    base64_text: Annotated[
-        str | None, typer.Option("--base64", metavar="B64", help="The bytes in base64.")
-    ] = None,
+    hex_text: Annotated[str | None, typer.Option("--hex", metavar="HEX", help="The bytes in hexadecimal.")] = None,
+    base64_text: Annotated[str | None, typer.Option("--base64", metavar="B64", help="The bytes in base64.")] = None,
     stdin_jsonl: Annotated[
         bool,
         typer.Option("--stdin-jsonl", help='Read {"kind","hex"} lines from stdin, answer one line each.'),
     ] = False,
-    max_bytes: Annotated[
-        int, typer.Option(min=1, max=MAX_STRING_BYTES, help="Refuse more bytes than this.")
-    ] = 1 << 20,
+    max_bytes: Annotated[int, typer.Option(min=1, max=MAX_STRING_BYTES, help="Refuse more bytes than this.")] = 1 << 20,
 ) -> None:
     """Show what bytes from Redis mean: an envelope, a delayed member, a repeat spec, a result.
 
@@ -116,9 +108,7 @@ def _from_hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text.strip().removeprefix("0x"))
     except ValueError as error:
-        raise ArgumentError(
-            f"not hexadecimal: {error}", hint="give pairs of 0-9 a-f, blanks allowed"
-        ) from None
+        raise ArgumentError(f"not hexadecimal: {error}", hint="give pairs of 0-9 a-f, blanks allowed") from None
 
 
 def _from_base64(text: str) -> bytes:
@@ -127,9 +117,7 @@ def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ArgumentError(
-            f"not base64: {error}", hint="standard alphabet (A-Z a-z 0-9 + /), with padding"
-        ) from None
+        raise ArgumentError(f"not base64: {error}", hint="standard alphabet (A-Z a-z 0-9 + /), with padding") from None
 
 
 def _decode_bytes(kind: DecodeKind, data: bytes, max_bytes: int) -> Record:

@@ -47,9 +47,7 @@ def demo(desk: CommandContext) -> None:
         with Link.open(url) as link, SyncQueue(QUEUE, link=link) as emails:
             features = link.features()
             desk.info(f"started a private {features.kind} {features.version}; it is gone when this ends")
-            desk.info(
-                f"adding jobs to {QUEUE}: good, flaky, hopeless, late, repeated, and one that is no job at all"
-            )
+            desk.info(f"adding jobs to {QUEUE}: good, flaky, hopeless, late, repeated, and one that is no job at all")
             _add_jobs(emails)
             link.run(_add_undecodable(Commands(features)))
         desk.info("running a worker; this is what it tells:")
@@ -88,9 +86,7 @@ def _add_jobs(emails: SyncQueue) -> None:
 
     emails.add("welcome", {"to": "ada@example.com"})
     emails.add("newsletter", {"to": "cyd@example.com"}, backoff=BackoffSpec.fixed(200))
-    emails.add(
-        "invoice", {"to": "bob@example.com"}, job_id="invoice-7", attempts=3, backoff=BackoffSpec.fixed(100)
-    )
+    emails.add("invoice", {"to": "bob@example.com"}, job_id="invoice-7", attempts=3, backoff=BackoffSpec.fixed(100))
     emails.add("sms", {"to": "+51 1 555"})
     emails.add("reminder", {"to": "eve@example.com"}, delay_ms=800)
     emails.upsert_repeatable_job("digest", {"to": "all"}, repeat=RepeatPattern.every(400), limit=REPEATS)

@@ -38,9 +38,7 @@ def doctor(
         str | None,
         typer.Argument(metavar="[QUEUE]", help="Which; none means all.", autocompletion=complete_any_queue),
     ] = None,
-    sample: Annotated[
-        int, typer.Option("--sample", min=1, metavar="N", help="Read so many jobs of each place.")
-    ] = 100,
+    sample: Annotated[int, typer.Option("--sample", min=1, metavar="N", help="Read so many jobs of each place.")] = 100,
 ) -> None:
     """Examine the server and its queues: what may lose jobs, run them twice, or keep them from running.
 
@@ -146,6 +144,4 @@ def _refused_finding(error: ServerError, queue: str, keys: str) -> Finding:
 def no_such_queue(queue: str) -> Exception:
     from chasqui.errors import NotFound
 
-    return NotFound(
-        f"there is nothing of a queue named {queue!r} on this server", hint="`chasqui queues` lists them"
-    )
+    return NotFound(f"there is nothing of a queue named {queue!r} on this server", hint="`chasqui queues` lists them")

@@ -69,15 +69,11 @@ def events(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
     start: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="0|$|ID", help="After this event: 0 is the first there is, $ the last one now."
-        ),
+        typer.Option("--from", metavar="0|$|ID", help="After this event: 0 is the first there is, $ the last one now."),
     ] = None,
     event: Annotated[
         list[str] | None,
-        typer.Option(
-            "--event", metavar="KIND", help="Only these kinds: completed, failed, dlq, …; repeatable."
-        ),
+        typer.Option("--event", metavar="KIND", help="Only these kinds: completed, failed, dlq, …; repeatable."),
     ] = None,
 ) -> None:
     """What happened: past events, or as they come with --follow.
@@ -128,20 +124,14 @@ class EventPrinter:
 
 def _with_time_field(record: Record, at_ms: int, how: Format) -> Record:
     """When the server heard of it, for tables; in JSON the entry's id says it."""
-    return (
-        record if how in (Format.JSON, Format.JSONL, Format.YAML, Format.NAME) else {"at_ms": at_ms, **record}
-    )
+    return record if how in (Format.JSON, Format.JSONL, Format.YAML, Format.NAME) else {"at_ms": at_ms, **record}
 
 
-def _event_printer(
-    desk: CommandContext, now_ms: int, kinds: list[str], *, ends: bool = False
-) -> EventPrinter:
+def _event_printer(desk: CommandContext, now_ms: int, kinds: list[str], *, ends: bool = False) -> EventPrinter:
     # Since and until are compared with the server's times, the entries' ids; an event's own time is its teller's.
     judge = desk.filters.compile(now_ms, "no field of an event")
     columns = [column("entry_id")] if desk.output is Format.NAME else COLUMNS
-    return EventPrinter(
-        desk, RecordStreamWriter.open(columns, desk.output_style(now_ms), ends=ends), judge, kinds
-    )
+    return EventPrinter(desk, RecordStreamWriter.open(columns, desk.output_style(now_ms), ends=ends), judge, kinds)
 
 
 def _start_id(judge: RecordFilter, start: str) -> str:
@@ -170,9 +160,7 @@ def _print_past(desk: CommandContext, names: list[str], start: str, kinds: list[
         press.writer.close()
 
 
-def _read_events(
-    session: Session, queue: str, start: str
-) -> Iterator[tuple[tuple[int, int], int, StoredEvent | Gap]]:
+def _read_events(session: Session, queue: str, start: str) -> Iterator[tuple[tuple[int, int], int, StoredEvent | Gap]]:
     """A queue's events up to the last one there is now, page by page; each with its order."""
     from chasqui import Keys
     from chasqui.inspect import events as asks

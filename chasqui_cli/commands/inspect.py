@@ -42,9 +42,7 @@ def inspect(
     desk: CommandContext,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_any_queue
-        ),
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_any_queue),
     ] = None,
     rescan: RescanOption = False,
     visibility: JoblistVisibilityOption = None,

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-QueueArgument = Annotated[
-    str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_queues)
-]
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_queues)]
 JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
 
 CANCEL_SCHEMA = {"queue": "str", "id": "str", "name": "str", "run_at_ms": "int", "outcome": "str"}
@@ -77,9 +75,7 @@ def job(ctx: typer.Context) -> None:
 
 @app.command()
 @command(shape=JOB_SCHEMA, many=False, payloads=True)
-def show(
-    desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000
-) -> None:
+def show(desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000) -> None:
     """Everything known of a job, merged from stream, delayed set, dead letters, events and result."""
     from chasqui_cli.output.job_text import search_extent
 
@@ -122,9 +118,7 @@ def result(desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument) ->
 
 @app.command()
 @command(shape=CANCEL_SCHEMA, changes=True)
-def cancel(
-    desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000
-) -> None:
+def cancel(desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000) -> None:
     """Cancel a job that is delayed: it is removed by its exact bytes, which are written down first."""
     from chasqui import Keys
     from chasqui.errors import NotFound
@@ -147,9 +141,7 @@ def cancel(
             "run_at_ms": member.run_at_ms,
             "outcome": "would cancel",
         }
-        agreed = desk.confirm(
-            ChangePlan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS), now_ms=None
-        )
+        agreed = desk.confirm(ChangePlan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS), now_ms=None)
         if agreed:
             with desk.journal_operation("job cancel", queue) as pen:
                 footing = session.run(added_jobs.stream_end, keys)

@@ -67,12 +67,8 @@ def log(
         str | None,
         typer.Option(metavar="QUEUE", help="Changes to this queue.", autocompletion=complete_queues),
     ] = None,
-    verb: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="Changes by this verb: 'dlq purge'.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From then on: 5m (ago), ISO-8601.")
-    ] = None,
+    verb: Annotated[str | None, typer.Option(metavar="WORDS", help="Changes by this verb: 'dlq purge'.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="From then on: 5m (ago), ISO-8601.")] = None,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show so many at most.")] = 50,
 ) -> None:
     """List what was changed with chasqui from this account, newest first; or show one operation with its items.
@@ -100,9 +96,7 @@ def log(
         desk.info(f"{len(found) - limit:,} older operations are not shown; --limit N shows more")
 
 
-def _print_operation(
-    desk: CommandContext, record: Record, items: list[JournalItem], limit: int, now_ms: int
-) -> None:
+def _print_operation(desk: CommandContext, record: Record, items: list[JournalItem], limit: int, now_ms: int) -> None:
     """One operation: an object for programs, for people two tables."""
     if desk.output not in (Format.TABLE, Format.WIDE):
         shown = [readable_item(desk, item) for item in items]

@@ -32,9 +32,7 @@ def metrics(
     desk: CommandContext,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_any_queue
-        ),
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_any_queue),
     ] = None,
     port: Annotated[
         int | None, typer.Option("--port", "-p", min=0, max=65535, help="Serve them here until Ctrl-C.")
@@ -62,16 +60,12 @@ def metrics(
     asyncio.run(_serve(desk, queues or [], host, port))
 
 
-def _read_snapshots(
-    desk: CommandContext, link: Link, queues: list[str] | None
-) -> list[Snapshot | ForeignSnapshot]:
+def _read_snapshots(desk: CommandContext, link: Link, queues: list[str] | None) -> list[Snapshot | ForeignSnapshot]:
     from chasqui.inspect.snapshot import SnapshotFailure
     from chasqui_cli.context.session import Session
     from chasqui_cli.queues.targets import queue_snapshots
 
-    return [
-        one for one in queue_snapshots(desk, Session(link), queues) if not isinstance(one, SnapshotFailure)
-    ]
+    return [one for one in queue_snapshots(desk, Session(link), queues) if not isinstance(one, SnapshotFailure)]
 
 
 class _SnapshotCollector:
@@ -106,9 +100,7 @@ class _EventCounters:
         from prometheus_client import Counter, Histogram
 
         labels = ["queue", "name"]
-        self._events = Counter(
-            "chasqui_events", "Events seen while serving.", [*labels, "event"], registry=registry
-        )
+        self._events = Counter("chasqui_events", "Events seen while serving.", [*labels, "event"], registry=registry)
         self._lost = Counter("chasqui_events_lost", "Events trimmed unseen.", ["queue"], registry=registry)
         self._durations = Histogram(
             "chasqui_run_duration_seconds", "Run time.", labels, registry=registry, buckets=DURATION_BUCKETS_S
@@ -155,9 +147,7 @@ async def _serve(desk: CommandContext, queues: list[str], host: str, port: int) 
         try:
             async with desk.async_link() as events:
                 tail = EventFollower(events, names)
-                watcher = (
-                    None if queues else asyncio.ensure_future(follow_new_queues(events, tail, set(names)))
-                )
+                watcher = None if queues else asyncio.ensure_future(follow_new_queues(events, tail, set(names)))
                 try:
                     async for item in tail:
                         if isinstance(item, Gap):

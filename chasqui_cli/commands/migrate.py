@@ -47,9 +47,7 @@ OverLimitPolicy = Literal["keep", "clamp", "dlq", "reset"]
 @command(shape=MIGRATION_SCHEMA, many=False, changes=True)
 def migrate(
     desk: CommandContext,
-    source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="rsmq://QUEUE, rsmq://NS/QUEUE or joblist://QUEUE")
-    ],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="rsmq://QUEUE, rsmq://NS/QUEUE or joblist://QUEUE")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="chasqui://QUEUE")],
     to_url: Annotated[
         str | None, typer.Option("--to-url", metavar="URL", help="The target's server, if it is another one.")
@@ -70,15 +68,11 @@ def migrate(
     ] = "keep",
     cap: Annotated[
         int | None,
-        typer.Option(
-            "--cap", min=1, metavar="N", help="So many jobs in the stream at most; 1,000,000 by itself."
-        ),
+        typer.Option("--cap", min=1, metavar="N", help="So many jobs in the stream at most; 1,000,000 by itself."),
     ] = None,
     visibility: Annotated[
         str | None,
-        typer.Option(
-            "--visibility", metavar="TIME", help="Take a list's claims back after this; by itself never."
-        ),
+        typer.Option("--visibility", metavar="TIME", help="Take a list's claims back after this; by itself never."),
     ] = None,
 ) -> None:
     """Move every message that may be moved; what somebody holds stays until it is visible again.
@@ -96,9 +90,7 @@ def migrate(
 
     place, aim = _parse_source(source), Keys(_parse_target(target))
     caps = StreamCaps() if cap is None else StreamCaps(stream=cap)
-    terms = ConversionOptions(
-        name=name, body=body, max_attempts=max_attempts, over_limit=over_limit, caps=caps
-    )
+    terms = ConversionOptions(name=name, body=body, max_attempts=max_attempts, over_limit=over_limit, caps=caps)
     with desk.link() as link:
         far = replace(desk, connection=replace(desk.connection, redis_url=to_url)).link() if to_url else None
         try:
@@ -110,9 +102,7 @@ def migrate(
     if report.failures:
         desk.info(f"{len(report.failures):,} messages cannot be jobs and stay")
     if report.is_full:
-        desk.info(
-            "the target is full: let workers take some jobs, and run it again; --follow does so by itself"
-        )
+        desk.info("the target is full: let workers take some jobs, and run it again; --follow does so by itself")
     if report.failures or report.is_full:
         raise typer.Exit(3)
 

@@ -32,9 +32,7 @@ COLUMNS: list[Column] = [
 def promote(
     desk: CommandContext,
     queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)],
-    forever: Annotated[
-        bool, typer.Option("--follow", help="Stay, and promote while no other promoter leads.")
-    ] = False,
+    forever: Annotated[bool, typer.Option("--follow", help="Stay, and promote while no other promoter leads.")] = False,
     unlock: Annotated[
         bool, typer.Option("--force-unlock", help="First take away a lock that would never end.")
     ] = False,

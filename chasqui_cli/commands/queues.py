@@ -47,9 +47,7 @@ COLUMNS: list[Column] = [
 
 @app.command()
 @command(shape=QUEUE_SCHEMA)
-def queues(
-    desk: CommandContext, rescan: RescanOption = False, visibility: JoblistVisibilityOption = None
-) -> None:
+def queues(desk: CommandContext, rescan: RescanOption = False, visibility: JoblistVisibilityOption = None) -> None:
     """Every queue of the server, one row each, the worst first.
 
     Nobody registers queues, so the server's keys are looked through, page by page. Among very many keys the names

@@ -81,9 +81,7 @@ def schedule(
     else:
         counts, bad = _fire_due(desk, queue)
     with desk.session() as session:
-        record = _count_overdue(session, queue) | {
-            name: counts.get(name, 0) for name in ("fired", "missed", "removed")
-        }
+        record = _count_overdue(session, queue) | {name: counts.get(name, 0) for name in ("fired", "missed", "removed")}
     desk.write_record(record | {"bad": [{"key": one.key, "why": one.reason} for one in bad]}, COLUMNS)
     if bad:
         raise typer.Exit(PARTLY)

@@ -28,9 +28,7 @@ def top(
         str | None,
         typer.Argument(metavar="[QUEUE]", help="Open this queue at once.", autocompletion=complete_queues),
     ] = None,
-    interval: Annotated[
-        str, typer.Option("--interval", metavar="TIME", help="How often to read: 2s, 500ms.")
-    ] = "2s",
+    interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="How often to read: 2s, 500ms.")] = "2s",
     light: Annotated[bool, typer.Option("--light", help="Dark on light.")] = False,
     keep_awake: Annotated[
         bool, typer.Option("--keep-awake", help="Go on reading while the terminal has no focus.")
@@ -133,6 +131,4 @@ def _require_terminal() -> None:
 
     # Textual draws on stderr; with one of the three elsewhere, somebody would look at nothing.
     if not _is_web_session() and not all(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr)):
-        raise ConfigError(
-            "the dashboard needs a terminal", hint="for a pipe or a file: chasqui watch QUEUE -o jsonl"
-        )
+        raise ConfigError("the dashboard needs a terminal", hint="for a pipe or a file: chasqui watch QUEUE -o jsonl")

@@ -76,9 +76,7 @@ COLUMNS: list[Column] = [
 @command(shape=WATCH_SCHEMA)
 def watch(
     desk: CommandContext,
-    queues: Annotated[
-        list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=complete_any_queue)
-    ],
+    queues: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=complete_any_queue)],
     output: StreamOutputOption = None,
     interval: Annotated[
         str, typer.Option("--interval", "-n", metavar="TIME", help="How long between two looks.")
@@ -99,9 +97,7 @@ def watch(
     if pause_ms < 100:
         raise typer.BadParameter("looking more often than every 100ms would be felt by the server")
     piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    writer = RecordStreamWriter.open(
-        COLUMNS, replace(desk, output=output or piped).output_style(), ends=count > 0
-    )
+    writer = RecordStreamWriter.open(COLUMNS, replace(desk, output=output or piped).output_style(), ends=count > 0)
     clock, looks, before = SystemClock(), 0, dict[str, "Snapshot | ForeignSnapshot"]()
     with desk.link() as link:
         seen_at = clock.monotonic()

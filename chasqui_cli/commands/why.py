@@ -40,9 +40,7 @@ def why(
     job_id: Annotated[str, typer.Argument(metavar="JOB_ID", help="The job's id.")],
     queue: Annotated[
         str | None,
-        typer.Option(
-            "--queue", metavar="QUEUE", help="Where; else everywhere.", autocompletion=complete_queues
-        ),
+        typer.Option("--queue", metavar="QUEUE", help="Where; else everywhere.", autocompletion=complete_queues),
     ] = None,
     scan: ScanOption = 100_000,
 ) -> None:
@@ -93,9 +91,7 @@ def _in(session: Session, queue: str, job_id: str, scan: int) -> JobStateReport:
     return session.query(ask, Keys(queue), job_id, options=options)
 
 
-def _find_anywhere(
-    desk: CommandContext, session: Session, job_id: str, scan: int
-) -> tuple[JobStateReport, int]:
+def _find_anywhere(desk: CommandContext, session: Session, job_id: str, scan: int) -> tuple[JobStateReport, int]:
     """The queue that knows it best, and how many were looked into: briefly first, then as far as allowed."""
     from chasqui.errors import NotFound
     from chasqui_cli.queues.targets import discover_native_queues

@@ -34,9 +34,7 @@ CONSUMER_SCHEMA = {
     "verdict": "str",
 }
 _NULL_FOR_GHOSTS = ("in_flight", "inactive_ms", "oldest_ms", "delivered_again")
-PRUNE_SCHEMA = (
-    CONSUMER_SCHEMA | dict.fromkeys(_NULL_FOR_GHOSTS, "int?") | {"entry_id": "str?", "outcome": "str"}
-)
+PRUNE_SCHEMA = CONSUMER_SCHEMA | dict.fromkeys(_NULL_FOR_GHOSTS, "int?") | {"entry_id": "str?", "outcome": "str"}
 CLAIM_SCHEMA = {
     "queue": "str",
     "consumer": "str",
@@ -123,9 +121,7 @@ def prune(
         ghosts = _find_ghosts(desk, session, queue, seen, names, scan)
         haunted = Counter((group, entry.consumer) for group, entry in ghosts)
         chosen = [
-            one
-            for one in select_consumers(seen, queue, names)
-            if one.in_flight == haunted[one.group, one.raw_name]
+            one for one in select_consumers(seen, queue, names) if one.in_flight == haunted[one.group, one.raw_name]
         ]
         records = [_ghost_record(queue, *one) for one in ghosts] + [
             consumer_record(queue, one) | {"entry_id": None} for one in chosen
@@ -172,9 +168,7 @@ def claim(
         held = [(one, session.run(crew.pending_entries, Keys(queue), one, limit)) for one in chosen]
         records = [_pending_record(queue, one, entry) for one, entries in held for entry in entries]
         effects = ["a job that still runs will run twice; this cannot be undone"]
-        plan = ChangePlan(
-            "free", queue, "entries", records, CLAIM_COLUMNS[:4], selection_text(names), effects
-        )
+        plan = ChangePlan("free", queue, "entries", records, CLAIM_COLUMNS[:4], selection_text(names), effects)
         if not desk.confirm(plan, now_ms=seen.now_ms):
             outcomes = ["would free"] * len(records)
         else:
@@ -184,9 +178,7 @@ def claim(
                     for one, entries in held
                     for done in session.run(crew.release_entries, Keys(queue), one, entries)
                 ]
-                pen.set_result(
-                    freed=sum(freed), gone=len(freed) - sum(freed), consumers=[c.name for c in chosen]
-                )
+                pen.set_result(freed=sum(freed), gone=len(freed) - sum(freed), consumers=[c.name for c in chosen])
             outcomes = ["freed" if one else "gone" for one in freed]
     _told(
         desk,
@@ -201,9 +193,7 @@ def read_consumers(desk: CommandContext, session: Session, queue: str, gone_afte
 
     seen = session.query(crew.list_consumers, Keys(queue), gone_after_ms=parse_duration_ms(gone_after))
     if not seen.complete:
-        desk.info(
-            f"looked at {seen.scanned:,} entries in flight; more are, so ages are at least what is shown"
-        )
+        desk.info(f"looked at {seen.scanned:,} entries in flight; more are, so ages are at least what is shown")
     return seen
 
 
@@ -215,9 +205,7 @@ def select_consumers(seen: ConsumerList, queue: str, names: list[str] | None) ->
         return [one for one in seen.consumers if one.is_gone]
     found = [one for one in seen.consumers if one.name in names]
     if missing := set(names) - {one.name for one in found}:
-        raise NotFound(
-            f"{queue} has no consumer {', '.join(sorted(missing))}", hint=f"chasqui workers list {queue}"
-        )
+        raise NotFound(f"{queue} has no consumer {', '.join(sorted(missing))}", hint=f"chasqui workers list {queue}")
     return found
 
 

@@ -92,9 +92,7 @@ class CommandContext:
         from chasqui import AsyncLink
 
         address = self.address()
-        return AsyncLink.open(
-            address, read_only=self.settings().read_only, data_dir=_embedded_directory(address)
-        )
+        return AsyncLink.open(address, read_only=self.settings().read_only, data_dir=_embedded_directory(address))
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -110,15 +108,11 @@ class CommandContext:
 
         return NameCache(cache_directory(), self.settings().url)
 
-    def write_records(
-        self, records: Iterable[Record], columns: Sequence[Column], *, now_ms: int | None = None
-    ) -> None:
+    def write_records(self, records: Iterable[Record], columns: Sequence[Column], *, now_ms: int | None = None) -> None:
         """Write records as `-o` asks. now_ms: the server's time, for ages."""
         write_records(records, columns, self.output_style(now_ms))
 
-    def write_record(
-        self, record: Record, columns: Sequence[Column] = (), *, now_ms: int | None = None
-    ) -> None:
+    def write_record(self, record: Record, columns: Sequence[Column] = (), *, now_ms: int | None = None) -> None:
         """Write one record as `-o` asks."""
         write_record(record, self.output_style(now_ms), columns)
 
@@ -280,9 +274,7 @@ def command(
     if payloads:
         groups.append(shared_options.payload_options)
     if changes:
-        groups.append(
-            shared_options.change_options_without_reason if by_reason else shared_options.change_options
-        )
+        groups.append(shared_options.change_options_without_reason if by_reason else shared_options.change_options)
     return lambda verb: _add_shared_options(verb, output, shape, many, groups)
 
 
@@ -295,18 +287,14 @@ def offline(
 ) -> Callable[[CommandFunction], CommandFunction]:
     """Give a verb that needs no server the options on how to write. payloads: and `--show-secrets`."""
     groups: list[shared_options.Verb] = (
-        [shared_options.output_options, shared_options.payload_options]
-        if payloads
-        else [shared_options.output_options]
+        [shared_options.output_options, shared_options.payload_options] if payloads else [shared_options.output_options]
     )
     return lambda verb: _add_shared_options(verb, output, shape, many, groups)
 
 
 def reaching() -> Callable[[CommandFunction], CommandFunction]:
     """Give a verb that writes no data the options on how to reach a server."""
-    return lambda verb: _add_shared_options(
-        verb, Format.TABLE, None, False, [shared_options.connection_options]
-    )
+    return lambda verb: _add_shared_options(verb, Format.TABLE, None, False, [shared_options.connection_options])
 
 
 def _add_shared_options(

@@ -56,9 +56,7 @@ def complete_contexts(incomplete: str) -> Iterator[str]:
         yield from (name for name in read_contexts()[1] if name.startswith(incomplete))
 
 
-def _matching(
-    ctx: typer.Context, incomplete: str, find: Callable[[CommandContext], list[str]]
-) -> Iterator[str]:
+def _matching(ctx: typer.Context, incomplete: str, find: Callable[[CommandContext], list[str]]) -> Iterator[str]:
     from chasqui_cli.output.escape_text import safe
 
     found: list[str] = []
@@ -106,9 +104,7 @@ def _foreign_queues(desk: CommandContext) -> list[str]:
 
 def _without_prefix(names: list[str], prefix: str) -> list[str]:
     """Those that begin so, without it; a queue of RSMQ has no colon in its name."""
-    return [
-        bare for name in names if name.startswith(prefix) and ":" not in (bare := name.removeprefix(prefix))
-    ]
+    return [bare for name in names if name.startswith(prefix) and ":" not in (bare := name.removeprefix(prefix))]
 
 
 def _schedule_keys(desk: CommandContext, queue: str | None) -> list[str]:

@@ -278,9 +278,7 @@ def _check_context(name: str, table: Any) -> dict[str, Any]:
     for key, value in table.items():
         kind = _CONTEXT_KEY_TYPES.get(key)
         if kind is None:
-            raise ConfigError(
-                f"context {name!r}: unknown key {key!r}", hint=f"known: {', '.join(_CONTEXT_KEY_TYPES)}"
-            )
+            raise ConfigError(f"context {name!r}: unknown key {key!r}", hint=f"known: {', '.join(_CONTEXT_KEY_TYPES)}")
         if not isinstance(value, kind):
             raise ConfigError(f"context {name!r}: {key} must be a {kind.__name__}", hint=_FIX_FILE_HINT)
     return table
@@ -298,9 +296,7 @@ def parse_context_value(key: str, text: str) -> str | bool:
             raise ArgumentError(f"{key} is true or false, not {text!r}", hint=f"write {key}=true")
         return _is_true_text(text)
     if key == "color" and text not in CONTEXT_COLORS:
-        raise ArgumentError(
-            f"{text!r} is no colour to tell contexts apart", hint=f"one of {', '.join(CONTEXT_COLORS)}"
-        )
+        raise ArgumentError(f"{text!r} is no colour to tell contexts apart", hint=f"one of {', '.join(CONTEXT_COLORS)}")
     return text
 
 

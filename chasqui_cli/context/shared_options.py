@@ -43,29 +43,19 @@ def connection_options(
             help="redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// embedded://",
         ),
     ] = None,
-    url_file: Annotated[
-        Path | None, typer.Option(help="Read the URL from a private file.", metavar="FILE")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(help="A context of the configuration file.", metavar="NAME")
-    ] = None,
+    url_file: Annotated[Path | None, typer.Option(help="Read the URL from a private file.", metavar="FILE")] = None,
+    context: Annotated[str | None, typer.Option(help="A context of the configuration file.", metavar="NAME")] = None,
     password_file: Annotated[
         Path | None, typer.Option(help="Read the password from a private file.", metavar="FILE")
     ] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Let no write command leave this process.")
-    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let no write command leave this process.")] = False,
     tls_ca: Annotated[Path | None, typer.Option(help="CA certificates to trust.", metavar="FILE")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Client certificate.", metavar="FILE")] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(help="Key of the client certificate.", metavar="FILE")
-    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Key of the client certificate.", metavar="FILE")] = None,
     tls_server_name: Annotated[
         str | None, typer.Option(help="Name to expect in the server's certificate.", metavar="NAME")
     ] = None,
-    tls_insecure: Annotated[
-        bool, typer.Option("--tls-insecure", help="Do not verify the server. Warns.")
-    ] = False,
+    tls_insecure: Annotated[bool, typer.Option("--tls-insecure", help="Do not verify the server. Warns.")] = False,
 ) -> None:
     """How to reach a server."""
 
@@ -78,31 +68,21 @@ _Where = Annotated[
         help="Keep records for which this JMESPath expression is true, as in \"data.to == 'x'\".",
     ),
 ]
-_Name = Annotated[
-    str | None, typer.Option("--name", metavar="GLOB", help="Keep jobs of this name; * and ? allowed.")
-]
+_Name = Annotated[str | None, typer.Option("--name", metavar="GLOB", help="Keep jobs of this name; * and ? allowed.")]
 _Since = Annotated[
     str | None,
     typer.Option("--since", metavar="TIME", help="From then on: 5m (ago), ISO-8601, @<stream id>."),
 ]
-_Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Up to then; written as --since.")
-]
+_Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Up to then; written as --since.")]
 _Scan = Annotated[
     int,
-    typer.Option(
-        "--scan", min=1, metavar="N", help="Look at so many entries at most, and say how far that was."
-    ),
+    typer.Option("--scan", min=1, metavar="N", help="Look at so many entries at most, and say how far that was."),
 ]
-_DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be done to which ids, and do nothing.")
-]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done to which ids, and do nothing.")]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _Confirm = Annotated[
     str | None,
-    typer.Option(
-        "--confirm", metavar="QUEUE", help="The queue's name, where a protected context wants it typed."
-    ),
+    typer.Option("--confirm", metavar="QUEUE", help="The queue's name, where a protected context wants it typed."),
 ]
 
 

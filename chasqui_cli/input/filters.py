@@ -42,9 +42,7 @@ class FilterOptions:
         named = ("where", "name", "reason", "since", "until")
         return " ".join(f"--{one} {shlex.quote(getattr(self, one))}" for one in named if getattr(self, one))
 
-    def compile(
-        self, now_ms: int, moment_key: str, towards: Literal["past", "future"] = "past"
-    ) -> RecordFilter:
+    def compile(self, now_ms: int, moment_key: str, towards: Literal["past", "future"] = "past") -> RecordFilter:
         """The rules, ready to be applied; what cannot be right is refused here, before anything is read.
 
         moment_key: which field of a record says when it happened, or will: then `1h` is counted `towards` the future.
@@ -97,9 +95,7 @@ class RecordFilter:
         return {name: tagged(record[name], 1) for name in self.fields_used if name in record}
 
     def _is_within(self, at_ms: int) -> bool:
-        return (self.since_ms is None or at_ms >= self.since_ms) and (
-            self.until_ms is None or at_ms <= self.until_ms
-        )
+        return (self.since_ms is None or at_ms >= self.since_ms) and (self.until_ms is None or at_ms <= self.until_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +130,7 @@ def _compile_expression(text: str) -> _CompiledExpression:
         except JMESPathError:
             return None
 
-    return _CompiledExpression(
-        found, tuple(_required_texts(compiled.parsed)), frozenset(_fields_used(compiled.parsed))
-    )
+    return _CompiledExpression(found, tuple(_required_texts(compiled.parsed)), frozenset(_fields_used(compiled.parsed)))
 
 
 _VERBATIM_FIELDS = ("data", "name", "id", "reason", "detail")

@@ -12,9 +12,7 @@ from typing import Any
 
 from chasqui_cli.output.tagged_json import untagged
 
-_BACKOFF_HINT = (
-    "write 250, fixed:250, or exponential:100:30000 (first, longest; then multiplier and jitter if wanted)"
-)
+_BACKOFF_HINT = "write 250, fixed:250, or exponential:100:30000 (first, longest; then multiplier and jitter if wanted)"
 
 
 def parse_json_argument(text: str, what: str) -> Any:
@@ -26,9 +24,7 @@ def parse_json_argument(text: str, what: str) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, ArgumentError):
             raise
-        raise ArgumentError(
-            f"{what} is no JSON: {error}", hint="""text is quoted twice: '"hello"'"""
-        ) from None
+        raise ArgumentError(f"{what} is no JSON: {error}", hint="""text is quoted twice: '"hello"'""") from None
 
 
 def parse_json(text: str) -> Any:

@@ -28,9 +28,7 @@ class Column:
     kind: ValueKind = "plain"
 
 
-def column(
-    title: str, *path: str, align: Align | None = None, wide: bool = False, kind: ValueKind = "plain"
-) -> Column:
+def column(title: str, *path: str, align: Align | None = None, wide: bool = False, kind: ValueKind = "plain") -> Column:
     """A column that looks its value up along a path of keys (by default, its own title). Numbers stand on the right."""
     steps = path or (title,)
 

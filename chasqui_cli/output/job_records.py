@@ -108,9 +108,7 @@ def evidence_record(finding: JobState) -> Record:
 def _payload_fields(job: Any, desk: CommandContext) -> Record:
     from chasqui import Envelope, Undecodable
 
-    record: Record = dict.fromkeys(
-        ("created_at_ms", "attempt", "retry", "data", "payload_bytes", "undecodable")
-    )
+    record: Record = dict.fromkeys(("created_at_ms", "attempt", "retry", "data", "payload_bytes", "undecodable"))
     if isinstance(job, Envelope):
         payload = payload_record(job.payload)
         return record | {

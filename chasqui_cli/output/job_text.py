@@ -42,9 +42,7 @@ def state_sentence(finding: JobState, now_ms: int) -> str:
         case InFlightState():
             return _in_flight_text(finding)
         case PassedState():
-            return (
-                "passed over: it is still in the stream, but every group has read it and nobody will run it"
-            )
+            return "passed over: it is still in the stream, but every group has read it and nobody will run it"
         case DelayedState():
             return _delayed_text(finding)
         case DeadState():
@@ -80,7 +78,9 @@ def _waiting_text(found: WaitingState) -> str:
 
 
 def _in_flight_text(found: InFlightState) -> str:
-    told = f"in flight on {found.consumer} (group {found.group}), last sign of life {format_duration(found.idle_ms)} ago"
+    told = (
+        f"in flight on {found.consumer} (group {found.group}), last sign of life {format_duration(found.idle_ms)} ago"
+    )
     if found.deliveries > 1:
         told += f", delivered {found.deliveries} times"
     return f"{told}: its worker seems to be gone" if found.idle_ms > _STALE_AFTER_MS else told

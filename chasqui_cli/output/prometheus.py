@@ -63,12 +63,8 @@ def metric_families(snapshots: Iterable[Snapshot | ForeignSnapshot]) -> Iterator
             if value is not None:
                 family.add_metric([safe(any_one.queue)], value / unit)
         yield family
-    full = GaugeMetricFamily(
-        "chasqui_fullness_ratio", "Length of a stream by its cap.", labels=["queue", "place"]
-    )
-    leads = GaugeMetricFamily(
-        "chasqui_has_leader", "Whether somebody promotes or schedules.", labels=["queue", "role"]
-    )
+    full = GaugeMetricFamily("chasqui_fullness_ratio", "Length of a stream by its cap.", labels=["queue", "place"])
+    leads = GaugeMetricFamily("chasqui_has_leader", "Whether somebody promotes or schedules.", labels=["queue", "role"])
     for one in queues:
         for place, length, cap in (
             ("stream", one.stream_depth, one.caps.stream),

@@ -90,9 +90,7 @@ def _pattern(spec: RepeatSpec) -> Record:
 
 def _missed_fires(spec: RepeatSpec) -> Record:
     kind = {"Skip": "skip", "FireOnce": "fire-once", "FireAll": "fire-all"}[type(spec.missed_fires).__name__]
-    return {"kind": kind} | {
-        field.name: getattr(spec.missed_fires, field.name) for field in fields(spec.missed_fires)
-    }
+    return {"kind": kind} | {field.name: getattr(spec.missed_fires, field.name) for field in fields(spec.missed_fires)}
 
 
 def payload_record(payload: Payload) -> Record:
@@ -169,9 +167,7 @@ def snapshot_record(snapshot: Snapshot | ForeignSnapshot) -> Record:
 
     if isinstance(snapshot, Snapshot):
         return {
-            name: _as_object(getattr(snapshot, name))
-            for name in SNAPSHOT_SCHEMA
-            if name not in _FOREIGN_ONLY_FIELDS
+            name: _as_object(getattr(snapshot, name)) for name in SNAPSHOT_SCHEMA if name not in _FOREIGN_ONLY_FIELDS
         }
     told = {name: _as_object(getattr(snapshot, name, None)) for name in SNAPSHOT_SCHEMA}
     return told | {"groups": []}

@@ -134,9 +134,7 @@ def untagged(value: Any) -> Any:
     raise ArgumentError(f"{tags[0]} stands where no tag belongs", hint=_TAG_HINT)
 
 
-_TAG_HINT = (
-    'a key that begins with $ is written as {"$map": [["$key", value]]}; see the tags in docs/dead-letters.md'
-)
+_TAG_HINT = 'a key that begins with $ is written as {"$map": [["$key", value]]}; see the tags in docs/dead-letters.md'
 
 
 def _parse_ext(parts: Any) -> Any:

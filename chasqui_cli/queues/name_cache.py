@@ -51,9 +51,7 @@ class NameCache:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def write(
-        self, at_ms: int, keys: int, queues: Sequence[str], others: Sequence[str] | None = None
-    ) -> None:
+    def write(self, at_ms: int, keys: int, queues: Sequence[str], others: Sequence[str] | None = None) -> None:
         """Keep what was found. Written beside and moved into place, so that no reader sees half of it."""
         if self._path is None:
             return

@@ -26,9 +26,7 @@ def queue_findings(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds | 
     return foreign_health.foreign_findings(seen, limits or HealthThresholds())
 
 
-def throughput_between(
-    before: Snapshot | ForeignSnapshot, after: Snapshot | ForeignSnapshot
-) -> Throughput | None:
+def throughput_between(before: Snapshot | ForeignSnapshot, after: Snapshot | ForeignSnapshot) -> Throughput | None:
     """How it went from one snapshot to the next; None where nobody can tell."""
     from chasqui.foreign import health_rules as foreign_health
     from chasqui.inspect import throughput

@@ -30,9 +30,7 @@ def strip_native_prefix(name: str) -> str:
     """A name of ours without the prefix that tells it from others'."""
     return (
         name.removeprefix(NATIVE_PREFIX)
-        if name.startswith(
-            (NATIVE_PREFIX + NATIVE_PREFIX, NATIVE_PREFIX + RSMQ_PREFIX, NATIVE_PREFIX + JOBLIST_PREFIX)
-        )
+        if name.startswith((NATIVE_PREFIX + NATIVE_PREFIX, NATIVE_PREFIX + RSMQ_PREFIX, NATIVE_PREFIX + JOBLIST_PREFIX))
         else name
     )
 

@@ -77,9 +77,7 @@ def warn_if_missing(desk: CommandContext, session: Session, queue: str) -> None:
     seen = session.query(snapshot.take_snapshot, Keys(queue))
     warn_wrong_types(desk, [seen])
     if not seen.exists:
-        desk.info(
-            f"warning: there is nothing of a queue named {queue!r} on this server; `chasqui queues` lists them"
-        )
+        desk.info(f"warning: there is nothing of a queue named {queue!r} on this server; `chasqui queues` lists them")
 
 
 def warn_wrong_types(desk: CommandContext, seen: Iterable[AnySnapshot]) -> None:
@@ -108,11 +106,7 @@ def queue_snapshots(
     from chasqui.inspect.snapshot import SnapshotFailure
     from chasqui_cli.queues.queue_names import is_native, parse_queue_ref, with_ref_name
 
-    places = (
-        [parse_queue_ref(name) for name in names]
-        if names
-        else discover_all_queues(desk, session, rescan=rescan)
-    )
+    places = [parse_queue_ref(name) for name in names] if names else discover_all_queues(desk, session, rescan=rescan)
     told = _read_snapshots(session, places, visibility_ms)
     seen = [with_ref_name(one, place) for one, place in zip(told, places, strict=True)]
     if warns:

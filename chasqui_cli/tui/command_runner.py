@@ -46,10 +46,7 @@ CHANGING = {
     *(("joblist", verb) for verb in ("reclaim", "retry", "cancel", "move", "purge")),
 }
 LOOKING = {
-    *(
-        (verb,)
-        for verb in ("queues", "inspect", "why", "job", "dlq", "delayed", "repeatable", "events", "workers")
-    ),
+    *((verb,) for verb in ("queues", "inspect", "why", "job", "dlq", "delayed", "repeatable", "events", "workers")),
     *((verb,) for verb in ("check", "doctor", "log", "context", "decode")),
     *(("rsmq", verb) for verb in ("peek", "show", "counts", "doctor")),
     *(("joblist", verb) for verb in ("overview", "show", "list", "doctor")),

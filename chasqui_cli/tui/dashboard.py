@@ -83,18 +83,12 @@ class DashboardApp(App[None]):
         Binding("u", "undo", "undo", id="app.undo"),
         Binding("p", "pause", "pause", show=False, id="app.pause"),
         Binding("r", "refresh", "read again", show=False, id="app.refresh"),
-        Binding(
-            "plus,equals_sign", "pace(0.5)", "read more often", show=False, key_display="+", id="app.faster"
-        ),
+        Binding("plus,equals_sign", "pace(0.5)", "read more often", show=False, key_display="+", id="app.faster"),
         Binding("minus", "pace(2)", "read less often", show=False, key_display="-", id="app.slower"),
         Binding("y", "copy", "copy", show=False, id="app.copy"),
         Binding("w", "why", "why is this job here", show=False, id="app.why"),
-        Binding(
-            "left_square_bracket", "step(-1)", "tab to the left", show=False, key_display="[", id="app.left"
-        ),
-        Binding(
-            "right_square_bracket", "step(1)", "tab to the right", show=False, key_display="]", id="app.right"
-        ),
+        Binding("left_square_bracket", "step(-1)", "tab to the left", show=False, key_display="[", id="app.left"),
+        Binding("right_square_bracket", "step(1)", "tab to the right", show=False, key_display="]", id="app.right"),
         Binding("backspace", "last_tab", "the tab before", show=False, id="app.last-tab"),
         Binding("ctrl+t", "theme", "dark or light", show=False, id="app.theme"),
         Binding("escape", "leave", "back", show=False, id="app.back"),
@@ -370,9 +364,7 @@ class DashboardApp(App[None]):
 
     def action_filter(self) -> None:
         """Type what rows must have."""
-        self._open_prompt(
-            "filter", "name:send_*  -reason:timeout  text", self._filtered_by.get(self._tab, "")
-        )
+        self._open_prompt("filter", "name:send_*  -reason:timeout  text", self._filtered_by.get(self._tab, ""))
 
     def action_command(self) -> None:
         """Type a command line."""
@@ -454,9 +446,7 @@ class DashboardApp(App[None]):
         if change.in_terminal and not self.read_only and not self.is_web and not self.is_headless:
             self.call_later(self._run_in_terminal, change)
         elif not self.read_only:
-            self.push_screen(
-                ChangeDialog(change, self._runner, protected=self._setup.protected), self._after_change
-            )
+            self.push_screen(ChangeDialog(change, self._runner, protected=self._setup.protected), self._after_change)
 
     def _run_in_terminal(self, change: ChangeRequest) -> None:
         """Let a command line have the terminal: an editor opens, the difference is shown, consent is asked there."""
@@ -486,9 +476,7 @@ class DashboardApp(App[None]):
             self.notify(told if self._is_final else "nothing was changed from here yet", markup=False)
         else:
             self.request_change(
-                ChangeRequest(
-                    f"take back {self.last_op}", command_words("undo", self.last_op), self.queue or ""
-                )
+                ChangeRequest(f"take back {self.last_op}", command_words("undo", self.last_op), self.queue or "")
             )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -505,9 +493,7 @@ class DashboardApp(App[None]):
 
     def show_details(self, raw: Any, widget: str, *, skip: Iterable[str] = (), error: str = "") -> None:
         """Open one job or letter in a box."""
-        parts: list[tuple[object, str]] = (
-            [("error     ", "dim"), (error, "warn"), ("\n", "")] if error else []
-        )
+        parts: list[tuple[object, str]] = [("error     ", "dim"), (error, "warn"), ("\n", "")] if error else []
         for name, value in self._feed.job_details(raw):
             if name in skip:
                 continue
@@ -544,9 +530,7 @@ class DashboardApp(App[None]):
 
         places = (("This tab", self.current_tab), ("Tables", RecordTable), ("Everywhere", self))
         keys = self._setup.keys
-        self.push_screen(
-            HelpDialog([(title, describe_bindings(place.BINDINGS, keys)) for title, place in places])
-        )
+        self.push_screen(HelpDialog([(title, describe_bindings(place.BINDINGS, keys)) for title, place in places]))
 
     def action_theme(self) -> None:
         """Dark, light, dark."""

@@ -102,9 +102,7 @@ class ChangeDialog(Dialog):
 
     def on_mount(self) -> None:
         """Say what it is, and try it dry."""
-        self.query_one("#title", Static).update(
-            styled_text([(self._change.title, "strong")], theme=self.app.theme)
-        )
+        self.query_one("#title", Static).update(styled_text([(self._change.title, "strong")], theme=self.app.theme))
         if self._change.needs_options:
             self._show_line(list(self._change.words))
             self._set_state("type the options and press enter", "warn")
@@ -143,9 +141,7 @@ class ChangeDialog(Dialog):
 
     def action_copy(self) -> None:
         """The whole line to the terminal's clipboard, however many ids it has."""
-        self.app.copy_to_clipboard(
-            safe(self._runner.display_text(self._previewed or list(self._change.words)))
-        )
+        self.app.copy_to_clipboard(safe(self._runner.display_text(self._previewed or list(self._change.words))))
         self.notify("the command line was copied", markup=False)
 
     def action_confirm(self) -> None:
@@ -162,9 +158,7 @@ class ChangeDialog(Dialog):
         elif self._previewed != self.words:
             self._preview()
         else:
-            self.set_focus(
-                self.query_one("#preview")
-            )  # else it goes to the next button, and a second enter leaves
+            self.set_focus(self.query_one("#preview"))  # else it goes to the next button, and a second enter leaves
             self.query_one("#do", Button).disabled = True
             self._set_state("running …", "warn")
             self.run_worker(self._apply(self._previewed), exclusive=True)

@@ -96,9 +96,7 @@ class FleetView:
 class ViewReady(Message):
     """A tick brought something."""
 
-    def __init__(
-        self, target: ReadTarget, view: View, cost: ReadCost, now_ms: int, interval_s: float
-    ) -> None:
+    def __init__(self, target: ReadTarget, view: View, cost: ReadCost, now_ms: int, interval_s: float) -> None:
         super().__init__()
         self.target, self.view, self.cost, self.now_ms, self.interval_s = (
             target,

@@ -45,9 +45,7 @@ def serve(desk: CommandContext, where: str, arguments: list[str], *, allow_chang
     settings = desk.settings()
     desk.address()
     if host not in LOOPBACK:
-        print_stderr(
-            f"warning: {host} is not loopback: whoever has the URL sees the queues, and nothing is encrypted"
-        )
+        print_stderr(f"warning: {host} is not loopback: whoever has the URL sees the queues, and nothing is encrypted")
     environment = {"CHASQUI_READONLY": "1"} if not allow_changes or settings.read_only else {}
     if desk.connection.redis_url:
         environment["CHASQUI_REDIS_URL"] = desk.connection.redis_url

@@ -27,11 +27,7 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, attribute = homes[name]
-        value = (
-            import_module(f"{home}.{attribute}")
-            if home == package
-            else getattr(import_module(home), attribute)
-        )
+        value = import_module(f"{home}.{attribute}") if home == package else getattr(import_module(home), attribute)
         setattr(module, name, value)  # the next lookup does not come here
         return value
 

@@ -234,9 +234,7 @@ class Queue(QueueBase):
     async def _add_schedule(self, request: ScheduleRequest) -> Job:
         return self._schedule_as_job(Job, request, await self._run(self._store_schedule, request))
 
-    async def _run(
-        self, flow: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs
-    ) -> T:
+    async def _run(self, flow: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
         link = self._link()
         return await link.run(flow(Commands(await link.features()), *args, **named))
 

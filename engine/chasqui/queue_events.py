@@ -260,6 +260,4 @@ def _parse_value(name: str, text: str) -> int | str:
 
 def _log_gap(gap: Gap) -> None:
     lost = "some" if gap.lost_estimate is None else gap.lost_estimate
-    log.warning(
-        "%s: events between %s and %s were lost (%s; %s)", gap.queue, gap.from_id, gap.to_id, lost, gap.why
-    )
+    log.warning("%s: events between %s and %s were lost (%s; %s)", gap.queue, gap.from_id, gap.to_id, lost, gap.why)

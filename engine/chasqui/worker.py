@@ -47,9 +47,7 @@ MIN_LEASE_MS = 50
 GC_THRESHOLD = 10_000
 """Every entry is four lists while it passes, and with prefetch there are a thousand entries."""
 
-EVICTION_WARNING = (
-    "when memory is full this server deletes keys (%s), jobs among them: set maxmemory-policy noeviction"
-)
+EVICTION_WARNING = "when memory is full this server deletes keys (%s), jobs among them: set maxmemory-policy noeviction"
 
 _DEFAULTS = Options()
 _RETRY_DEFAULTS = RetryDefaults()
@@ -263,13 +261,9 @@ class Worker:
         if self._delayed:
             options = PromoterOptions(events_cap=self._options.events_cap)
             events = self._options.events
-            leaders.append(
-                Promoter(link, keys, holder=self._id, options=options, clock=self._clock, events=events)
-            )
+            leaders.append(Promoter(link, keys, holder=self._id, options=options, clock=self._clock, events=events))
         if self._schedules:
-            leaders.append(
-                Scheduler(link, keys, options=SchedulerOptions(tick_ms=self._tick_ms), clock=self._clock)
-            )
+            leaders.append(Scheduler(link, keys, options=SchedulerOptions(tick_ms=self._tick_ms), clock=self._clock))
         return leaders
 
 

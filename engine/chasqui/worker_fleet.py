@@ -85,9 +85,7 @@ class _WorkerProcess:
         self.crashes = 1 if now - self.started > STABLE_AFTER_S else self.crashes + 1
         pause_s = RESTART_BACKOFF.delay_s(self.crashes)
         self.start_at = now + pause_s
-        log.warning(
-            "worker %d ended with %s; again in %.1f s", self.number + 1, _exit_text(self.code), pause_s
-        )
+        log.warning("worker %d ended with %s; again in %.1f s", self.number + 1, _exit_text(self.code), pause_s)
 
 
 @dataclass(slots=True)
@@ -131,9 +129,7 @@ class _ProcessFleet:
     def _wait(self) -> None:
         """Wait until one ends, one is due, or somebody asks."""
         running = {berth.process.sentinel: berth for berth in self.processes if berth.process}
-        due = [
-            berth.start_at for berth in self.processes if berth.start_at is not None and not self.stop_signals
-        ]
+        due = [berth.start_at for berth in self.processes if berth.start_at is not None and not self.stop_signals]
         left = max(0.0, min(due) - self.clock.monotonic()) if due else None
         for ready in wait([*running, self._bell[0]], left):
             if ready == self._bell[0]:

@@ -58,9 +58,7 @@ class BatchReader(DataSourceReader):
             return self._slices_by_count(queue, start, end)
         return self._slices_by_time(queue, first, last, reach)
 
-    def _bounds(
-        self, queue: str, start: StreamPosition, end: StreamPosition
-    ) -> tuple[StreamPosition, StreamPosition]:
+    def _bounds(self, queue: str, start: StreamPosition, end: StreamPosition) -> tuple[StreamPosition, StreamPosition]:
         """Where to begin (after) and to end (including), by offsets and by time, whichever is narrower."""
         options = self.source.options
         first, last = start, end
@@ -94,14 +92,10 @@ class BatchReader(DataSourceReader):
         marks.append(end)
         return [StreamSlice(queue, a, b, gone_before=start.ordinal) for a, b in pairwise(marks)]
 
-    def _slices_by_time(
-        self, queue: str, first: StreamPosition, last: StreamPosition, reach: Any
-    ) -> list[StreamSlice]:
+    def _slices_by_time(self, queue: str, first: StreamPosition, last: StreamPosition, reach: Any) -> list[StreamSlice]:
         """Even pieces of time between the first entry and the last."""
         options = self.source.options
-        needed = max(
-            SLICES_PER_PARTITION * options.min_partitions, -(-reach.length // options.max_per_partition)
-        )
+        needed = max(SLICES_PER_PARTITION * options.min_partitions, -(-reach.length // options.max_per_partition))
         low = max(sort_key(first.id)[0], sort_key(reach.first_id)[0])
         high = sort_key(last.id)[0]
         pieces = min(needed, max(1, high - low)) if reach.length > options.fetch_count else 1

@@ -241,9 +241,7 @@ class _ChunkSender:
     made. Those that must wait for room are sent again before any later one.
     """
 
-    def __init__(
-        self, link: Link, commands: Commands, keys: Keys, load: BulkLoad, options: WriteOptions
-    ) -> None:
+    def __init__(self, link: Link, commands: Commands, keys: Keys, load: BulkLoad, options: WriteOptions) -> None:
         self._link, self._commands, self._keys = link, commands, keys
         self._load, self._options = load, options
         self._waiting: list[LoadChunk] = []

@@ -36,7 +36,9 @@ RECREATED_HINT = (
     "check that it is the right server; allowRecreated=true (pipeline archive --accept-recreated) goes on with the "
     "new stream from its start"
 )
-ROLLED_BACK_HINT = "a server that crashed or failed over may forget its last moments; failOnDataLoss=false goes on after what was read"
+ROLLED_BACK_HINT = (
+    "a server that crashed or failed over may forget its last moments; failOnDataLoss=false goes on after what was read"
+)
 
 
 @dataclass
@@ -123,9 +125,7 @@ class StreamSource:
                 break
             if piece.exact and chunk.lost:
                 overtaken = overtaken or at
-            elif (
-                not piece.exact and chunk.starts_after_position and chunk.removed_ordinal > piece.gone_before
-            ):
+            elif not piece.exact and chunk.starts_after_position and chunk.removed_ordinal > piece.gone_before:
                 yield self._gap_or_error(piece, at, None)
                 piece.gone_before = chunk.removed_ordinal
             if chunk.rows:

@@ -206,9 +206,7 @@ class WriteOptions:
         idempotence = given.choice("idempotence", ("rows", "chunks", "idmp", "none"))
         run_id = given.text("runId")
         if not given.text("queue"):
-            raise ArgumentError(
-                "say which queue the jobs go to: option queue", hint='.option("queue", "emails")'
-            )
+            raise ArgumentError("say which queue the jobs go to: option queue", hint='.option("queue", "emails")')
         if not run_id and idempotence != "none":
             raise ArgumentError(
                 "option runId is missing: without it a retried task would add its jobs twice",
@@ -267,9 +265,7 @@ class _OptionParser:
         if given is None:
             return default
         if not re.fullmatch(r"\d{1,16}", given) or not least <= int(given) <= most:
-            raise ArgumentError(
-                f"option {name} is {given!r}", hint=f"give a whole number from {least} to {most}"
-            )
+            raise ArgumentError(f"option {name} is {given!r}", hint=f"give a whole number from {least} to {most}")
         return int(given)
 
     def flag(self, name: str, *, default: bool = False) -> bool:

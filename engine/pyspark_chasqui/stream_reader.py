@@ -202,9 +202,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if sort_key(goal.id) < sort_key(newest.id):
                 newest = StreamPosition(goal.id, goal.ordinal, mark.epoch)
         self._newest[queue] = newest
-        if fate is PositionStatus.SAME and self._may_delay(
-            queue, newest.ordinal - mark.ordinal, chunk.reach.length
-        ):
+        if fate is PositionStatus.SAME and self._may_delay(queue, newest.ordinal - mark.ordinal, chunk.reach.length):
             return mark, mark
         return mark, newest
 
@@ -217,18 +215,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         waited = SystemClock().monotonic() - self._taken_at.get(queue, -inf)
         return few and waited < options.max_delay_s and self._goal is None
 
-    def _note_taken(
-        self, queue: str, begin: StreamPosition, end: StreamPosition, newest: StreamPosition
-    ) -> None:
+    def _note_taken(self, queue: str, begin: StreamPosition, end: StreamPosition, newest: StreamPosition) -> None:
         """Remember when all of a queue was taken. What the limit left over has waited already."""
         if end.ordinal < newest.ordinal:
             self._taken_at.pop(queue, None)
         elif begin.ordinal < end.ordinal:
             self._taken_at[queue] = SystemClock().monotonic()
 
-    def _end_position(
-        self, queue: str, start: StreamPosition, newest: StreamPosition, share: float
-    ) -> StreamPosition:
+    def _end_position(self, queue: str, start: StreamPosition, newest: StreamPosition, share: float) -> StreamPosition:
         """As far on as this queue's share of the limit goes, cut into slices on the way."""
         rows = newest.ordinal - start.ordinal
         size = self.source.options.max_per_partition
@@ -262,9 +256,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         cuts = self._cuts.get(queue) or self._cut_positions(queue, first, last.ordinal, last)
         return [
-            cut
-            for cut in cuts
-            if first.ordinal < cut.ordinal < last.ordinal and sort_key(cut.id) <= sort_key(last.id)
+            cut for cut in cuts if first.ordinal < cut.ordinal < last.ordinal and sort_key(cut.id) <= sort_key(last.id)
         ]
 
 

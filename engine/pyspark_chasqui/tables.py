@@ -98,9 +98,7 @@ def _cast_or_null(found: Any, kind: pa.DataType) -> Any:
     try:
         return found.cast(kind)
     except pa.ArrowInvalid:
-        return pa.array(
-            [v if v is not None and -(2**31) <= v < 2**31 else None for v in found.to_pylist()], kind
-        )
+        return pa.array([v if v is not None and -(2**31) <= v < 2**31 else None for v in found.to_pylist()], kind)
 
 
 @dataclass
@@ -220,9 +218,7 @@ def _id_parts(entry_id: str) -> tuple[int, int]:
 
 def display_text(text: str | None) -> str | None:
     """Lone surrogates are bytes that were not UTF-8; Arrow has no place for them."""
-    return (
-        None if text is None else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    )
+    return None if text is None else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 _JOB_COLUMN_READERS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {

@@ -66,9 +66,7 @@ def test_the_json_is_exactly_what_scripts_rely_on(lab: QueueContents, cli: InPro
     assert list(later) == told
     assert (later["id"], later["entry_id"]) == ("mine", None)
     assert 0 <= later["run_at_ms"] - before - 3_600_000 < 5000
-    [line] = cli(
-        "add", lab.queue, "--at", "2031-05-06T07:08:09Z", "--max-delay", "5000d", "-o", "jsonl"
-    ).lines
+    [line] = cli("add", lab.queue, "--at", "2031-05-06T07:08:09Z", "--max-delay", "5000d", "-o", "jsonl").lines
     assert line["run_at_ms"] == 1_935_817_689_000
     assert cli("add", lab.queue, "--schema").json["items"]["required"] == list(told)
 
@@ -192,9 +190,7 @@ def test_lines_may_say_everything_a_job_can_say(lab: QueueContents, cli: InProce
         {"data": None, "at": "2001-01-01"},
     ]
     stdin = "\n\n".join(map(json.dumps, described))
-    told = cli(
-        "add", lab.queue, "-f", "-", "-o", "jsonl", "--name", "usual", "--max-delay", "5000d", stdin=stdin
-    )
+    told = cli("add", lab.queue, "-f", "-", "-o", "jsonl", "--name", "usual", "--max-delay", "5000d", stdin=stdin)
     assert told.code == 0, told.err
     first, second, third, fourth, fifth = told.lines
     assert first["id"] == "one"
@@ -227,9 +223,7 @@ BAD = [
 ]
 
 
-def test_bad_lines_are_told_by_number_before_anything_is_added(
-    any_lab: QueueContents, cli: InProcessCli
-) -> None:
+def test_bad_lines_are_told_by_number_before_anything_is_added(any_lab: QueueContents, cli: InProcessCli) -> None:
     stdin = "".join(f'{{"data": {nth}}}\n{bad}\n' for nth, (bad, _) in enumerate(BAD))
     told = cli("add", any_lab.queue, "-f", "-", stdin=stdin)
     assert told.code == 2, told.err
@@ -264,9 +258,7 @@ def test_many_jobs_are_paced(any_lab: QueueContents, cli: InProcessCli) -> None:
     told = cli("add", any_lab.queue, "-f", "-", "--rps", "100", "-o", "jsonl", stdin=lines(50))
     assert told.code == 0
     first, *_, last = [int(record["entry_id"].split("-")[0]) for record in told.lines]
-    assert last - first >= 200, (
-        "fifty at a hundred per second, in pieces of 25, take a quarter of a second at least"
-    )
+    assert last - first >= 200, "fifty at a hundred per second, in pieces of 25, take a quarter of a second at least"
 
 
 def test_round_trips_do_not_grow_with_jobs(any_server: Server, cli: InProcessCli, queue: str) -> None:
@@ -296,9 +288,7 @@ def test_a_lost_reply_doubles_nothing(server: Server, cli: InProcessCli, queue: 
 # Taking back
 
 
-def test_what_was_added_can_be_taken_back_by_what_was_written_down(
-    lab: QueueContents, cli: InProcessCli
-) -> None:
+def test_what_was_added_can_be_taken_back_by_what_was_written_down(lab: QueueContents, cli: InProcessCli) -> None:
     assert cli("add", lab.queue, "-f", "-", "--delay", "1h", stdin=lines(3)).code == 0
     assert cli("add", lab.queue, "-f", "-", stdin=lines(700)).code == 0
     items = cli.journal()

@@ -71,16 +71,12 @@ def test_queues_of_every_kind_are_offered_where_they_are_taken(
     with SyncQueue(foreign_queues.name, redis_url=str(foreign_queues.link.address)) as queue:
         queue.add("job", {})
     offered = complete("chasqui inspect ")
-    assert {foreign_queues.name, f"rsmq:{foreign_queues.name}:orders", f"list:{foreign_queues.name}"} <= set(
-        offered
-    )
+    assert {foreign_queues.name, f"rsmq:{foreign_queues.name}:orders", f"list:{foreign_queues.name}"} <= set(offered)
     assert not [name for name in offered if "\x1b" in name]
     for verb in ("watch", "check", "metrics", "doctor"):
         assert complete(f"chasqui {verb} rsmq:{foreign_queues.name}:or") == ["orders"], verb
     assert complete(f"chasqui inspect list:{foreign_queues.name}") == [foreign_queues.name]
-    assert f"list:{foreign_queues.name}" not in complete("chasqui job show "), (
-        "what it does not take is not offered"
-    )
+    assert f"list:{foreign_queues.name}" not in complete("chasqui job show "), "what it does not take is not offered"
 
 
 def test_below_their_own_words_names_are_bare(complete: Complete, foreign_queues: ForeignQueues) -> None:

@@ -15,9 +15,7 @@ from chasqui.errors import ChangeRefused
 from chasqui_cli.changes.confirm import ChangeOptions, ChangePlan, require_confirmation
 from chasqui_cli.output.columns import column
 
-FEW = ChangePlan(
-    "purge", "emails", "dead letters", [{"id": "a\x1b[2J"}], [column("id")], "--name x", ["gone for good"]
-)
+FEW = ChangePlan("purge", "emails", "dead letters", [{"id": "a\x1b[2J"}], [column("id")], "--name x", ["gone for good"])
 MANY = ChangePlan("purge", "emails", "dead letters", [{"id": str(n)} for n in range(101)], [column("id")])
 
 Typed = Callable[[str], None]
@@ -68,9 +66,7 @@ def test_a_protected_context_wants_the_name_whatever_else_is_said(terminal: Type
     require_confirmation(FEW, ChangeOptions(), protected=True)
 
 
-def test_the_preview_tells_how_many_why_and_what_follows(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_preview_tells_how_many_why_and_what_follows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     from chasqui_cli.output.writer import OutputStyle
 
     FEW.print_preview(OutputStyle())

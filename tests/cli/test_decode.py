@@ -103,16 +103,12 @@ def test_the_limit_is_the_reason_also_when_the_kind_is_to_be_found_out(cli_proce
 
 
 @pytest.mark.parametrize("limit", [str(2**40), str(2**63 - 1), "9" * 30])
-def test_a_limit_beyond_what_a_server_can_hold_is_a_usage_error(
-    cli_process: SubprocessCli, limit: str
-) -> None:
+def test_a_limit_beyond_what_a_server_can_hold_is_a_usage_error(cli_process: SubprocessCli, limit: str) -> None:
     assert_error(cli_process("decode", "--max-bytes", limit, "-", stdin=b"\x01"), 2, "--max-bytes")
 
 
 def test_every_way_to_fail_has_a_hint(cli_process: SubprocessCli) -> None:
-    assert_error(
-        cli_process("decode", "--kind", "envelope", "--hex", "92a16101"), 1, "2 elements", "--kind auto"
-    )
+    assert_error(cli_process("decode", "--kind", "envelope", "--hex", "92a16101"), 1, "2 elements", "--kind auto")
 
 
 def test_a_reader_that_has_enough_ends_it_quietly(cli_process: SubprocessCli) -> None:

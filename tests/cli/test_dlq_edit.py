@@ -19,9 +19,7 @@ from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
 
 CLOCK = SystemClock()
-PEEK_KEYS = (
-    "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
-)
+PEEK_KEYS = "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
 
 
 def one_server(function: Callable[..., Any]) -> Any:

@@ -20,9 +20,7 @@ from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
 
 CLOCK = SystemClock()
-PEEK_KEYS = (
-    "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
-)
+PEEK_KEYS = "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
 
 
 def one_server(function: Callable[..., Any]) -> Any:
@@ -55,8 +53,7 @@ def test_what_is_exported_comes_back_byte_for_byte_and_once(
     assert len(dead_letter_seeder.dead_letters()) == len(before)
     cli("dlq", "purge", dead_letter_seeder.queue, "--yes")
     assert {
-        one["outcome"]
-        for one in cli("dlq", "import", dead_letter_seeder.queue, file, "--yes", "-o", "json").json
+        one["outcome"] for one in cli("dlq", "import", dead_letter_seeder.queue, file, "--yes", "-o", "json").json
     } == {"imported before"}
     cli("dlq", "import", dead_letter_seeder.queue, file, "--yes", "--again")
     assert [fields for _, fields in dead_letter_seeder.dead_letters()] == [fields for _, fields in before]
@@ -70,9 +67,7 @@ def test_an_export_covers_secrets_and_an_import_refuses_what_was_covered(
     assert "hunter2" not in ended.out
     assert b"hunter2".hex() not in ended.out
     covered = [line for line in ended.lines if "redacted" in line]
-    assert [(line["dlq_id"], "raw" in line, line["redacted"]) for line in covered] == [
-        (ids["secret"], False, True)
-    ]
+    assert [(line["dlq_id"], "raw" in line, line["redacted"]) for line in covered] == [(ids["secret"], False, True)]
     assert "1 of them hold secrets" in ended.err
     assert "--show-secrets" in ended.err
     assert set(EXPORT_SCHEMA) >= set(ended.lines[0])
@@ -97,21 +92,12 @@ def test_an_export_overwrites_nothing_and_is_json_lines_only(
     assert file.read_text() == "precious"
     assert_error(cli("dlq", "export", dead_letter_seeder.queue, "-o", "csv"), 2, "JSON lines")
     assert (
-        len(
-            cli(
-                "dlq", "export", dead_letter_seeder.queue, "--limit", "2", "--reason", "retries_exhausted"
-            ).lines
-        )
-        == 2
+        len(cli("dlq", "export", dead_letter_seeder.queue, "--limit", "2", "--reason", "retries_exhausted").lines) == 2
     )
-    assert_error(
-        cli("dlq", "import", dead_letter_seeder.queue, tmp_path / "nowhere", "--yes"), 4, "No such file"
-    )
+    assert_error(cli("dlq", "import", dead_letter_seeder.queue, tmp_path / "nowhere", "--yes"), 4, "No such file")
 
 
-def test_purging_takes_exactly_what_was_chosen(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
-) -> None:
+def test_purging_takes_exactly_what_was_chosen(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     ids = seed_every_kind(dead_letter_seeder)
     ended = cli("dlq", "purge", dead_letter_seeder.queue, "--reason", "decode_failed", "--yes", "-o", "json")
     assert [list(one) for one in ended.json] == [list(OUTCOME_SCHEMA)]

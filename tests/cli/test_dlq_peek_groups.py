@@ -17,9 +17,7 @@ from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import GARBAGE, RETRY, DeadLetterSeeder, seed_every_kind
 
 CLOCK = SystemClock()
-PEEK_KEYS = (
-    "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
-)
+PEEK_KEYS = "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
 
 
 def one_server(function: Callable[..., Any]) -> Any:
@@ -72,9 +70,7 @@ def test_a_table_is_followed_by_the_reasons_and_json_is_not(
     assert cli("dlq", "peek", dead_letter_seeder.queue, "-q").err == ""
 
 
-def test_secrets_are_covered_unless_asked_for(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
-) -> None:
+def test_secrets_are_covered_unless_asked_for(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     seed_every_kind(dead_letter_seeder)
     dead_letter_seeder.add_dead_letter("bearer", detail="401 for Authorization: Bearer abcdef123456")
     for output in ("table", "wide", "json", "jsonl", "yaml", "csv"):
@@ -114,15 +110,10 @@ def test_filters_choose(
 
 
 @one_server
-def test_since_and_until_bound_by_the_time_of_death(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
-) -> None:
+def test_since_and_until_bound_by_the_time_of_death(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     ids = seed_every_kind(dead_letter_seeder)
     at = f"@{ids['garbage']}"
-    since = {
-        line["dlq_id"]
-        for line in cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json", "--since", at).json
-    }
+    since = {line["dlq_id"] for line in cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json", "--since", at).json}
     ms = int(ids["garbage"].split("-")[0])
     assert since == {one for one in ids.values() if int(one.split("-")[0]) >= ms}
 
@@ -141,9 +132,7 @@ def test_a_wrong_expression_is_a_usage_error(cli: InProcessCli, dead_letter_seed
     assert_error(cli("dlq", "peek", dead_letter_seeder.queue, "--since", "soon"), 2)
 
 
-def test_groups_put_failures_of_one_cause_together(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
-) -> None:
+def test_groups_put_failures_of_one_cause_together(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     ids = seed_every_kind(dead_letter_seeder)
     groups = cli("dlq", "groups", dead_letter_seeder.queue, "-o", "json").json
     assert all(list(group) == list(GROUP_SCHEMA) for group in groups)
@@ -176,7 +165,5 @@ def test_an_expression_about_the_job_and_rules_about_the_letter_hold_together(
         told = cli("dlq", "peek", dead_letter_seeder.queue, *where, *rules, "-o", "name")
         assert told.out.split() == [found["told"]], rules
     assert cli("dlq", "peek", dead_letter_seeder.queue, *where, "--name", "charge", "-o", "name").out == ""
-    unreadable = cli(
-        "dlq", "peek", dead_letter_seeder.queue, "--where", 'data."$bin" && undecodable', "-o", "name"
-    )
+    unreadable = cli("dlq", "peek", dead_letter_seeder.queue, "--where", 'data."$bin" && undecodable', "-o", "name")
     assert set(unreadable.out.split()) == {found["garbage"], found["inner"]}

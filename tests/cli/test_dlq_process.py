@@ -20,9 +20,7 @@ from tests.support.seeds.hostile_text import HOSTILE_TEXTS, is_harmless
 from tests.support.servers.server import Server
 
 CLOCK = SystemClock()
-PEEK_KEYS = (
-    "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
-)
+PEEK_KEYS = "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
 
 
 def one_server(function: Callable[..., Any]) -> Any:
@@ -40,9 +38,7 @@ def test_transcripts_of_the_program_itself(
     assert len(peek.out.splitlines()) == 7
     groups = cli_process("dlq", "groups", dead_letter_seeder.queue, "-o", "jsonl", *url)
     assert [line["count"] for line in groups.lines] == [2, 1, 1, 1, 1]
-    replayed = cli_process(
-        "dlq", "replay", dead_letter_seeder.queue, "--yes", "--name", "charge", "-o", "json", *url
-    )
+    replayed = cli_process("dlq", "replay", dead_letter_seeder.queue, "--yes", "--name", "charge", "-o", "json", *url)
     assert [one["outcome"] for one in replayed.json] == ["replayed"]
     op = re.search(r"chasqui undo (\S+)", replayed.err)
     assert op
@@ -51,9 +47,7 @@ def test_transcripts_of_the_program_itself(
     assert len(dead_letter_seeder.dead_ids()) == 6
 
 
-def test_hostile_text_is_harmless_on_a_terminal(
-    cli_process: SubprocessCli, any_server: Server, queue: str
-) -> None:
+def test_hostile_text_is_harmless_on_a_terminal(cli_process: SubprocessCli, any_server: Server, queue: str) -> None:
     from chasqui.server.link import Link
     from chasqui.wire.keys import Keys
 
@@ -138,9 +132,7 @@ def test_hostile_text_is_harmless_in_the_journal_too(
             assert "\x1b[2J" not in shown
 
 
-def test_a_question_is_asked_on_a_terminal(
-    cli_process: SubprocessCli, any_server: Server, queue: str
-) -> None:
+def test_a_question_is_asked_on_a_terminal(cli_process: SubprocessCli, any_server: Server, queue: str) -> None:
     from chasqui.server.link import Link
     from chasqui.wire.keys import Keys
 

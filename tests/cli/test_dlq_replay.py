@@ -30,9 +30,7 @@ from tests.support.seeds.dead_letters import (
 from tests.support.servers.server import Server
 
 CLOCK = SystemClock()
-PEEK_KEYS = (
-    "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
-)
+PEEK_KEYS = "dlq_id source_id reason detail error name id attempt created_at_ms data retry payload_bytes undecodable"
 
 
 def one_server(function: Callable[..., Any]) -> Any:
@@ -65,9 +63,7 @@ def test_a_replayed_job_starts_anew_and_is_otherwise_what_it_was(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     odd = Payload("inline", b"\x82\xa1a\xcf\x00\x00\x00\x00\x00\x00\x00\x05\x01\xc4\x01\xff")
-    dead_letter_seeder.add_dead_letter(
-        "odd", d=envelope.encode(Envelope("odd", odd, 77, 9, RETRY), exact_payload=True)
-    )
+    dead_letter_seeder.add_dead_letter("odd", d=envelope.encode(Envelope("odd", odd, 77, 9, RETRY), exact_payload=True))
     assert cli("dlq", "replay", dead_letter_seeder.queue, "odd", "--yes").code == 0
     [job] = dead_letter_seeder.jobs()
     assert (job.id, job.payload, job.created_at_ms, job.attempt, job.retry) == ("odd", odd, 77, 0, RETRY)
@@ -85,9 +81,7 @@ def test_undecodable_letters_are_reported_stay_and_use_up_no_limit(
     assert f"passed over 5 undecodable dead letters, which stay: {garbage[0]}" in ended.err
 
 
-def test_ids_may_be_those_of_letters_or_of_jobs(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
-) -> None:
+def test_ids_may_be_those_of_letters_or_of_jobs(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     ids = seed_every_kind(dead_letter_seeder)
     ended = cli(
         "dlq",
@@ -112,9 +106,7 @@ def test_ids_may_be_those_of_letters_or_of_jobs(
 
 
 @one_server
-def test_an_id_that_is_not_there_is_not_found(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
-) -> None:
+def test_an_id_that_is_not_there_is_not_found(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     seed_every_kind(dead_letter_seeder)
     assert_error(cli("dlq", "replay", dead_letter_seeder.queue, "nobody", "1-1", "--yes"), 4, "nobody")
     ended = cli("dlq", "replay", dead_letter_seeder.queue, "told", "--reason", "x", "--yes")
@@ -239,9 +231,7 @@ def test_a_reply_that_is_lost_is_told_and_the_rest_is_replayed_by_running_it_aga
 ) -> None:
     from tests.support.faults.proxy import proxy_to
 
-    dead_letter_seeder.add_dead_letters(
-        dead_letter_fields(f"job-{number}", {"n": number}) for number in range(1200)
-    )
+    dead_letter_seeder.add_dead_letters(dead_letter_fields(f"job-{number}", {"n": number}) for number in range(1200))
     before = sorted(fields for _, fields in dead_letter_seeder.dead_letters())
     words = ("dlq", "replay", dead_letter_seeder.queue, "--limit", "5000", "--yes", "-o", "name")
     cli("dlq", "replay", dead_letter_seeder.queue, "job-0", "--yes")  # so that the server knows the script

@@ -105,8 +105,5 @@ def test_an_expression_that_is_none_is_refused_before_anything_is_read() -> None
 
 
 def test_a_choice_tells_itself_as_a_command_line() -> None:
-    assert (
-        str(FilterOptions(where="data.to == 'x'", name="a b"))
-        == """--where 'data.to == '"'"'x'"'"'' --name 'a b'"""
-    )
+    assert str(FilterOptions(where="data.to == 'x'", name="a b")) == """--where 'data.to == '"'"'x'"'"'' --name 'a b'"""
     assert FilterOptions().matches_everything

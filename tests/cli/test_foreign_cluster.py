@@ -147,9 +147,7 @@ LIST_CHANGES = [
 ]  # fmt: skip
 
 
-def test_what_needs_all_keys_at_once_is_refused_before_anything_is_done(
-    cli: InProcessCli, flat: ForeignQueues
-) -> None:
+def test_what_needs_all_keys_at_once_is_refused_before_anything_is_done(cli: InProcessCli, flat: ForeignQueues) -> None:
     keys = [flat.orders.messages, flat.orders.hash, flat.orders.queues, *flat.jobs.lists]
     before = [flat.command("DUMP", key) for key in keys]
     lines = [["rsmq", *words.split(), "--ns", flat.name] for words in RSMQ_CHANGES]
@@ -182,9 +180,7 @@ def test_the_way_out_that_the_doctor_names_works(
     ]
 
 
-def test_tagged_queues_are_worked_on(
-    cli: InProcessCli, foreign_queues: ForeignQueues, nodes: ClusterServers
-) -> None:
+def test_tagged_queues_are_worked_on(cli: InProcessCli, foreign_queues: ForeignQueues, nodes: ClusterServers) -> None:
     seed_rsmq(foreign_queues)
     seed_list(foreign_queues)
     place = ("--ns", foreign_queues.name)
@@ -218,15 +214,11 @@ def test_queues_move_into_within_and_out_of_a_cluster(
         cli.url = any_server.url if way == "into the cluster" else nodes.url
         at = ["--to-url", far] if way != "within it" else []
         ours = f"{foreign_queues.name.strip('{}')}-{way[:3]}"
-        done = cli(
-            "migrate", f"rsmq://{foreign_queues.name}/orders", f"chasqui://{ours}", *at, "--yes", "-o", "json"
-        )
+        done = cli("migrate", f"rsmq://{foreign_queues.name}/orders", f"chasqui://{ours}", *at, "--yes", "-o", "json")
         assert done.code == 0, done
         report = json.loads(done.out)
         assert (report["counts"], report["after"]["parked"]) == ({"stream": 2, "delayed": 1, "held": 1}, 0)
-        again = cli(
-            "migrate", f"joblist://{foreign_queues.name}", f"chasqui://{ours}-2", *at, "--yes", "-o", "json"
-        )
+        again = cli("migrate", f"joblist://{foreign_queues.name}", f"chasqui://{ours}-2", *at, "--yes", "-o", "json")
         assert json.loads(again.out)["counts"] == {"stream": 1, "dlq": 1}
         assert target.command("XLEN", Keys(ours).stream) == 2
         assert target.command("ZCARD", Keys(ours).delayed) == 1

@@ -131,9 +131,7 @@ def test_a_full_target_takes_no_more_and_the_rest_stays(
         again = cli(*words)
         assert (again.code, json.loads(again.out)["moved"]) == (3, 0)
         seen = arrived(link, foreign_queues.name)
-        ForeignQueues(link, foreign_queues.name).command(
-            "XTRIM", Keys(foreign_queues.name).stream, "MAXLEN", 10
-        )
+        ForeignQueues(link, foreign_queues.name).command("XTRIM", Keys(foreign_queues.name).stream, "MAXLEN", 10)
         cli(*words)
         kept = arrived(link, foreign_queues.name)
         assert sum(kept.values()) == 100, "what workers took makes room"
@@ -189,9 +187,7 @@ def test_live_workers_keep_long_jobs_and_a_killed_ones_are_run_again(
     notes = tmp_path / "notes"
     (tmp_path / "slow.py").write_text(HANDLER.format(notes=str(notes)))
     jobs = [(f"long{number}", {"s": 2.0}) for number in range(3)]
-    foreign_queues.run(
-        joblist.enqueue_many(foreign_queues.jobs, jobs, now_ms=foreign_queues.now_ms() - 3_600_000)
-    )
+    foreign_queues.run(joblist.enqueue_many(foreign_queues.jobs, jobs, now_ms=foreign_queues.now_ms() - 3_600_000))
     work = ["joblist", "work", "slow:handle", "--queue", foreign_queues.name, "--app-dir", str(tmp_path)]
     work += ["--visibility", "500ms", "-u", any_server.url]
     with (
@@ -209,9 +205,7 @@ def test_live_workers_keep_long_jobs_and_a_killed_ones_are_run_again(
     ran = Counter(line.split()[0] for line in _noted(notes))
     assert sorted(ran.values()) == [1, 1, 2], "only the killed worker's job ran again"
     assert set(ran) == holder
-    assert {foreign_queues.run(joblist.read_job(foreign_queues.jobs, one)).text("result") for one in ran} == {
-        '"ran"'
-    }
+    assert {foreign_queues.run(joblist.read_job(foreign_queues.jobs, one)).text("result") for one in ran} == {'"ran"'}
     assert foreign_queues.run(joblist.examine(foreign_queues.jobs)) == []
 
 
@@ -252,9 +246,7 @@ BAD: list[tuple[int, str]] = [
 ]  # fmt: skip
 
 
-def test_words_that_make_no_sense_are_refused_in_two_lines(
-    cli: InProcessCli, foreign_queues: ForeignQueues
-) -> None:
+def test_words_that_make_no_sense_are_refused_in_two_lines(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_rsmq(foreign_queues)
     seed_list(foreign_queues)
     keys = [

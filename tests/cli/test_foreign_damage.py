@@ -223,9 +223,7 @@ def test_damage_of_a_list_is_shown_reported_and_mended(
     cli: InProcessCli, foreign_queues: ForeignQueues, what: str
 ) -> None:
     codes, plant, home = LISTS[what]
-    foreign_queues.run(
-        joblist.enqueue(foreign_queues.jobs, {"n": 1}, now_ms=foreign_queues.now_ms(), job_id="sound")
-    )
+    foreign_queues.run(joblist.enqueue(foreign_queues.jobs, {"n": 1}, now_ms=foreign_queues.now_ms(), job_id="sound"))
     foreign_queues.run(joblist.move_to_front(foreign_queues.jobs, ["sound"]))
     foreign_queues.command("RPOP", foreign_queues.jobs.pending)
     plant(foreign_queues)
@@ -262,9 +260,7 @@ def test_damage_of_a_list_is_shown_reported_and_mended(
     }
 
 
-def test_what_a_repair_cannot_decide_is_told_with_what_does(
-    cli: InProcessCli, foreign_queues: ForeignQueues
-) -> None:
+def test_what_a_repair_cannot_decide_is_told_with_what_does(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     say, jobs = foreign_queues.command, foreign_queues.jobs
     foreign_queues.run(joblist.enqueue(jobs, {}, now_ms=foreign_queues.now_ms(), job_id="way"))
     say("LMOVE", jobs.pending, jobs.in_migration, "LEFT", "LEFT")
@@ -283,27 +279,21 @@ def test_what_a_repair_cannot_decide_is_told_with_what_does(
     assert say("XLEN", f"{{chasqui:{foreign_queues.name}}}:stream") == 1
 
 
-def test_a_job_that_always_kills_its_worker_is_given_up_on(
-    cli: InProcessCli, foreign_queues: ForeignQueues
-) -> None:
+def test_a_job_that_always_kills_its_worker_is_given_up_on(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     _listed("processing", **CLAIM, attempts=9, claimed_at_ms=5)(foreign_queues)
     ended = cli("joblist", "reclaim", foreign_queues.name, "--max-attempts", "5", "--yes", "-o", "json")
     assert [row["outcome"] for row in json.loads(ended.out)] == ["failed"]
     assert foreign_queues.run(joblist.read_job(foreign_queues.jobs, "x")).places == {"failed": (0,)}
 
 
-def test_the_doctor_examines_all_three_kinds_and_says_how_far(
-    cli: InProcessCli, foreign_queues: ForeignQueues
-) -> None:
+def test_the_doctor_examines_all_three_kinds_and_says_how_far(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_rsmq(foreign_queues)
     foreign_queues.command("HSET", foreign_queues.orders.hash, "gone:rc", 1)
     drafts = [rsmq.Draft("x") for _ in range(60)]
     foreign_queues.run(rsmq.send_many(foreign_queues.orders, drafts))
     _listed("pending")(foreign_queues)
     foreign_queues.run(
-        joblist.enqueue_many(
-            foreign_queues.jobs, [(f"j{n}", {}) for n in range(60)], now_ms=foreign_queues.now_ms()
-        )
+        joblist.enqueue_many(foreign_queues.jobs, [(f"j{n}", {}) for n in range(60)], now_ms=foreign_queues.now_ms())
     )
     ended = cli("doctor", "--sample", "50", "-o", "json")
     assert ended.code == 0, ended

@@ -204,9 +204,7 @@ def test_migrate_tells_what_it_would_do_and_does_it(cli: InProcessCli, foreign_q
     assert cli("migrate", "rsmq://x", "rsmq://y").code == 2
 
 
-def test_migrate_to_another_server(
-    cli: InProcessCli, foreign_queues: ForeignQueues, any_server: Server
-) -> None:
+def test_migrate_to_another_server(cli: InProcessCli, foreign_queues: ForeignQueues, any_server: Server) -> None:
     seed_list(foreign_queues)
     said = (
         "migrate",
@@ -244,13 +242,9 @@ def test_following_bridges_live_producers_until_it_is_interrupted(
         foreign_queues.run(rsmq.send(foreign_queues.orders, "while it runs"))
         wait_until(lambda: foreign_queues.command("XLEN", stream) == 3, "what was sent is moved")
         foreign_queues.run(
-            rsmq.release(
-                foreign_queues.orders, rsmq.MessageFilter(ids=frozenset({HELD}), include_in_flight=True)
-            )
+            rsmq.release(foreign_queues.orders, rsmq.MessageFilter(ids=frozenset({HELD}), include_in_flight=True))
         )
-        wait_until(
-            lambda: foreign_queues.command("XLEN", stream) == 4, "what was held is moved when it is visible"
-        )
+        wait_until(lambda: foreign_queues.command("XLEN", stream) == 4, "what was held is moved when it is visible")
         assert mover.interrupt() == 0
         mover.wait_until(lambda it: it.out[-1:] == ["}"], "the report")
         assert json.loads("\n".join(mover.out))["moved"] == 5

@@ -252,12 +252,8 @@ def test_no_change_lets_anything_through(world: HostileQueues, screen: Screen, t
 def _files(world: HostileQueues, place: Path) -> dict[str, str]:
     letters, rows = place / "letters.jsonl", place / "rows.jsonl"
     fields = [[name, world.heard[0]] for name in ("n", "reason", "detail", "source_id")]
-    letters.write_text(
-        json.dumps({"dlq_id": "5-5", "fields": fields}) + "\n" + "\n".join(HOSTILE_TEXTS) + "\n"
-    )
-    rows.write_text(
-        "".join(json.dumps({"body": text}) + "\n" for text in HOSTILE_TEXTS.values() if text.isascii())
-    )
+    letters.write_text(json.dumps({"dlq_id": "5-5", "fields": fields}) + "\n" + "\n".join(HOSTILE_TEXTS) + "\n")
+    rows.write_text("".join(json.dumps({"body": text}) + "\n" for text in HOSTILE_TEXTS.values() if text.isascii()))
     return {"letters": str(letters), "rows": str(rows)}
 
 

@@ -51,9 +51,7 @@ def _spoil_rsmq(world: HostileQueues) -> None:
         world.command("ZADD", ghost.messages, 1, text)
         world.command("HSET", ghost.hash, text, text)
         odd = RsmqKeys(f"odd{number}", world.name)
-        world.command(
-            "HSET", odd.hash, "vt", text, "delay", text, "maxsize", text, "created", text, "totalsent", text
-        )
+        world.command("HSET", odd.hash, "vt", text, "delay", text, "maxsize", text, "created", text, "totalsent", text)
         world.command("SET", RsmqKeys(f"typed{number}", world.name).hash, text)
     world.command("SADD", sound.queues, *(f"typed{number}" for number in range(3)))
 
@@ -104,9 +102,7 @@ def test_looks_at_other_systems_let_nothing_through(world: HostileQueues, screen
             assert_well_formed(told, how, words[0])
 
 
-def test_changes_and_migrations_let_nothing_through(
-    world: HostileQueues, screen: Screen, any_server: Server
-) -> None:
+def test_changes_and_migrations_let_nothing_through(world: HostileQueues, screen: Screen, any_server: Server) -> None:
     place, ids = ("--ns", world.name), _texts_below(world)
     lines = [
         ["rsmq", "hold", "orders", *ids[:20], "--for", "1h", "--held", *place],

@@ -74,9 +74,7 @@ def test_a_job_is_shown_with_its_places(cli: InProcessCli, foreign_queues: Forei
     assert cli("joblist", "list", f"{foreign_queues.name}-nothing").code == 4
 
 
-def test_reclaim_skips_and_reports_what_cannot_be_judged(
-    cli: InProcessCli, foreign_queues: ForeignQueues
-) -> None:
+def test_reclaim_skips_and_reports_what_cannot_be_judged(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_list(foreign_queues)
     said = ("joblist", "reclaim", foreign_queues.name, "-o", "json")
     before = lists(foreign_queues)
@@ -92,9 +90,7 @@ def test_reclaim_skips_and_reports_what_cannot_be_judged(
     dropped = json.loads(cli(*said, "--drop-orphans", "--yes").out)
     assert {row["id"]: row["outcome"] for row in dropped} == {BROKEN: "skipped", ORPHAN: "dropped"}
     seed_list(ForeignQueues(foreign_queues.link, f"{foreign_queues.name}-2"))
-    given_up = cli(
-        "joblist", "reclaim", f"{foreign_queues.name}-2", "--max-attempts", "1", "--yes", "-o", "json"
-    )
+    given_up = cli("joblist", "reclaim", f"{foreign_queues.name}-2", "--max-attempts", "1", "--yes", "-o", "json")
     assert {row["id"]: row["outcome"] for row in json.loads(given_up.out)}[CLAIMED] == "failed"
 
 
@@ -139,9 +135,7 @@ def test_move_and_enqueue(cli: InProcessCli, foreign_queues: ForeignQueues) -> N
     other = f"{foreign_queues.name}-2"
     assert cli("joblist", "move", foreign_queues.name, "--to", other, PENDING, "nope", "--yes").code == 3
     assert foreign_queues.command("LRANGE", f"queue:{other}:pending", 0, -1) == [PENDING.encode()]
-    assert (
-        cli("joblist", "move", foreign_queues.name, "--to", other, "--list", "processing", "--all").code == 2
-    )
+    assert cli("joblist", "move", foreign_queues.name, "--to", other, "--list", "processing", "--all").code == 2
     assert cli("joblist", "enqueue", other, '{"a": 1}', "--id", "mine").out == "mine\n"
     assert cli("joblist", "enqueue", other, '{"a": 1}', "--id", "mine").code == 0
     assert foreign_queues.command("LLEN", f"queue:{other}:pending") == 2
@@ -162,9 +156,7 @@ def test_damage_is_reported_and_repaired(cli: InProcessCli, foreign_queues: Fore
     kinds = {row["ailment"] for row in found}
     assert {"no-job", "lost-job", "twice", "expiring", "bad-time", "expired"} <= kinds
     mended = json.loads(cli(*said, "--repair", "--yes").out)
-    assert {row["outcome"] for row in mended if row["ailment"] in ("no-job", "lost-job", "twice")} == {
-        "repaired"
-    }
+    assert {row["outcome"] for row in mended if row["ailment"] in ("no-job", "lost-job", "twice")} == {"repaired"}
     assert json.loads(cli(*said).out) == []
 
 
@@ -173,9 +165,7 @@ def test_hostile_texts_are_harmless(cli: InProcessCli, foreign_queues: ForeignQu
         text = told.encode("utf-8", "surrogatepass")
         key = b"queue:" + foreign_queues.name.encode() + b":job:" + text
         foreign_queues.command("LPUSH", foreign_queues.jobs.processing, text)
-        foreign_queues.command(
-            "HSET", key, "payload", text, "claimed_at_ms", text, "last_error", text, "n", number
-        )
+        foreign_queues.command("HSET", key, "payload", text, "claimed_at_ms", text, "last_error", text, "n", number)
     for verb, *rest in (
         ("overview",),
         ("list", "--list", "processing"),
@@ -207,9 +197,7 @@ def test_a_worker_runs_handlers_and_events_are_told(
     with start_command(cli_process, "joblist", "events", foreign_queues.name, "--count", "1", *at) as ear:
         listening = lambda: foreign_queues.command("PUBSUB", "NUMSUB", foreign_queues.jobs.events)[1] == 1  # noqa: E731 - said once
         wait_until(listening, "somebody listens")
-        foreign_queues.run(
-            joblist.enqueue(foreign_queues.jobs, {"n": 7}, now_ms=foreign_queues.now_ms(), job_id="one")
-        )
+        foreign_queues.run(joblist.enqueue(foreign_queues.jobs, {"n": 7}, now_ms=foreign_queues.now_ms(), job_id="one"))
         with start_command(cli_process, *work) as worker:
             ear.wait_until(lambda it: bool(it.out), "an event")
             assert worker.interrupt() == 0

@@ -40,9 +40,7 @@ def test_watch_survives_a_server_that_goes_and_comes_back(
     ):
         it.wait_until(lambda r: len(r.out) >= 2, "two looks")
         proxy.refuse()
-        it.wait_until(
-            lambda r: any("reconnecting, data " in line for line in r.err), "it says that it reconnects"
-        )
+        it.wait_until(lambda r: any("reconnecting, data " in line for line in r.err), "it says that it reconnects")
         seen = len(it.out)
         seed.add()
         proxy.listen()
@@ -67,9 +65,7 @@ def test_events_are_followed_and_new_queues_join(
             told = [json.loads(line) for line in it.out]
             return [one["id"] for one in told if str(one["queue"]).startswith(seed.queue)]
 
-        it.wait_until(
-            lambda r: bool(ids()), "an event", prod=lambda: seed.add_event("active", "after", attempt=1)
-        )
+        it.wait_until(lambda r: bool(ids()), "an event", prod=lambda: seed.add_event("active", "after", attempt=1))
         other.add_event("completed", "joined", attempt=1, duration_us=7)
         it.wait_until(lambda r: "joined" in ids(), "the new queue")
         assert "before" not in ids()

@@ -108,9 +108,7 @@ def test_the_histogram_tells_when_jobs_fall_due(lab: QueueContents, cli: InProce
     assert cli("delayed", "histogram", f"{lab.queue}-none", "-o", "json").json == []
 
 
-def test_jobs_are_run_now_and_put_back_while_nobody_has_read_them(
-    lab: QueueContents, cli: InProcessCli
-) -> None:
+def test_jobs_are_run_now_and_put_back_while_nobody_has_read_them(lab: QueueContents, cli: InProcessCli) -> None:
     delay_some(lab)
     done = cli("delayed", "now", lab.queue, "--name", "mail", "-y", "-o", "json")
     assert done.code == 0, done.err
@@ -306,9 +304,7 @@ def test_schedules_are_stored_listed_run_and_removed(lab: QueueContents, cli: In
         lab.command("ZSCORE", lab.keys.repeat, "k"),
         lab.command("HGETALL", lab.keys.repeat_spec("k")),
     ) == before
-    replaced = cli(
-        "repeatable", "upsert", lab.queue, "tock", "--every", "60s", "--key", "k", "-y", "-o", "json"
-    )
+    replaced = cli("repeatable", "upsert", lab.queue, "tock", "--every", "60s", "--key", "k", "-y", "-o", "json")
     assert replaced.json["outcome"] == "replaced"
     assert "instead of: at 09:00" in replaced.err
     assert undo(lab, cli) == ["restored"]
@@ -356,9 +352,7 @@ def test_a_preview_needs_no_server_and_knows_about_clocks(cli: InProcessCli) -> 
         assert cli("repeatable", "preview", *wrong).code == 2
 
 
-def test_a_preview_of_a_stored_schedule_goes_on_from_its_next_fire(
-    any_lab: QueueContents, cli: InProcessCli
-) -> None:
+def test_a_preview_of_a_stored_schedule_goes_on_from_its_next_fire(any_lab: QueueContents, cli: InProcessCli) -> None:
     cli("repeatable", "upsert", any_lab.queue, "n", "--every", "60s", "--limit", "3", "--key", "k", "-y")
     any_lab.command("HSET", any_lab.keys.repeat_spec("k"), "fired", 1)
     told = cli("repeatable", "preview", any_lab.queue, "k", "-o", "json").json
@@ -455,9 +449,7 @@ def test_ghosts_are_removed_and_whoever_held_nothing_else(lab: QueueContents, cl
     named = cli(*prune, "c-2", "--dry-run", "-o", "name")
     assert named.out.split() == ["c-2"], "ghosts of others are left to others"
     assert cli(*prune, "-y").code == 0
-    assert [
-        row[0].decode() for row in lab.command("XPENDING", lab.keys.stream, "default", "-", "+", 10)
-    ] == held[1:]
+    assert [row[0].decode() for row in lab.command("XPENDING", lab.keys.stream, "default", "-", "+", 10)] == held[1:]
     lab.command("XDEL", lab.keys.stream, held[1])
     last = cli(*prune, "-y")
     assert [(one["verdict"], one["outcome"]) for one in last.json] == [

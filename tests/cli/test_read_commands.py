@@ -125,14 +125,8 @@ def test_queues_are_listed_worst_first(scene: Scene) -> None:
     other.group()
     other.add()
     records, table = scene.all_formats("queues", shape=queues.QUEUE_SCHEMA)
-    mine = [
-        (one["queue"], one["state"], one["glyph"])
-        for one in records
-        if str(one["queue"]).startswith(scene.queue)
-    ]
-    assert sorted(mine[:2]) == [(bad, "critical", "▲"), (fine, "critical", "▲")], (
-        "of one age, to a millisecond"
-    )
+    mine = [(one["queue"], one["state"], one["glyph"]) for one in records if str(one["queue"]).startswith(scene.queue)]
+    assert sorted(mine[:2]) == [(bad, "critical", "▲"), (fine, "critical", "▲")], "of one age, to a millisecond"
     assert mine[2:] == [(scene.queue, "warning", "◆")]
     row = cells(table, scene.queue)
     assert row["STATE"] == "◆ warning"
@@ -162,9 +156,7 @@ def test_why_gives_one_verdict_for_every_state(scene: Scene) -> None:
         ended = scene("why", scene.jobs[state], "--queue", scene.queue)
         assert ended.code == 0
         assert words in ended.out.splitlines()[0]
-    [record], _ = scene.all_formats(
-        "why", "dead-1", "--queue", scene.queue, shape=JOB_STATE_SCHEMA, many=False
-    )
+    [record], _ = scene.all_formats("why", "dead-1", "--queue", scene.queue, shape=JOB_STATE_SCHEMA, many=False)
     assert (record["state"], record["evidence"]["reason"], len(record["events"])) == (
         "dead",
         "retries_exhausted",
@@ -211,9 +203,7 @@ def test_job_result_is_printed_decoded(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("which", ["delayed", "anonymous"])
-def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(
-    scene: Scene, which: str
-) -> None:
+def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(scene: Scene, which: str) -> None:
     job_id, keys = scene.jobs[which], scene.seed.keys
     members = scene.seed.command("ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
     words = ("job", "cancel", scene.queue, job_id)
@@ -441,9 +431,7 @@ def test_metrics_once(scene: Scene) -> None:
     assert f'queue="{scene.queue}"' in scene("metrics").out
 
 
-@pytest.mark.parametrize(
-    "verb", ["queues", "inspect", "why x", "job show q x", "events", "doctor", "metrics"]
-)
+@pytest.mark.parametrize("verb", ["queues", "inspect", "why x", "job show q x", "events", "doctor", "metrics"])
 def test_a_server_that_is_away_is_an_error_and_not_an_empty_list(cli: InProcessCli, verb: str) -> None:
     assert_error(cli(*verb.split(), "-u", "unix:///nowhere/at/all", "-q"), 1)
 

@@ -176,9 +176,7 @@ def test_a_dry_run_works_on_a_read_only_connection_and_says_what_it_would_do(
     assert len(cli.operations()) == written
 
 
-def test_the_ear_hears_writes(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server
-) -> None:
+def test_the_ear_hears_writes(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server) -> None:
     seed_every_kind(dead_letter_seeder)
     with overheard(server) as heard:
         assert cli("dlq", "purge", dead_letter_seeder.queue, "--yes").code == 0

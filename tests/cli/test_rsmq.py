@@ -61,9 +61,7 @@ def test_the_words_of_rsmqctl(cli: InProcessCli, foreign_queues: ForeignQueues) 
     assert say("queue", "delete") == (1, "")
 
 
-def test_a_deleted_queue_comes_back_with_all_its_messages(
-    cli: InProcessCli, foreign_queues: ForeignQueues
-) -> None:
+def test_a_deleted_queue_comes_back_with_all_its_messages(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_rsmq(foreign_queues)
     before = foreign_queues.run(rsmq.queue_stats(foreign_queues.orders)).attributes, ids(foreign_queues)
     assert cli("rsmq", "queue", "delete", "-n", "orders", "--ns", foreign_queues.name).code == 0
@@ -99,9 +97,7 @@ def test_peek_shows_every_state_and_changes_nothing(
     assert_matches_schema(rows, [MESSAGE_SCHEMA])
     states = {row["id"]: row["state"] for row in rows}
     assert states == {READY: "ready", TRIED: "ready", HELD: "in-flight", DELAYED: "delayed"}
-    whole = cli(
-        "rsmq", "peek", "orders", "--ns", foreign_queues.name, "-o", "json", "--where", "data.to == 'held'"
-    )
+    whole = cli("rsmq", "peek", "orders", "--ns", foreign_queues.name, "-o", "json", "--where", "data.to == 'held'")
     assert [row["id"] for row in json.loads(whole.out)] == [HELD]
 
 
@@ -133,9 +129,7 @@ CHANGES: dict[str, tuple[tuple[str, ...], set[str], str]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_change_is_shown_done_and_undone(
-    cli: InProcessCli, foreign_queues: ForeignQueues, what: str
-) -> None:
+def test_a_change_is_shown_done_and_undone(cli: InProcessCli, foreign_queues: ForeignQueues, what: str) -> None:
     words, meant, outcome = CHANGES[what]
     seed_rsmq(foreign_queues)
     said = ("rsmq", *words, "--ns", foreign_queues.name, "-o", "json")
@@ -165,14 +159,10 @@ def test_what_is_held_is_left_alone_and_told(cli: InProcessCli, foreign_queues: 
         HELD: "in flight",
         "nope": "not found",
     }
-    assert cli("rsmq", "purge", "orders", "--ns", foreign_queues.name, "--yes").code == 2, (
-        "not everything by accident"
-    )
+    assert cli("rsmq", "purge", "orders", "--ns", foreign_queues.name, "--yes").code == 2, "not everything by accident"
 
 
-def test_an_undo_killed_midway_brings_nothing_back_twice(
-    cli: InProcessCli, foreign_queues: ForeignQueues
-) -> None:
+def test_an_undo_killed_midway_brings_nothing_back_twice(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_rsmq(foreign_queues)
     assert cli("rsmq", "purge", "orders", READY, "--ns", foreign_queues.name, "--yes").code == 0
     [op] = cli.operations()
@@ -187,9 +177,7 @@ def test_an_undo_killed_midway_brings_nothing_back_twice(
 
 def test_export_and_import_are_each_others_inverse(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_rsmq(foreign_queues)
-    foreign_queues.run(
-        rsmq.send_many(foreign_queues.orders, [rsmq.Draft(b"\xff\x00", id="gqll7vywlc" + "e" * 22)])
-    )
+    foreign_queues.run(rsmq.send_many(foreign_queues.orders, [rsmq.Draft(b"\xff\x00", id="gqll7vywlc" + "e" * 22)]))
     covered = cli("rsmq", "export", "orders", "--ns", foreign_queues.name)
     assert "hush" not in covered.out
     whole = cli("rsmq", "export", "orders", "--ns", foreign_queues.name, "--show-secrets")
@@ -239,15 +227,11 @@ def test_hostile_texts_are_harmless(cli: InProcessCli, foreign_queues: ForeignQu
     foreign_queues.run(rsmq.send_many(foreign_queues.orders, [rsmq.Draft(text) for text in texts]))
     for number, text in enumerate(texts):
         foreign_queues.command("ZADD", foreign_queues.orders.messages, number, b"id" + text)
-        foreign_queues.command(
-            "HSET", foreign_queues.orders.hash, b"id" + text, text, b"id" + text + b":rc", text
-        )
+        foreign_queues.command("HSET", foreign_queues.orders.hash, b"id" + text, text, b"id" + text + b":rc", text)
     for words in (("peek",), ("doctor",), ("purge", "--all", "--dry-run"), ("export",)):
         for how in ("table", "wide", "json", "jsonl", "csv", "yaml") if words[0] != "export" else ("jsonl",):
             limit = ("--limit", "100") if words[0] == "peek" else ()
-            ended = cli(
-                "rsmq", words[0], "orders", *words[1:], *limit, "--ns", foreign_queues.name, "-o", how
-            )
+            ended = cli("rsmq", words[0], "orders", *words[1:], *limit, "--ns", foreign_queues.name, "-o", how)
             assert ended.code == 0, ended
             assert is_harmless(ended.out), (words, how)
             assert is_harmless(ended.err), (words, how)

@@ -20,9 +20,7 @@ def test_status_says_who_answers_and_what_it_can_do(server: Server, cli_process:
     told = cli_process("server", "status", "-u", server.url, "-o", "json").json
     assert told["version"] == server.version
     assert told["kind"] == server.kind.split("-")[0]
-    assert told["native_words"] == (
-        ["XADD IDMP", "XACKDEL", "XREADGROUP CLAIM"] if NATIVE_WORDS[server.kind] else []
-    )
+    assert told["native_words"] == (["XADD IDMP", "XACKDEL", "XREADGROUP CLAIM"] if NATIVE_WORDS[server.kind] else [])
     assert told["eviction"] == "noeviction"
     assert told["persistence"] == "none"
     assert told["role"] == "master"
@@ -36,9 +34,7 @@ def test_status_on_a_read_only_link_says_the_same(server: Server, cli_process: S
     }
 
 
-def test_the_url_comes_from_flag_then_environment_then_context(
-    any_server: Server, cli_process: SubprocessCli
-) -> None:
+def test_the_url_comes_from_flag_then_environment_then_context(any_server: Server, cli_process: SubprocessCli) -> None:
     nowhere = "redis://127.0.0.1:1"
     _configure(cli_process.home, f'current = "here"\n[contexts.here]\nurl = "{any_server.url}"\n')
     assert cli_process("server", "status").code == 0
@@ -52,9 +48,7 @@ def test_nobody_listening_is_an_error_that_names_both_ways_out(cli_process: Subp
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    assert_error(
-        cli_process("server", "status", "-u", f"redis://127.0.0.1:{port}"), 1, "--redis-url", "embedded://"
-    )
+    assert_error(cli_process("server", "status", "-u", f"redis://127.0.0.1:{port}"), 1, "--redis-url", "embedded://")
     assert_error(cli_process("server", "status", "-u", "unix:///nowhere/at/all.sock"), 1)
 
 
@@ -72,9 +66,7 @@ def test_nobody_listening_is_an_error_that_names_both_ways_out(cli_process: Subp
         "embedded://../escape",
     ],
 )
-def test_a_wrong_url_is_a_usage_error_that_never_repeats_the_password(
-    cli_process: SubprocessCli, url: str
-) -> None:
+def test_a_wrong_url_is_a_usage_error_that_never_repeats_the_password(cli_process: SubprocessCli, url: str) -> None:
     ended = cli_process("server", "status", "-u", url)
     assert_error(ended, 2)
     assert PASSWORD not in ended.err
@@ -127,9 +119,7 @@ def test_no_such_context_lists_those_there_are(cli_process: SubprocessCli) -> No
     ],
     ids=lambda text: text[:20],
 )
-def test_a_broken_configuration_is_told_with_its_place(
-    cli_process: SubprocessCli, text: str, said: str
-) -> None:
+def test_a_broken_configuration_is_told_with_its_place(cli_process: SubprocessCli, text: str, said: str) -> None:
     _configure(cli_process.home, text)
     assert_error(cli_process("server", "status", "--context", "prod"), 2, said)
 
@@ -182,9 +172,7 @@ def test_the_password_of_the_current_context_goes_to_its_own_server_only(cli_pro
 def test_certificates_of_the_current_context_are_not_asked_of_another_server(
     cli_process: SubprocessCli, any_server: Server
 ) -> None:
-    _configure(
-        cli_process.home, 'current = "prod"\n[contexts.prod]\nurl = "rediss://prod"\ntls_ca = "/ca.pem"\n'
-    )
+    _configure(cli_process.home, 'current = "prod"\n[contexts.prod]\nurl = "rediss://prod"\ntls_ca = "/ca.pem"\n')
     assert cli_process("server", "status", "-u", any_server.url).code == 0
     assert cli_process("server", "status", REDIS_URL=any_server.url).code == 0
 
@@ -278,9 +266,7 @@ def test_whatever_an_impostor_answers_is_an_error_with_a_hint(
 
 
 @pytest.mark.parametrize("how", ["table", "json", "yaml", "csv"])
-def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(
-    cli_process: SubprocessCli, how: str
-) -> None:
+def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(cli_process: SubprocessCli, how: str) -> None:
     told = b"\r\n".join(
         [
             b"server_name:" + HOSTILE,

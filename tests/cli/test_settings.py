@@ -27,9 +27,7 @@ def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_user_without_a_home_can_reach_a_server_all_the_same() -> None:
     assert config_file() is None
     assert resolve_settings(ConnectionOptions(redis_url="redis://here")).url == "redis://here"
-    assert resolve_settings(ConnectionOptions(redis_url="rediss://here", tls_ca=Path("~/ca"))).tls_ca == Path(
-        "~/ca"
-    )
+    assert resolve_settings(ConnectionOptions(redis_url="rediss://here", tls_ca=Path("~/ca"))).tls_ca == Path("~/ca")
 
 
 @pytest.mark.usefixtures("homeless")
@@ -47,9 +45,7 @@ def test_a_home_that_is_no_directory_holds_no_configuration(monkeypatch: pytest.
     assert resolve_settings(ConnectionOptions(redis_url="redis://here")).context is None
 
 
-def test_a_relative_place_is_ignored_as_the_xdg_rules_want(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_relative_place_is_ignored_as_the_xdg_rules_want(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", "data")
     monkeypatch.setenv("XDG_CONFIG_HOME", "config")

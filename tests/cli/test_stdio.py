@@ -79,9 +79,7 @@ def test_what_an_encoding_lacks_is_escaped_and_still_says_the_same(
 ) -> None:
     import yaml
 
-    ended = in_sh(
-        cli_process, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING=encoding
-    )
+    ended = in_sh(cli_process, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING=encoding)
     text = ended.stdout.decode(encoding)
     told = yaml.safe_load(text) if how == "yaml" else json.loads(text)
     assert told["data"] == {"a": "żó→"}
@@ -89,9 +87,7 @@ def test_what_an_encoding_lacks_is_escaped_and_still_says_the_same(
 
 @pytest.mark.parametrize("how", ["table", "wide", "csv", "name"])
 def test_every_format_can_be_written_in_ascii(cli_process: SubprocessCli, how: str) -> None:
-    ended = in_sh(
-        cli_process, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING="ascii"
-    )
+    ended = in_sh(cli_process, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert ended.stdout.isascii()
 
@@ -113,9 +109,7 @@ def test_a_batch_answers_each_line_before_it_asks_for_the_next(cli_process: Subp
     assert program.returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_demo_that_is_asked_to_go_leaves_nothing_behind(
     cli_process: SubprocessCli, number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

@@ -15,9 +15,7 @@ from tests.support.seeds.hostile_text import HOSTILE_TEXTS, is_harmless
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text().filter(lambda key: not key.startswith("$")), inner)
-    ),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text().filter(lambda key: not key.startswith("$")), inner),
 )
 
 

@@ -61,9 +61,7 @@ def test_a_replay_is_undone_as_far_as_nobody_has_read_the_jobs(
         "XREADGROUP", "GROUP", "default", "ada", "COUNT", 2, "STREAMS", dead_letter_seeder.keys.stream, ">"
     )
     assert read
-    [first, _] = dead_letter_seeder.command(
-        "XPENDING", dead_letter_seeder.keys.stream, "default", "-", "+", 10
-    )
+    [first, _] = dead_letter_seeder.command("XPENDING", dead_letter_seeder.keys.stream, "default", "-", "+", 10)
     dead_letter_seeder.command("XACK", dead_letter_seeder.keys.stream, "default", first[0])
     dead_letter_seeder.command("XDEL", dead_letter_seeder.keys.stream, first[0])
     [op] = cli.operations()
@@ -136,9 +134,7 @@ def test_an_undo_that_is_cut_off_can_be_repeated(
     )
     ended = cli("undo", op, "--yes", "-o", "json")
     assert ended.code == 0
-    assert [one["outcome"] for one in ended.json] == ["already"] * killed_after + ["restored"] * (
-        6 - killed_after
-    )
+    assert [one["outcome"] for one in ended.json] == ["already"] * killed_after + ["restored"] * (6 - killed_after)
     assert contents(dead_letter_seeder) == before
 
 
@@ -146,19 +142,13 @@ def test_an_undo_that_is_cut_off_can_be_repeated(
 def test_an_operation_cut_off_before_it_learned_anything_is_undone_by_what_is_found(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, verb: str
 ) -> None:
-    dead_letter_seeder.add_dead_letters(
-        dead_letter_fields(f"job-{number}", {"n": number}) for number in range(5)
-    )
+    dead_letter_seeder.add_dead_letters(dead_letter_fields(f"job-{number}", {"n": number}) for number in range(5))
     before = contents(dead_letter_seeder)
     words = ("job-3", "--set", "n=9", "--no-replay") if verb == "edit" else ()
     cli("dlq", verb, dead_letter_seeder.queue, *words, "--yes")
     [op] = cli.operations()
     file = journal(cli) / f"{op}.jsonl"
-    kept = [
-        line
-        for line in file.read_text().splitlines(True)
-        if '"learned"' not in line and '"result"' not in line
-    ]
+    kept = [line for line in file.read_text().splitlines(True) if '"learned"' not in line and '"result"' not in line]
     file.write_text("".join(kept))
     assert cli("log", op, "-o", "json").json["result"] is None
     ended = cli("undo", op, "--yes", "-o", "json")
@@ -249,9 +239,7 @@ def test_the_log_is_listed_newest_first_and_chosen_from(
 
 
 @one_server
-def test_an_item_of_a_kind_nobody_knows_is_told(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
-) -> None:
+def test_an_item_of_a_kind_nobody_knows_is_told(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     seed_every_kind(dead_letter_seeder)
     cli("dlq", "purge", dead_letter_seeder.queue, "late", "--yes")
     [op] = cli.operations()

@@ -55,9 +55,7 @@ def test_it_is_refused_in_words(
     assert cli.operations() == []
 
 
-@pytest.mark.parametrize(
-    "verb", ["dlq peek", "dlq groups", "delayed list", "delayed histogram", "repeatable list"]
-)
+@pytest.mark.parametrize("verb", ["dlq peek", "dlq groups", "delayed list", "delayed histogram", "repeatable list"])
 def test_a_queue_that_is_not_there_does_not_look_like_an_empty_one(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, verb: str
 ) -> None:

@@ -145,9 +145,7 @@ def test_a_users_own_mistake_is_shown_with_its_own_trace(
     assert is_harmless(told.err)
 
 
-def test_what_everybody_may_write_is_not_imported(
-    any_server: Server, cli: InProcessCli, app_dir: Path
-) -> None:
+def test_what_everybody_may_write_is_not_imported(any_server: Server, cli: InProcessCli, app_dir: Path) -> None:
     cli.url = any_server.url
     words = ("worker", "run", "mail.jobs:send", "--queue", "q", "--app-dir", app_dir)
     for path in (app_dir / "mail" / "jobs.py", app_dir / "mail", app_dir):
@@ -256,9 +254,7 @@ def test_the_first_signal_drains_and_the_second_leaves_at_once(
     assert second.read_text() == "begun"
 
 
-def test_metrics_are_served(
-    any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
-) -> None:
+def test_metrics_are_served(any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     door = SyncQueue(queue, link=Link.open(any_server.url))

@@ -37,9 +37,7 @@ def written(how: Format, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_a_table_on_a_pipe_is_plain_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert written(Format.TABLE, capsys) == (
-        "QUEUE               WAITING  HOLDER\n"
-        "emails                    7  c-1\n"
-        "=cmd|' /C calc'!A0       -1  –\n"
+        "QUEUE               WAITING  HOLDER\nemails                    7  c-1\n=cmd|' /C calc'!A0       -1  –\n"
     )
 
 

@@ -156,11 +156,7 @@ class Scene:
     @property
     def is_over(self) -> bool:
         done = set(self.completions) | set(dead_job_ids(self.bench))
-        return (
-            {*self.added, "tick"} <= done
-            and self.completions["tick"] == 3
-            and remaining_jobs(self.bench) == EMPTY
-        )
+        return {*self.added, "tick"} <= done and self.completions["tick"] == 3 and remaining_jobs(self.bench) == EMPTY
 
     def settle(self) -> None:
         ok = Counter({job_id: 1 for job_id in self.added if job_id not in self.hopeless})
@@ -188,9 +184,7 @@ def heard() -> Iterator[dict[str, list[str]]]:
 
 
 @asynccontextmanager
-async def all_at_work(
-    server: Server, queue: str, lacks: list[Lack], **options: Any
-) -> AsyncIterator[list[Scene]]:
+async def all_at_work(server: Server, queue: str, lacks: list[Lack], **options: Any) -> AsyncIterator[list[Scene]]:
     """A scene for each of them, with a worker in it; the workers have left cleanly at the end."""
     with Link.open(server.url) as link, heard() as said:
         scenes, workers, running = [], [], []
@@ -245,9 +239,7 @@ async def test_fault_39_a_worker_without_a_command_names_it_does_the_rest_and_he
         able = [scene for scene in scenes if scene.lack.name != "xreadgroup"]
         await _all(able, lambda scene: scene.works, "at work")
         for scene in scenes:
-            assert not set(dead_job_ids(scene.bench)) - set(scene.hopeless), (
-                f"buried for want of {scene.lack.name}"
-            )
+            assert not set(dead_job_ids(scene.bench)) - set(scene.hopeless), f"buried for want of {scene.lack.name}"
         _grant(scenes)
         took = await _all(scenes, lambda scene: scene.is_over, "over")
         for scene in scenes:
@@ -272,9 +264,7 @@ async def test_fault_39_a_worker_that_may_not_load_scripts_reads_what_is_new_all
 
 
 @everywhere
-async def test_fault_39_the_rights_that_are_written_down_are_enough(
-    own_server: Server, kind: Kind, queue: str
-) -> None:
+async def test_fault_39_the_rights_that_are_written_down_are_enough(own_server: Server, kind: Kind, queue: str) -> None:
     enough = tuple(f"+{one}" for one in workers_rights(kind))
     lack = Lack("nothing", ("~{chasqui:QUEUE}:*", "~{chasqui:}:nowhere", "-@all", *enough), "+ping", "")
     async with all_at_work(own_server, queue, [lack], store_results=True) as [scene]:
@@ -352,9 +342,7 @@ def test_fault_39_a_producer_without_a_command_is_told_which_and_nothing_is_half
             refused = {deed: why for deed, why in told.items() if why}
             assert set(refused.values()) <= {lack.named}, f"without {lack.name}"
             assert refused or lack.name == "xlen", f"nobody misses {lack.name}"
-            assert len(refused) < len(deeds) or lack.name in {"evalsha", "script|load"}, (
-                f"{lack.name}: no rest"
-            )
+            assert len(refused) < len(deeds) or lack.name in {"evalsha", "script|load"}, f"{lack.name}: no rest"
 
 
 def _told(name: str, url: str, bench: QueueHarness, do: Callable[[SyncQueue], object]) -> str | None:

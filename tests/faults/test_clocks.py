@@ -48,9 +48,7 @@ def test_fault_30_a_clock_that_is_a_minute_wrong_makes_nothing_early_or_late(
     rudder = str(_rudder(scenario, wrong_by_ms))
     retry: dict[str, Any] = {"attempts": 3, "backoff": {"kind": "fixed", "delay_ms": 700, "jitter_ms": 0}}
     with scenario.worker(rudder=rudder), scenario.queue(rudder=rudder) as wrong:
-        wait_until(
-            lambda: scenario.bench.command("EXISTS", scenario.bench.keys.promoter_lock), "somebody leads"
-        )
+        wait_until(lambda: scenario.bench.command("EXISTS", scenario.bench.keys.promoter_lock), "somebody leads")
         [failing] = add(queue_client, ["fail_until", 1], **retry)
         before = CLOCK.monotonic()
         delayed = wrong.add("job", {}, delay_ms=700)["id"]
@@ -83,9 +81,7 @@ def test_fault_30_a_clock_that_is_put_back_and_forth_changes_nothing(
     rudder = str(_rudder(scenario, 0))
     with scenario.worker(rudder=rudder, concurrency=5), scenario.worker(rudder=rudder, concurrency=5):
         running = add(queue_client, ["sleep", 2.5], count=5)  # two and a half leases
-        failing = add(
-            queue_client, ["fail_until", 2], count=5, attempts=4, backoff={"kind": "fixed", "delay_ms": 300}
-        )
+        failing = add(queue_client, ["fail_until", 2], count=5, attempts=4, backoff={"kind": "fixed", "delay_ms": 300})
         delayed = add(queue_client, count=5, delay_ms=1000)
         due = CLOCK.monotonic() + 1.0
         wait_until(lambda: set(running) <= set(scenario.ledger.starts()), "they have begun")

@@ -133,9 +133,7 @@ def test_fault_22_after_a_master_was_killed_work_goes_on_with_its_replica(
     report_recovery(took)
 
 
-def _migrate(
-    trio: ClusterServers, slot: int, source: ClusterNode, target: ClusterNode, *, halfway_s: float
-) -> None:
+def _migrate(trio: ClusterServers, slot: int, source: ClusterNode, target: ClusterNode, *, halfway_s: float) -> None:
     """Move a slot with all that is in it, as a cluster's own tool does, with a rest when half the keys are moved."""
     target.send("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
     source.send("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)

@@ -39,9 +39,7 @@ class Reader:
 async def following(stage: FaultScenario, url: str) -> AsyncIterator[Reader]:
     """From now on, whenever the first read may be."""
     reader = Reader()
-    async with QueueEvents(
-        stage.queue_name, redis_url=url, block_ms=200, on_gap=reader.gaps.append
-    ) as events:
+    async with QueueEvents(stage.queue_name, redis_url=url, block_ms=200, on_gap=reader.gaps.append) as events:
 
         async def read() -> None:
             async for event in events:

@@ -22,9 +22,7 @@ FILLER = "x" * 50_000
 def _press(stage: FaultScenario) -> None:
     """Fill the memory until the whole queue has gone."""
     bench = stage.bench
-    lines = dict(
-        line.split(":", 1) for line in bench.command("INFO", "memory").decode().split() if ":" in line
-    )
+    lines = dict(line.split(":", 1) for line in bench.command("INFO", "memory").decode().split() if ":" in line)
     bench.command("CONFIG", "SET", "maxmemory", str(int(lines["used_memory"]) + 1_000_000))
     for number in range(2000):
         bench.command("SET", f"filler-{number}", FILLER)

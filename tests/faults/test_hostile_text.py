@@ -34,9 +34,7 @@ def handler(job):
 def world(any_server: Server, queue: str) -> Iterator[HostileQueues]:
     """One queue with all of the texts, where the command lines above have a few each."""
     with Link.open(any_server.url) as link:
-        made = HostileQueues(
-            link, queue, tuple(HOSTILE_TEXTS.values()), parse_server_time(link.run(command("TIME")))
-        )
+        made = HostileQueues(link, queue, tuple(HOSTILE_TEXTS.values()), parse_server_time(link.run(command("TIME"))))
         fill_with_hostile_text(made)
         yield made
 
@@ -55,9 +53,7 @@ def test_fault_40_hostile_text_everywhere_at_once_reaches_no_terminal(
 def test_fault_40_a_worker_that_runs_hostile_jobs_says_nothing_a_terminal_would_act_upon(
     world: HostileQueues, any_server: Server, cli_process: SubprocessCli, tmp_path: Path
 ) -> None:
-    world = replace(
-        world, texts=tuple(text for text in world.texts if "\0" not in text)
-    )  # as arguments end there
+    world = replace(world, texts=tuple(text for text in world.texts if "\0" not in text))  # as arguments end there
     fill_with_hostile_text(world)
     waiting = world.command("XLEN", Keys(world.name).stream)
     (tmp_path / "app").mkdir()

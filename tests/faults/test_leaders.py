@@ -32,9 +32,7 @@ def test_fault_29_another_leads_within_the_lock_and_a_second_and_no_window_fires
     scenario: FaultScenario, queue_client: SyncQueue, fate: str, report_recovery: Callable[[float], None]
 ) -> None:
     catch_up = MissedFiresPolicy.fire_all(1000)
-    key = queue_client.upsert_repeatable_job(
-        "tick", {}, repeat=RepeatPattern.every(200), missed_fires=catch_up
-    ).id
+    key = queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200), missed_fires=catch_up).id
     first_ms = int(float(scenario.bench.command("ZSCORE", scenario.bench.keys.repeat, key)))
     with scenario.worker() as leader:
         wait_until(lambda: len(scenario.ledger.runs()) >= 3, "it leads")
@@ -53,9 +51,7 @@ def test_fault_29_another_leads_within_the_lock_and_a_second_and_no_window_fires
                 if worker.alive:
                     worker.stop()
     with scenario.worker(run_scheduler=False):
-        wait_until(
-            lambda: scenario.bench.command("XLEN", scenario.bench.keys.stream) == 0, "what was fired has run"
-        )
+        wait_until(lambda: scenario.bench.command("XLEN", scenario.bench.keys.stream) == 0, "what was fired has run")
     ticks = [run for run in scenario.ledger.runs() if run.name == "tick"]
     fired = int(scenario.bench.command("HGET", scenario.bench.keys.repeat_spec(key), "fired"))
     assert fired == _windows(scenario, key, first_ms, 200)
@@ -92,17 +88,13 @@ def test_fault_29_a_lock_that_never_ends_is_told_and_can_be_broken(
         delayed = add(queue_client, delay_ms=50)
         wait_until(lambda: _told_of_the_lock(worker), "the lock is told")
         other_works = "tick" if role == "promoter" else "job"
-        wait_until(
-            lambda: any(run.name == other_works for run in scenario.ledger.runs()), "the other one works"
-        )
+        wait_until(lambda: any(run.name == other_works for run in scenario.ledger.runs()), "the other one works")
         assert not any(run.name != other_works for run in scenario.ledger.runs())
         broken = scenario.bench.run(force_unlock(scenario.bench.commands, lock))
         assert broken
         assert broken.holder == b"somebody long gone"
         took = wait_until(
-            lambda: (
-                scenario.ledger.completed(delayed) and any(r.name == "tick" for r in scenario.ledger.runs())
-            ),
+            lambda: scenario.ledger.completed(delayed) and any(r.name == "tick" for r in scenario.ledger.runs()),
             "both work",
         )
     assert took <= 2
@@ -142,9 +134,7 @@ def test_fault_31_after_an_outage_of_61_seconds_each_policy_fires_its_exact_numb
 ) -> None:
     missed, expected = POLICIES[policy]
     bench = scenario.bench
-    key = queue_client.upsert_repeatable_job(
-        "tick", {}, repeat=RepeatPattern.every(10_000), missed_fires=missed
-    ).id
+    key = queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(10_000), missed_fires=missed).id
     due_ms = bench.now_ms() - 61_000  # as a schedule looks that nobody served: seven windows have passed
     bench.command("ZADD", bench.keys.repeat, "XX", due_ms, key)
     with scenario.worker():
@@ -168,9 +158,7 @@ def test_fault_31_a_real_outage_of_61_seconds_is_made_up_for_by_each_policy(
     passed = {policy: (scenario.bench.now_ms() - at) // interval_ms + 1 for policy, at in due.items()}
     assert set(passed.values()) == {7}
     with scenario.worker():
-        wait_until(
-            lambda: min(map(partial(_due_ms, scenario), POLICIES)) > scenario.bench.now_ms(), "all are served"
-        )
+        wait_until(lambda: min(map(partial(_due_ms, scenario), POLICIES)) > scenario.bench.now_ms(), "all are served")
         scenario.await_end([run.id for run in scenario.ledger.runs()])
         CLOCK.sleep_sync(0.5)
     fired = [run.name for run in scenario.ledger.runs()]

@@ -136,9 +136,7 @@ def test_fault_20_a_bulk_whose_reply_is_lost_at_any_byte_can_be_sent_again_witho
 
     def exactly_those(after: int) -> None:
         entries = bench.command("XRANGE", bench.keys.stream, "-", "+")
-        assert len(entries) == len({bytes(fields[1]) for _, fields in entries}) == 1188, (
-            f"{after} bytes passed"
-        )
+        assert len(entries) == len({bytes(fields[1]) for _, fields in entries}) == 1188, f"{after} bytes passed"
         assert bench.command("ZCARD", bench.keys.delayed) == 12
         bench.command("FLUSHALL")
 
@@ -219,9 +217,7 @@ def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
         job_id = f"job-{len(ids):05}"
         cut = proxy.cut = CutReply(after, saying.about(job_id))
         ids.extend(add(queue_client, *saying.deeds, job_id=job_id, **dict(saying.options)))
-        wait_until(
-            lambda: set(ids) == set(scenario.ledger.completions()) | set(dead_job_ids(bench)), "it is done"
-        )
+        wait_until(lambda: set(ids) == set(scenario.ledger.completions()) | set(dead_job_ids(bench)), "it is done")
         wait_until(lambda: remaining_jobs(bench) == EMPTY, "and settled")
         return cut
 
@@ -232,9 +228,7 @@ def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
             assert CLOCK.monotonic() < end, f"it is never said as {saying.words} again"
         return cut
 
-    with scenario.worker(
-        url=proxy.url, store_results=True, claim_min_idle_ms=60_000
-    ):  # nobody waits for a lease
+    with scenario.worker(url=proxy.url, store_results=True, claim_min_idle_ms=60_000):  # nobody waits for a lease
         scenario.await_consumers(1)
         _cut_everywhere(work, most)
     scenario.check_accounts(ids, dead=ids if what == "bury" else [])

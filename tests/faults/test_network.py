@@ -89,9 +89,7 @@ def test_fault_21_a_slow_a_breaking_and_a_narrow_network_lose_nothing_and_steal_
                 ids += some
             scenario.await_end(ids, 60)
     scenario.check_accounts(ids)
-    assert {scenario.ledger.starts()[f"long-{n}"] for n in range(5)} == {1}, (
-        "somebody stole a job that was running"
-    )
+    assert {scenario.ledger.starts()[f"long-{n}"] for n in range(5)} == {1}, "somebody stole a job that was running"
     if proxy.weather.reset_chance:
         assert proxy.weather.resets, "the network never broke"
 

@@ -27,9 +27,7 @@ def test_fault_32_a_backlog_of_ten_times_the_cap_is_refused_or_kept_but_never_tr
     scenario: FaultScenario, on_full: Any
 ) -> None:
     added: list[str] = []
-    with SyncQueue(
-        scenario.queue_name, redis_url=scenario.server.url, max_stream_len=1000, on_full=on_full
-    ) as door:
+    with SyncQueue(scenario.queue_name, redis_url=scenario.server.url, max_stream_len=1000, on_full=on_full) as door:
         for _ in range(100):
             try:
                 added += [job.id for job in door.add_bulk([{"name": "job", "data": {}}] * 100)]
@@ -121,9 +119,7 @@ def test_fault_35_a_replay_killed_midway_loses_nothing_and_doubles_nothing(
     assert set(scenario.ledger.completions().values()) == {1}
 
 
-def test_fault_35_two_replays_at_once_move_each_letter_once(
-    scenario: FaultScenario, queue_client: SyncQueue
-) -> None:
+def test_fault_35_two_replays_at_once_move_each_letter_once(scenario: FaultScenario, queue_client: SyncQueue) -> None:
     ids = add(queue_client, ["be_hopeless", str(scenario.directory / "remedy")], count=1000)
     with scenario.worker(concurrency=50, events_enabled=False):
         scenario.await_end(ids)
@@ -169,9 +165,7 @@ def test_fault_38_ten_thousand_dead_consumers_go_and_those_with_jobs_stay(
         bench.command("XGROUP", "CREATECONSUMER", keys.stream, "default", f"dead-{number}")
     ids = add(queue_client, count=3)
     for number in range(3):
-        bench.command(
-            "XREADGROUP", "GROUP", "default", f"dead-{number}", "COUNT", 1, "STREAMS", keys.stream, ">"
-        )
+        bench.command("XREADGROUP", "GROUP", "default", f"dead-{number}", "COUNT", 1, "STREAMS", keys.stream, ">")
     CLOCK.sleep_sync(0.1)
     kept = bench.run_calls(
         bench.commands.drop_consumers(keys, "default", [f"dead-{number}" for number in range(10_000)])
@@ -203,9 +197,7 @@ def test_fault_38_a_worker_removes_the_names_of_the_dead_within_a_minute(
         )
         last.stop()
     scenario.check_accounts(ids, extra_runs=5 * 5)
-    assert bench.command("XINFO", "CONSUMERS", keys.stream, "default") == [], (
-        "who leaves takes his name along"
-    )
+    assert bench.command("XINFO", "CONSUMERS", keys.stream, "default") == [], "who leaves takes his name along"
     report_recovery(took)
 
 

@@ -131,9 +131,7 @@ def test_fault_14_a_replica_that_lags_is_an_error_that_can_be_finished(
     assert _present(second, queue) == 1501
 
 
-def test_fault_14_a_script_that_was_forgotten_is_waited_for_too(
-    two_nodes: tuple[Node, Node], queue: str
-) -> None:
+def test_fault_14_a_script_that_was_forgotten_is_waited_for_too(two_nodes: tuple[Node, Node], queue: str) -> None:
     """The server answers the question before it has run what it had to be told again: it is asked again."""
     first, second = two_nodes
     second.follow(first)

@@ -93,9 +93,7 @@ def test_fault_11_a_stall_of_most_of_a_lease_makes_nobody_steal(
 
 
 @contextmanager
-def everything_under_way(
-    stage: FaultScenario, door: SyncQueue
-) -> Iterator[tuple[list[str], list[str], list[str]]]:
+def everything_under_way(stage: FaultScenario, door: SyncQueue) -> Iterator[tuple[list[str], list[str], list[str]]]:
     """Before the trouble: jobs running, a schedule firing, delays that fall due during it."""
     gate = stage.directory / "gate"
     door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
@@ -237,9 +235,7 @@ def test_fault_15_a_server_that_loads_for_seconds_is_waited_for(
     with everything_under_way(scenario, queue_client) as (running, hopeless, delayed):
         scenario.bench.command("DEBUG", "POPULATE", str((seconds + 1) * 1000))
         scenario.bench.command("BGREWRITEAOF")
-        wait_until(
-            lambda: b"aof_rewrite_in_progress:0" in scenario.bench.command("INFO", "persistence"), "rewritten"
-        )
+        wait_until(lambda: b"aof_rewrite_in_progress:0" in scenario.bench.command("INFO", "persistence"), "rewritten")
         scenario.server.command += ["--key-load-delay", "1000"]
         scenario.server.kill()
         (scenario.directory / "gate").touch()
@@ -262,9 +258,7 @@ LOSSES: dict[str, Callable[[FaultScenario], object]] = {
     "restart without data": _lose_everything,
     "FLUSHALL": lambda stage: stage.bench.command("FLUSHALL"),
     "DEL stream": lambda stage: stage.bench.command("DEL", stage.bench.keys.stream),
-    "XGROUP DESTROY": lambda stage: stage.bench.command(
-        "XGROUP", "DESTROY", stage.bench.keys.stream, "default"
-    ),
+    "XGROUP DESTROY": lambda stage: stage.bench.command("XGROUP", "DESTROY", stage.bench.keys.stream, "default"),
 }
 
 

@@ -117,9 +117,7 @@ def test_fault_07_a_frozen_worker_that_wakes_up_late_changes_nothing(
             wait_until(lambda: "completed" in _outcomes(scenario, job), "it is done")
             spoiler.touch()
             stale.resume()
-            wait_until(
-                lambda: all(run.outcome for run in scenario.ledger.runs(job)), "the late one ended too"
-            )
+            wait_until(lambda: all(run.outcome for run in scenario.ledger.runs(job)), "the late one ended too")
             CLOCK.sleep_sync(LEASE_S)  # time for a retry that must not come
             assert len(scenario.ledger.runs(job)) == 2
             # the one that was late still works
@@ -159,9 +157,7 @@ def test_fault_08_a_worker_told_to_go_finishes_what_runs_and_hands_on_what_does_
     report_recovery(took)
 
 
-def test_fault_08_a_second_signal_does_not_wait_for_anybody(
-    scenario: FaultScenario, queue_client: SyncQueue
-) -> None:
+def test_fault_08_a_second_signal_does_not_wait_for_anybody(scenario: FaultScenario, queue_client: SyncQueue) -> None:
     [job] = add(queue_client, ["await_file", str(scenario.directory / "never")])
     with scenario.worker() as leaving:
         wait_until(lambda: scenario.ledger.runs(job), "it has begun")

@@ -82,9 +82,7 @@ def test_envelopes_of_a_run_are_those_the_codec_makes() -> None:
     [call] = sent(Batch.of(jobs(3), {1: JobOptions(retry=rule)}))
     written = call.args[8:]
     made = [
-        envelope.Envelope(
-            f"id-{n}", envelope.Payload("bin", b"\x81\xa1a\x01"), NOW, retry=rule if n == 1 else None
-        )
+        envelope.Envelope(f"id-{n}", envelope.Payload("bin", b"\x81\xa1a\x01"), NOW, retry=rule if n == 1 else None)
         for n in range(3)
     ]
     assert list(written) == [envelope.encode(one) for one in made]
@@ -97,9 +95,7 @@ def test_the_order_of_jobs_is_kept_and_the_delayed_come_last() -> None:
         4: JobOptions(has_own_id=True),
         5: JobOptions(has_own_id=True, due=DelayFromNow(9)),
     }
-    shipment, _ = run_flow_recording(
-        adding(Batch.of(jobs(8), terms)), [[b"1-0", b"2-0", b"3-0", b"4-0", 1, NOW]]
-    )
+    shipment, _ = run_flow_recording(adding(Batch.of(jobs(8), terms)), [[b"1-0", b"2-0", b"3-0", b"4-0", 1, NOW]])
     assert [list(piece.indexes) for piece in shipment.chunks] == [[0, 1], [3], [4], [6, 7], [5], [2]]
 
 
@@ -159,9 +155,7 @@ def test_a_delayed_jobs_name_is_written_with_the_chosen_prefix(form: Any, head: 
         ),
     ],
 )
-def test_one_unfit_job_keeps_all_others_from_being_sent(
-    misfit: Job, terms: JobOptions | None, said: str
-) -> None:
+def test_one_unfit_job_keeps_all_others_from_being_sent(misfit: Job, terms: JobOptions | None, said: str) -> None:
     flow = adding(Batch.of([*jobs(600), misfit], {600: terms} if terms else {}))
     with pytest.raises(ArgumentError, match=said):
         next(flow)

@@ -60,9 +60,7 @@ def test_adding_in_bulk_says_what_the_reference_says() -> None:
     for item in bulks:
         for job_id, argv in zip(item["context"]["ids"], item["hex"]["argvs"], strict=True):
             words = [bytes.fromhex(word) for word in argv]
-            call = NATIVE.add_entry(
-                Keys(item["context"]["queue"]), words[3].decode(), job_id, words[9:], cap=1_000_000
-            )
+            call = NATIVE.add_entry(Keys(item["context"]["queue"]), words[3].decode(), job_id, words[9:], cap=1_000_000)
             assert on_the_wire(call) == argv
 
 
@@ -127,9 +125,7 @@ def test_a_server_without_the_new_words_gets_a_script(call: Call, script: str) -
 ROWS = [[b"1-0", [b"d", b"x"], 1500, 2], [b"2-0", [b"d", b"y"], 0, 0]]
 
 
-@pytest.mark.parametrize(
-    "reply", [[[STREAM.encode(), ROWS]], {STREAM.encode(): ROWS}], ids=["resp2", "resp3"]
-)
+@pytest.mark.parametrize("reply", [[[STREAM.encode(), ROWS]], {STREAM.encode(): ROWS}], ids=["resp2", "resp3"])
 def test_new_entries_are_taken_out_of_either_protocols_reply(reply: object) -> None:
     assert NATIVE.read_new(MAIL, "g", "c", block_ms=50).rows(reply) == ROWS
 
@@ -180,9 +176,7 @@ def test_ghosts_are_dropped_by_their_ids_and_in_no_more_round_trips_than_groups(
 
 def test_an_empty_schedule_needs_one_round_trip_and_a_page_of_specs_two() -> None:
     assert run_flow(NATIVE.specs_page(MAIL, 0, 10), [[[]]]) == ([], 1)
-    specs, rounds = run_flow(
-        NATIVE.specs_page(MAIL, 0, 10), [[[b"a", b"5", b"b", b"6"]], [[b"s", b"1"], [None, None]]]
-    )
+    specs, rounds = run_flow(NATIVE.specs_page(MAIL, 0, 10), [[[b"a", b"5", b"b", b"6"]], [[b"s", b"1"], [None, None]]])
     assert [(spec.key, spec.next_ms, spec.data, spec.fired) for spec in specs] == [
         (b"a", 5, b"s", b"1"),
         (b"b", 6, None, None),

@@ -61,9 +61,7 @@ def test_replaying_is_two_round_trips_and_starts_jobs_anew() -> None:
 
 def test_what_cannot_be_read_stays_without_using_up_the_limit() -> None:
     rows = [letter(1, d=b"\xc1"), letter(2, d=b""), letter(3), letter(4, d=b"\xc1"), letter(5)]
-    done, [_, [call]] = run_flow_recording(
-        dead_letters.replay_oldest(COMMANDS, KEYS, 1), [[rows], [[b"5-0"]]]
-    )
+    done, [_, [call]] = run_flow_recording(dead_letters.replay_oldest(COMMANDS, KEYS, 1), [[rows], [[b"5-0"]]])
     assert call.args[6::3] == ("3-0",)
     assert done == ReplayResult(moved=1, unreadable=2)
 
@@ -110,9 +108,7 @@ def test_only_what_is_wanted_is_replayed() -> None:
 @pytest.mark.parametrize("payload", [b"\x93\x01\x02\x03", b"\xa5hello", b"\x81\x01\x02", b"\xc4\x01\x01"])
 def test_a_payload_keeps_its_form(payload: bytes) -> None:
     d = b"\x95\xa1x" + payload + b"\x01\x07\xc0"
-    _, [_, [call]] = run_flow_recording(
-        dead_letters.replay_oldest(COMMANDS, KEYS, 1), [[[letter(1, d=d)]], [[b"5-0"]]]
-    )
+    _, [_, [call]] = run_flow_recording(dead_letters.replay_oldest(COMMANDS, KEYS, 1), [[[letter(1, d=d)]], [[b"5-0"]]])
     assert call.args[7] == b"\x94\xa1x" + payload + b"\x01\x00"
 
 
@@ -122,16 +118,12 @@ def test_a_page_is_one_round_trip_from_either_end() -> None:
     )
     assert [one.dead_id for one in found] == ["5-0", "6-0"]
     assert call.args == ("XRANGE", KEYS.dlq, "5-0", "+", "COUNT", 7)
-    _, [[call]] = run_flow_recording(
-        dead_letters.dead_letter_page(COMMANDS, KEYS, 7, last="(9-0", newest=True), [[[]]]
-    )
+    _, [[call]] = run_flow_recording(dead_letters.dead_letter_page(COMMANDS, KEYS, 7, last="(9-0", newest=True), [[[]]])
     assert call.args == ("XREVRANGE", KEYS.dlq, "(9-0", "-", "COUNT", 7)
 
 
 def test_letters_are_fetched_deleted_and_replayed_by_id_in_a_round_trip_each() -> None:
-    found, rounds = run_flow(
-        dead_letters.dead_letters_by_id(COMMANDS, KEYS, ["1-0", "2-0"]), [[[letter(1)], []]]
-    )
+    found, rounds = run_flow(dead_letters.dead_letters_by_id(COMMANDS, KEYS, ["1-0", "2-0"]), [[[letter(1)], []]])
     assert rounds == 1
     assert found[0] is not None
     assert found[0].dead_id == "1-0"
@@ -139,9 +131,7 @@ def test_letters_are_fetched_deleted_and_replayed_by_id_in_a_round_trip_each() -
     fresh = dead_letters.replay_envelope(found[0])
     assert fresh is not None
     assert envelope.decode(fresh).attempt == 0
-    moved = run_flow(
-        dead_letters.replay_dead_letters(COMMANDS, KEYS, [(found[0], fresh)], cap=5), [[[b"7-0"]]]
-    )
+    moved = run_flow(dead_letters.replay_dead_letters(COMMANDS, KEYS, [(found[0], fresh)], cap=5), [[[b"7-0"]]])
     assert moved == (["7-0"], 1)
     assert run_flow(dead_letters.delete_dead_letters(COMMANDS, KEYS, ["1-0", "2-0"]), [[1, 0]]) == (
         [True, False],
@@ -168,14 +158,10 @@ def test_an_edited_letter_keeps_the_bytes_that_were_not_touched() -> None:
 
 def test_a_rewritten_letter_keeps_its_other_fields() -> None:
     one = DeadLetter("1-0", [b"n", b"mail", b"d", b"x", b"odd", b"y", b"d", b"second"])
-    new_id, [[call]] = run_flow_recording(
-        dead_letters.replace_envelope(COMMANDS, KEYS, one, b"new"), [[b"9-0"]]
-    )
+    new_id, [[call]] = run_flow_recording(dead_letters.replace_envelope(COMMANDS, KEYS, one, b"new"), [[b"9-0"]])
     assert new_id == "9-0"
     assert call.args[4:] == ("1-0", b"n", b"mail", b"d", b"new", b"odd", b"y", b"d", b"second")
-    assert run_flow(
-        dead_letters.replace_envelope(COMMANDS, KEYS, DeadLetter("1-0", []), b"new"), [[None]]
-    ) == (
+    assert run_flow(dead_letters.replace_envelope(COMMANDS, KEYS, DeadLetter("1-0", []), b"new"), [[None]]) == (
         None,
         1,
     )

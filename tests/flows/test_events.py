@@ -153,9 +153,7 @@ def test_a_copy_that_has_caught_up_by_the_next_read_has_lost_nothing_we_need() -
 
 def test_after_an_id_from_long_ago_a_gap_is_possible_and_said_so() -> None:
     resumed = EventPosition(KEYS, "10-0", None, "10-0", 20)
-    assert gaps(read(resumed, stream(15, 20, told=range(15, 21)))) == [
-        Gap("mail", "10-0", "15-0", None, "trimmed")
-    ]
+    assert gaps(read(resumed, stream(15, 20, told=range(15, 21)))) == [Gap("mail", "10-0", "15-0", None, "trimmed")]
     assert gaps(read(resumed, stream(10, 20, told=range(11, 21)))) == []
     assert gaps(read(resumed, stream(11, 20, added=10, told=range(11, 21)))) == []
 

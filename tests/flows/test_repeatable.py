@@ -51,9 +51,7 @@ def test_a_spec_with_a_key_keeps_it_and_replacing_is_told() -> None:
         (RepeatSpec("", "n", Cron("* * * * *", "Mars/One"), from_data(1)), 'unsupported timezone "Mars/One"'),
     ],
 )
-def test_a_spec_no_scheduler_could_use_is_refused_before_anything_is_asked(
-    spec: RepeatSpec, said: str
-) -> None:
+def test_a_spec_no_scheduler_could_use_is_refused_before_anything_is_asked(spec: RepeatSpec, said: str) -> None:
     with pytest.raises((ArgumentError, ConfigError), match=said):
         next(repeatable.upsert_spec(COMMANDS, KEYS, spec))
 

@@ -19,9 +19,7 @@ COMMANDS = Commands(Features(idmp=True, ackdel=True, claim=True, kind="redis", v
 TYPES = [b"stream", b"none", b"zset", b"none", b"none", b"string", b"none"]
 
 
-def reply(
-    *, stream: list[Any] | None = None, groups: list[Any] | None = None, types: list[bytes] = TYPES
-) -> list[Any]:
+def reply(*, stream: list[Any] | None = None, groups: list[Any] | None = None, types: list[bytes] = TYPES) -> list[Any]:
     return [
         10_000,
         types,

@@ -65,9 +65,7 @@ class ForeignServer:
                 flat = self.command("HGETALL", key)
                 told[key] = dict(zip(flat[::2], flat[1::2], strict=True))
             else:
-                told[key] = (
-                    sorted(self.command("SMEMBERS", key)) if kind == b"set" else self.command("GET", key)
-                )
+                told[key] = sorted(self.command("SMEMBERS", key)) if kind == b"set" else self.command("GET", key)
             if self.command("PTTL", key) >= 0:
                 told[f"{key} expires"] = True
         return told

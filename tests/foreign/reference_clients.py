@@ -51,9 +51,7 @@ class NodeRsmq:
 
     def createQueue(self, qname: Any = None, **wanted: Any) -> int:  # noqa: N802
         names = {"vt": "vt_s", "delay": "delay_s", "maxsize": "maxsize"}
-        self.stage.run(
-            rsmq.create_queue(RsmqKeys(qname, self.ns), **{names[key]: wanted[key] for key in wanted})
-        )
+        self.stage.run(rsmq.create_queue(RsmqKeys(qname, self.ns), **{names[key]: wanted[key] for key in wanted}))
         return 1
 
     def deleteQueue(self, qname: Any) -> int:  # noqa: N802
@@ -252,8 +250,7 @@ class PyRsmq:
         valid = {
             name: value
             for name, value in wanted.items()
-            if (name == "maxsize" and 1024 <= value <= 65565)
-            or (name != "maxsize" and 0 <= value <= 9_999_999)
+            if (name == "maxsize" and 1024 <= value <= 65565) or (name != "maxsize" and 0 <= value <= 9_999_999)
         }
         self.stage.run(_ask(calls.set_attributes(keys, {"modified": int(now[0]), **valid})))
         fields, messages = self.stage.run(_ask(calls.read_attributes(keys), calls.message_count(keys)))
@@ -417,10 +414,7 @@ class GuideClient:
 
     def stats(self) -> dict[str, int]:
         depths = self.stage.run(joblist.read_depths(self.keys))
-        lengths = {
-            f"{name}_depth": getattr(depths, name)
-            for name in ("pending", "processing", "completed", "failed")
-        }
+        lengths = {f"{name}_depth": getattr(depths, name) for name in ("pending", "processing", "completed", "failed")}
         return self.totals | lengths | {"visibility_ms": self.options.visibility_ms}
 
     def get_job(self, job_id: str) -> Any:

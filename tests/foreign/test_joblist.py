@@ -48,9 +48,7 @@ def ids(desk: ForeignServer, which: Any) -> list[str]:
     return desk.run(joblist.list_ids(desk.jobs, which))
 
 
-def test_an_overview_tells_depths_ages_and_what_is_stale(
-    foreign_server: ForeignServer, keys: JobListKeys
-) -> None:
+def test_an_overview_tells_depths_ages_and_what_is_stale(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     added(foreign_server, 1, 2, 3, 4, ago_ms=60_000)
     claimed(foreign_server, ago_ms=9_000)
     claimed(foreign_server)
@@ -64,9 +62,7 @@ def test_an_overview_tells_depths_ages_and_what_is_stale(
     assert foreign_server.run(joblist.read_overview(keys, visibility_ms=60_000)).stale == 0
 
 
-def test_a_job_is_shown_with_its_places_and_its_time_left(
-    foreign_server: ForeignServer, keys: JobListKeys
-) -> None:
+def test_a_job_is_shown_with_its_places_and_its_time_left(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     job_id = failed(foreign_server, {"to": "ada", "é": [1.5]})
     job = foreign_server.run(joblist.read_job(keys, job_id))
     assert job is not None
@@ -101,9 +97,7 @@ def test_a_retry_ends_the_expiry_and_counts_anew(foreign_server: ForeignServer, 
         foreign_server.run(joblist.retry(keys, [second], source="processing"))
 
 
-def test_pending_jobs_are_cancelled_bumped_and_moved(
-    foreign_server: ForeignServer, keys: JobListKeys
-) -> None:
+def test_pending_jobs_are_cancelled_bumped_and_moved(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     a, b, c, d = added(foreign_server, "a", "b", "c", "d")
     assert foreign_server.run(joblist.cancel(keys, [b, "nobody"])).done == (b,)
     assert foreign_server.command("EXISTS", keys.job(b)) == 0
@@ -202,14 +196,10 @@ def test_a_worker_that_has_just_moved_a_job_is_given_time_to_sign(
     early = joblist.patient_rule({job_id: now_ms - 900})
     assert foreign_server.run(joblist.reclaim(keys, rule=early, options=QUICK, now_ms=now_ms)).moved == ()
     late = joblist.patient_rule({job_id: now_ms - 1001})
-    assert foreign_server.run(joblist.reclaim(keys, rule=late, options=QUICK, now_ms=now_ms)).moved == (
-        job_id,
-    )
+    assert foreign_server.run(joblist.reclaim(keys, rule=late, options=QUICK, now_ms=now_ms)).moved == (job_id,)
 
 
-def test_a_worker_does_not_sign_for_what_was_taken_back(
-    foreign_server: ForeignServer, keys: JobListKeys
-) -> None:
+def test_a_worker_does_not_sign_for_what_was_taken_back(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     [job_id] = added(foreign_server, "x", ago_ms=3_600_000)
     taken_back: list[str] = []
     flow = joblist.claim(keys, block_ms=100, now_ms=foreign_server.now_ms())
@@ -233,9 +223,7 @@ def test_events_are_heard_as_they_are_told(foreign_server: ForeignServer, keys: 
 
         thread = threading.Thread(target=listen)
         thread.start()
-        wait_until(
-            lambda: foreign_server.command("PUBSUB", "NUMSUB", keys.events)[1] == 1, "somebody listens"
-        )
+        wait_until(lambda: foreign_server.command("PUBSUB", "NUMSUB", keys.events)[1] == 1, "somebody listens")
         first, second = claimed(foreign_server), claimed(foreign_server)
         now_ms = foreign_server.now_ms()
         foreign_server.run(joblist.complete(keys, first.id, first.token, 1, now_ms=now_ms))
@@ -248,9 +236,7 @@ def test_events_are_heard_as_they_are_told(foreign_server: ForeignServer, keys: 
     assert heard[3].raw == b"\xff no event"
 
 
-async def test_events_are_heard_by_those_who_await_them(
-    foreign_server: ForeignServer, keys: JobListKeys
-) -> None:
+async def test_events_are_heard_by_those_who_await_them(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     import asyncio
 
     from chasqui.server.link import AsyncLink
@@ -280,9 +266,7 @@ def test_the_doctor_finds_what_is_wrong_and_puts_right_what_can_be(
     foreign_server.command("LPUSH", keys.completed, "expired", sound)
     foreign_server.command("HSET", f"queue:{foreign_server.name}:stats", "enqueued_total", 3)
     foreign_server.command("LPUSH", keys.processing, doubled, "timeless")
-    foreign_server.command(
-        "HSET", keys.job("timeless"), "id", "timeless", "payload", "{}", "status", "processing"
-    )
+    foreign_server.command("HSET", keys.job("timeless"), "id", "timeless", "payload", "{}", "status", "processing")
     foreign_server.command("HSET", keys.job("empty"), "status", "processing", "claimed_at_ms", 5)
     findings = foreign_server.run(joblist.examine(keys))
     assert all(finding.advice for finding in findings)
@@ -305,9 +289,7 @@ def test_the_doctor_finds_what_is_wrong_and_puts_right_what_can_be(
     left = foreign_server.run(joblist.examine(keys))
     assert {finding.problem for finding in left} == {JobListProblem.COUNTERS, JobListProblem.UNSIGNED}
     assert foreign_server.command("PTTL", keys.job(expiring)) == -1
-    assert sorted(ids(foreign_server, "pending")) == sorted(
-        [sound, twice, expiring, told_wrong, doubled, lost]
-    )
+    assert sorted(ids(foreign_server, "pending")) == sorted([sound, twice, expiring, told_wrong, doubled, lost])
     assert (ids(foreign_server, "processing"), ids(foreign_server, "completed")) == (["timeless"], [])
     assert foreign_server.run(joblist.repair(keys, findings)) == 0, "what is right is left alone"
     foreign_server.run(
@@ -346,26 +328,20 @@ def test_jobs_that_move_while_they_are_examined_are_no_findings(
             claim = claimed(foreign_server)
             moves.append(claim.id)
             if len(moves) == 2:
-                foreign_server.run(
-                    joblist.complete(keys, claim.id, claim.token, 1, now_ms=foreign_server.now_ms())
-                )
+                foreign_server.run(joblist.complete(keys, claim.id, claim.token, 1, now_ms=foreign_server.now_ms()))
             added(foreign_server, "more")
 
     assert foreign_server.run(interrupt_after_each(joblist.examine(keys), move)) == []
     assert len(moves) >= 3
 
 
-def test_a_key_of_another_type_is_told_and_harms_nothing_else(
-    foreign_server: ForeignServer, keys: JobListKeys
-) -> None:
+def test_a_key_of_another_type_is_told_and_harms_nothing_else(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     [job_id] = added(foreign_server, "x")
     foreign_server.command("LPUSH", keys.processing, "odd")
     foreign_server.command("SET", keys.job("odd"), "no hash")
     told = foreign_server.run(joblist.reclaim(keys))
     assert [one.status for one in told.skipped] == ["broken"]
-    assert {finding.problem for finding in foreign_server.run(joblist.examine(keys))} == {
-        JobListProblem.WRONG_TYPE
-    }
+    assert {finding.problem for finding in foreign_server.run(joblist.examine(keys))} == {JobListProblem.WRONG_TYPE}
     foreign_server.command("SET", keys.failed, "no list")
     assert {finding.subject for finding in foreign_server.run(joblist.examine(keys))} == {keys.failed}
     assert ids(foreign_server, "pending") == [job_id]

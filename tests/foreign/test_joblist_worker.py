@@ -75,9 +75,7 @@ async def test_jobs_are_completed_with_their_results_and_failed_with_their_error
 
 
 @pytest.mark.parametrize("kind", ["awaits", "blocks a thread", "blocks the event loop"])
-async def test_a_job_that_takes_longer_than_the_visibility_runs_once(
-    foreign_server: ForeignServer, kind: str
-) -> None:
+async def test_a_job_that_takes_longer_than_the_visibility_runs_once(foreign_server: ForeignServer, kind: str) -> None:
     """Its claim is renewed, so neither our reclaimers nor the guide's sweep takes it."""
     runs: list[str] = []
 
@@ -106,12 +104,8 @@ async def test_what_a_dead_worker_left_runs_again_also_when_it_never_signed(
     foreign_server: ForeignServer,
 ) -> None:
     signed, unsigned = add(foreign_server, "signed", "unsigned")
-    assert foreign_server.run(
-        joblist.claim(foreign_server.jobs, block_ms=100, now_ms=foreign_server.now_ms())
-    )
-    foreign_server.command(
-        "LMOVE", foreign_server.jobs.pending, foreign_server.jobs.processing, "RIGHT", "LEFT"
-    )
+    assert foreign_server.run(joblist.claim(foreign_server.jobs, block_ms=100, now_ms=foreign_server.now_ms()))
+    foreign_server.command("LMOVE", foreign_server.jobs.pending, foreign_server.jobs.processing, "RIGHT", "LEFT")
     runs: Counter[str] = Counter()
 
     async def handler(claim: JobClaim) -> None:
@@ -124,9 +118,7 @@ async def test_what_a_dead_worker_left_runs_again_also_when_it_never_signed(
 
 
 @pytest.mark.parametrize("wrong_by_ms", [-3_600_000, 3_600_000])
-async def test_a_wrong_clock_takes_no_job_from_anyone(
-    foreign_server: ForeignServer, wrong_by_ms: int
-) -> None:
+async def test_a_wrong_clock_takes_no_job_from_anyone(foreign_server: ForeignServer, wrong_by_ms: int) -> None:
     runs: Counter[str] = Counter()
 
     async def handler(claim: JobClaim) -> None:
@@ -163,9 +155,7 @@ async def test_a_job_that_cannot_be_judged_is_told_and_the_rest_goes_on(
     foreign_server: ForeignServer,
 ) -> None:
     [odd] = add(foreign_server, "odd")
-    foreign_server.command(
-        "LMOVE", foreign_server.jobs.pending, foreign_server.jobs.processing, "RIGHT", "LEFT"
-    )
+    foreign_server.command("LMOVE", foreign_server.jobs.pending, foreign_server.jobs.processing, "RIGHT", "LEFT")
     foreign_server.command("HSET", foreign_server.jobs.job(odd), "claimed_at_ms", "soon")
     add(foreign_server, "fine")
 
@@ -195,9 +185,7 @@ async def test_lost_replies_neither_lose_a_job_nor_run_it_twice(any_server: Serv
             run = asyncio.ensure_future(worker.run(stop))
             await eventually(lambda: worker.total("completed") > 0)
             proxy.mischief = lambda: chance.random() < 0.1
-            await eventually(
-                lambda: len(link.run(joblist.list_ids(desk.jobs, "completed", limit=99))) == 60, 60
-            )
+            await eventually(lambda: len(link.run(joblist.list_ids(desk.jobs, "completed", limit=99))) == 60, 60)
             proxy.mischief = lambda: False
             stop.set()
             await run

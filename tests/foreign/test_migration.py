@@ -297,9 +297,7 @@ class Mortal:
 
 @pytest.mark.parametrize("after_it", [False, True], ids=["before it is sent", "after it was done"])
 @pytest.mark.parametrize("kind", ["rsmq", "joblist"])
-def test_a_mover_that_dies_at_any_round_trip_loses_and_doubles_nothing(
-    road: Road, kind: str, after_it: bool
-) -> None:
+def test_a_mover_that_dies_at_any_round_trip_loses_and_doubles_nothing(road: Road, kind: str, after_it: bool) -> None:
     desk = road.desk
     source: Any = desk.rsmq if kind == "rsmq" else desk.jobs
     fill: Callable[[], list[str]] = _rsmq_filler(desk) if kind == "rsmq" else _joblist_filler(desk)
@@ -370,17 +368,13 @@ def test_a_cluster_is_as_far_as_another_server() -> None:
 
 
 @pytest.mark.parametrize("way", ["forward", "park"])
-def test_a_message_received_after_it_was_looked_at_is_its_consumers(
-    foreign_server: ForeignServer, way: str
-) -> None:
+def test_a_message_received_after_it_was_looked_at_is_its_consumers(foreign_server: ForeignServer, way: str) -> None:
     foreign_server.run(rsmq.create_queue(foreign_server.rsmq))
     sent = foreign_server.run(rsmq.send(foreign_server.rsmq, "x"))
     source = RsmqSource(foreign_server.rsmq, ConversionOptions())
     flow = source.forward(foreign_server.ours, None) if way == "forward" else source.park(None)
     receiving = rsmq.receive(foreign_server.rsmq, vt_ms=HOUR_MS)
-    crossed, _ = foreign_server.run(
-        interrupt_before(flow, f"rsmq/{way}", lambda: foreign_server.run(receiving))
-    )
+    crossed, _ = foreign_server.run(interrupt_before(flow, f"rsmq/{way}", lambda: foreign_server.run(receiving)))
     assert set(crossed.counts) <= {"held", "changed"}
     assert crossed.counts.total() == 1
     assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).in_flight == 1

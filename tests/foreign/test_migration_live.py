@@ -100,9 +100,7 @@ class JobListTraffic:
         if claim is None:
             return []
         options = JobListOptions(ttl_s=3600, history=100_000)
-        flow = joblist.complete(
-            self.source, claim.id, claim.token, None, now_ms=CLOCK.now_ms(), options=options
-        )
+        flow = joblist.complete(self.source, claim.id, claim.token, None, now_ms=CLOCK.now_ms(), options=options)
         return [claim.id] if link.run(flow) else []
 
     def hold(self, link: Link, account: Account, over: threading.Event) -> None:

@@ -26,9 +26,7 @@ def test_every_name_resolves_and_no_other(door: ModuleType) -> None:
 
 
 def test_opening_the_door_imports_no_client_and_no_codec() -> None:
-    code = (
-        "import sys, chasqui.foreign; from chasqui.foreign import joblist, rsmq; print('|'.join(sys.modules))"
-    )
+    code = "import sys, chasqui.foreign; from chasqui.foreign import joblist, rsmq; print('|'.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -85,12 +85,8 @@ def test_what_consumers_hold_is_purged_only_when_that_is_said(
     foreign_server: ForeignServer, three: dict[str, str]
 ) -> None:
     assert foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter())).done == 2
-    assert [message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 10))] == [
-        three["in-flight"]
-    ]
-    assert (
-        foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter(include_in_flight=True))).done == 1
-    )
+    assert [message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 10))] == [three["in-flight"]]
+    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter(include_in_flight=True))).done == 1
 
 
 def test_filters_go_by_body_age_receives_and_id(foreign_server: ForeignServer, three: dict[str, str]) -> None:
@@ -137,9 +133,7 @@ def test_moving_needs_another_queue_that_exists(foreign_server: ForeignServer, t
     with pytest.raises(ArgumentError, match="cannot be moved to itself"):
         foreign_server.run(rsmq.move(foreign_server.rsmq, foreign_server.rsmq, MessageFilter()))
     with pytest.raises(rsmq.QueueNotFound):
-        foreign_server.run(
-            rsmq.move(foreign_server.rsmq, RsmqKeys("nobody", foreign_server.name), MessageFilter())
-        )
+        foreign_server.run(rsmq.move(foreign_server.rsmq, RsmqKeys("nobody", foreign_server.name), MessageFilter()))
     assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).messages == 3
 
 
@@ -157,9 +151,7 @@ def test_messages_are_released_and_held(foreign_server: ForeignServer, three: di
     until_ms = foreign_server.now_ms() + 2 * HOUR_MS
     held = foreign_server.run(rsmq.hold(foreign_server.rsmq, MessageFilter(include_in_flight=True), until_ms))
     assert (held.done, held.changed) == (3, 0)
-    assert {message.visible_at_ms for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 9))} == {
-        until_ms
-    }
+    assert {message.visible_at_ms for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 9))} == {until_ms}
 
 
 def test_pages_meet_every_message_also_when_all_have_one_score(
@@ -172,8 +164,7 @@ def test_pages_meet_every_message_also_when_all_have_one_score(
     monkeypatch.setattr(message_queries, "COUNT_PAGE", 100)
     assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).delayed == 950
     assert {
-        message.id
-        for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 2000, wanted=MessageFilter()))
+        message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 2000, wanted=MessageFilter()))
     } == set(sent)
     keep = frozenset(sent[::2])
     odd = MessageFilter(body=re.compile(rb"[13579]$"))
@@ -181,17 +172,12 @@ def test_pages_meet_every_message_also_when_all_have_one_score(
     assert foreign_server.run(rsmq.purge(foreign_server.rsmq, odd, progress=told.append)).done == 475
     assert len(told) > 3
     assert {message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 2000))} == keep
-    assert (
-        foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter(ids=frozenset(sent[:500])))).done
-        == 250
-    )
+    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter(ids=frozenset(sent[:500])))).done == 250
 
 
 def test_a_queue_goes_out_and_in_as_json_lines(foreign_server: ForeignServer, three: dict[str, str]) -> None:
     foreign_server.run(rsmq.send(foreign_server.rsmq, b"\x00\xff\xfe"))
-    lines = [
-        json.dumps(rsmq.to_row(message)) for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 99))
-    ]
+    lines = [json.dumps(rsmq.to_row(message)) for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 99))]
     copy = RsmqKeys("copy", foreign_server.name)
     foreign_server.run(rsmq.create_queue(copy))
     read = [rsmq.parse_row(json.loads(line)) for line in lines]
@@ -219,9 +205,7 @@ def test_a_queue_dropped_in_the_middle_of_a_send_leaves_no_ghost(foreign_server:
     dropping = rsmq.drop_queue(foreign_server.rsmq)
     with pytest.raises(rsmq.QueueNotFound):
         foreign_server.run(
-            interrupt_before(
-                rsmq.send(foreign_server.rsmq, "x"), "rsmq/send", lambda: foreign_server.run(dropping)
-            )
+            interrupt_before(rsmq.send(foreign_server.rsmq, "x"), "rsmq/send", lambda: foreign_server.run(dropping))
         )
     assert foreign_server.command("EXISTS", foreign_server.rsmq.messages, foreign_server.rsmq.hash) == 0
 
@@ -241,9 +225,7 @@ def test_names_that_npm_rsmq_refuses_can_be_managed_but_not_made(foreign_server:
     assert foreign_server.run(rsmq.list_queues(foreign_server.name)) == []
 
 
-def test_a_full_hash_is_never_asked_for_all_its_fields(
-    foreign_server: ForeignServer, three: dict[str, str]
-) -> None:
+def test_a_full_hash_is_never_asked_for_all_its_fields(foreign_server: ForeignServer, three: dict[str, str]) -> None:
     before = _calls_of(foreign_server, "hgetall")
     for flow in (
         rsmq.queue_stats(foreign_server.rsmq),

@@ -39,9 +39,7 @@ def test_a_sound_queue_has_no_findings(foreign_server: ForeignServer, keys: Rsmq
     assert ailments(foreign_server, keys) == []
 
 
-def test_a_member_without_a_body_is_shown_received_and_removed(
-    foreign_server: ForeignServer, keys: RsmqKeys
-) -> None:
+def test_a_member_without_a_body_is_shown_received_and_removed(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     foreign_server.command("ZADD", keys.messages, 1_700_000_000_123, ORPHAN)
     [seen] = foreign_server.run(rsmq.peek(keys, 9))
     assert (seen.id, seen.body, seen.size) == (ORPHAN, None, None)
@@ -52,9 +50,7 @@ def test_a_member_without_a_body_is_shown_received_and_removed(
     healed(foreign_server, keys, (RsmqProblem.NO_BODY, ORPHAN))
 
 
-def test_fields_of_deleted_messages_are_found_and_removed(
-    foreign_server: ForeignServer, keys: RsmqKeys
-) -> None:
+def test_fields_of_deleted_messages_are_found_and_removed(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     sent = foreign_server.run(rsmq.send(keys, "x"))
     foreign_server.run(rsmq.receive(keys))
     foreign_server.command("ZREM", keys.messages, sent)
@@ -79,9 +75,7 @@ def test_a_field_whose_message_came_back_is_left_alone(foreign_server: ForeignSe
     assert shown.body == b"x"
 
 
-def test_a_count_without_a_first_receive_is_read_and_mended(
-    foreign_server: ForeignServer, keys: RsmqKeys
-) -> None:
+def test_a_count_without_a_first_receive_is_read_and_mended(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     sent = foreign_server.run(rsmq.send(keys, "x"))
     foreign_server.command("HSET", keys.hash, f"{sent}:rc", 3)
     received = foreign_server.run(rsmq.receive(keys, vt_ms=0))
@@ -90,9 +84,7 @@ def test_a_count_without_a_first_receive_is_read_and_mended(
     healed(foreign_server, keys, (RsmqProblem.NO_FIRST_RECEIVE, sent))
 
 
-def test_a_count_that_is_no_number_does_not_stop_the_queue(
-    foreign_server: ForeignServer, keys: RsmqKeys
-) -> None:
+def test_a_count_that_is_no_number_does_not_stop_the_queue(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     sent = foreign_server.run(rsmq.send(keys, "x"))
     foreign_server.command("HSET", keys.hash, f"{sent}:rc", "many", "totalrecv", "lots", "totalsent", "more")
     received = foreign_server.run(rsmq.receive(keys, vt_ms=60_000))
@@ -104,9 +96,7 @@ def test_a_count_that_is_no_number_does_not_stop_the_queue(
     findings = foreign_server.run(rsmq.examine(keys))
     assert {finding.problem for finding in findings} == {RsmqProblem.NOT_A_NUMBER, RsmqProblem.BAD_COUNT}
     assert foreign_server.run(rsmq.repair(keys, findings)) == 3
-    assert {finding.problem for finding in foreign_server.run(rsmq.examine(keys))} <= {
-        RsmqProblem.NO_FIRST_RECEIVE
-    }
+    assert {finding.problem for finding in foreign_server.run(rsmq.examine(keys))} <= {RsmqProblem.NO_FIRST_RECEIVE}
 
 
 def test_the_ghost_of_a_dropped_queue_is_found_and_adopted(foreign_server: ForeignServer) -> None:
@@ -178,9 +168,7 @@ def test_scores_of_any_kind_are_looked_at(foreign_server: ForeignServer, keys: R
     assert foreign_server.run(rsmq.purge(keys, MessageFilter(include_in_flight=True))).done == 1
 
 
-def test_bodies_and_ids_that_are_no_text_are_kept_byte_by_byte(
-    foreign_server: ForeignServer, keys: RsmqKeys
-) -> None:
+def test_bodies_and_ids_that_are_no_text_are_kept_byte_by_byte(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     odd = b"\xff\x00id"
     foreign_server.command("ZADD", keys.messages, 5, odd)
     foreign_server.command("HSET", keys.hash, odd, b"\xfe\x00")

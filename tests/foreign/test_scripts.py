@@ -180,9 +180,7 @@ CASES: dict[str, Callable[[ForeignServer], Call]] = {
     "joblist/delete_empty_job": _stub,
     "joblist/job_state": lambda d: joblist_calls.read_job_state(_jobs(d), ID),
     "joblist/keep_in_list": _in_two_lists,
-    "joblist/set_claim_time": lambda d: joblist_calls.set_claim_time(
-        _jobs(d), d.jobs.pending, ID, seen="", value=5
-    ),
+    "joblist/set_claim_time": lambda d: joblist_calls.set_claim_time(_jobs(d), d.jobs.pending, ID, seen="", value=5),
     "joblist/set_status": lambda d: joblist_calls.set_status(_jobs(d), d.jobs.pending, ID, "odd", keep=True),
     "joblist/move": _moved,
     "joblist/snapshot": lambda d: joblist_calls.read_snapshot(_jobs(d, claims=1)),
@@ -195,9 +193,7 @@ CASES: dict[str, Callable[[ForeignServer], Call]] = {
 
 
 def test_every_script_has_a_case() -> None:
-    assert sorted(CASES) == [
-        name for name in scripts.script_names() if name.startswith(scripts.FOREIGN_FOLDERS)
-    ]
+    assert sorted(CASES) == [name for name in scripts.script_names() if name.startswith(scripts.FOREIGN_FOLDERS)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -208,9 +204,7 @@ def test_running_a_script_twice_is_running_it_once(foreign_server: ForeignServer
     foreign_server.run(command_batch(call))
     once = everything(foreign_server)
     foreign_server.run(command_batch(call))
-    assert (once != before) is not scripts.is_read_only_script(name), (
-        f"{name} did nothing, so this proves nothing"
-    )
+    assert (once != before) is not scripts.is_read_only_script(name), f"{name} did nothing, so this proves nothing"
     if name not in ANEW:
         assert everything(foreign_server) == once
 

@@ -41,9 +41,7 @@ def test_an_rsmq_queue_as_seen(foreign_server: ForeignServer) -> None:
     foreign_server.run(rsmq.send(foreign_server.rsmq, "held"))
     foreign_server.run(rsmq.receive(foreign_server.rsmq, vt_ms=HOUR_MS))
     foreign_server.run(
-        rsmq.send_many(
-            foreign_server.rsmq, [Draft("ready"), Draft("ready"), Draft("later", delay_ms=HOUR_MS)]
-        )
+        rsmq.send_many(foreign_server.rsmq, [Draft("ready"), Draft("ready"), Draft("later", delay_ms=HOUR_MS)])
     )
     [seen] = look(foreign_server, foreign_server.rsmq)
     assert (seen.kind, seen.queue, seen.namespace) == ("rsmq", "orders", foreign_server.name)
@@ -59,9 +57,7 @@ def test_more_hidden_messages_than_a_look_goes_through_are_not_guessed_apart(
     foreign_server: ForeignServer,
 ) -> None:
     foreign_server.run(rsmq.create_queue(foreign_server.rsmq))
-    foreign_server.run(
-        rsmq.send_many(foreign_server.rsmq, [Draft("x", delay_ms=HOUR_MS)] * (HIDDEN_SAMPLE + 1))
-    )
+    foreign_server.run(rsmq.send_many(foreign_server.rsmq, [Draft("x", delay_ms=HOUR_MS)] * (HIDDEN_SAMPLE + 1)))
     [seen] = look(foreign_server, foreign_server.rsmq)
     assert (seen.hidden, seen.pending, seen.delayed_depth) == (HIDDEN_SAMPLE + 1, None, None)
     assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).delayed == HIDDEN_SAMPLE + 1
@@ -72,9 +68,7 @@ def test_a_list_queue_as_seen(foreign_server: ForeignServer) -> None:
     for payload in range(4):
         foreign_server.run(joblist.enqueue(foreign_server.jobs, payload, now_ms=then))
     for ago in (9000, 0):
-        foreign_server.run(
-            joblist.claim(foreign_server.jobs, block_ms=100, now_ms=foreign_server.now_ms() - ago)
-        )
+        foreign_server.run(joblist.claim(foreign_server.jobs, block_ms=100, now_ms=foreign_server.now_ms() - ago))
     foreign_server.command("LPUSH", foreign_server.jobs.failed, "a", "b")
     foreign_server.command("LPUSH", foreign_server.jobs.completed, "c")
     [seen] = look(foreign_server, foreign_server.jobs, visibility_ms=5000)
@@ -172,9 +166,7 @@ def test_queues_of_all_kinds_are_found(foreign_server: ForeignServer, name: str)
 def test_looking_tells_how_it_gets_on_and_stops_when_told(foreign_server: ForeignServer) -> None:
     for start in range(0, 20_000, 5000):
         foreign_server.run(
-            command_batch(
-                *(Call(("SET", f"{foreign_server.name}-{n}", "")) for n in range(start, start + 5000))
-            )
+            command_batch(*(Call(("SET", f"{foreign_server.name}-{n}", "")) for n in range(start, start + 5000)))
         )
     heard: list[foreign.ForeignQueues] = []
     found = foreign.discover(foreign_server.link, progress=heard.append)
@@ -232,8 +224,6 @@ def test_a_read_only_link_is_enough_for_everything_that_only_looks(foreign_serve
         ]
         for flow in looks:
             viewer.run(flow)
-        assert (
-            foreign.migrate(viewer, foreign_server.rsmq, foreign_server.ours, dry_run=True).before.ready == 1
-        )
+        assert foreign.migrate(viewer, foreign_server.rsmq, foreign_server.ours, dry_run=True).before.ready == 1
         with pytest.raises(ChangeRefused):
             viewer.run(rsmq.receive(foreign_server.rsmq))

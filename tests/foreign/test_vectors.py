@@ -91,9 +91,7 @@ def _looked_at(stage: VectorStage, state: dict[str, Any]) -> None:
             lengths = [len(state.get(key, {"value": []})["value"]) for key in place.lists]
             overview = stage.link.run(joblist.read_overview(place))
             assert [overview.depths.pending, overview.depths.processing] == lengths[:2]
-            assert (snapshot.waiting, snapshot.pending, snapshot.completed, snapshot.dlq_depth) == tuple(
-                lengths
-            )
+            assert (snapshot.waiting, snapshot.pending, snapshot.completed, snapshot.dlq_depth) == tuple(lengths)
             stage.link.run(joblist.examine(place))
     ours = {place.queue for place in found.rsmq}
     assert ours >= {name for key in state if key.endswith(":QUEUES") for name in state[key]["value"]}
@@ -107,9 +105,7 @@ def _alike(told: dict[str, Any], wanted: dict[str, Any]) -> bool:
     return told == wanted
 
 
-def _played(
-    stage: VectorStage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]
-) -> dict[str, Any]:
+def _played(stage: VectorStage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]) -> dict[str, Any]:
     if step["client"] == "redis":
         return {"result": _as_told(stage.command(*step["call"]))}
     if step["client"] == "rsmqctl":

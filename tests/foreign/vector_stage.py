@@ -70,16 +70,11 @@ class VectorStage:
 
     def _hash(self, key: bytes) -> Any:
         flat = self.command("HGETALL", key)
-        return {
-            vector_value(name): vector_value(value) for name, value in zip(flat[::2], flat[1::2], strict=True)
-        }
+        return {vector_value(name): vector_value(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}
 
     def _zset(self, key: bytes) -> Any:
         flat = self.command("ZRANGE", key, 0, -1, "WITHSCORES")
-        return [
-            [vector_value(name), vector_value(score)]
-            for name, score in zip(flat[::2], flat[1::2], strict=True)
-        ]
+        return [[vector_value(name), vector_value(score)] for name, score in zip(flat[::2], flat[1::2], strict=True)]
 
     def _list(self, key: bytes) -> Any:
         return [vector_value(item) for item in self.command("LRANGE", key, 0, -1)]
@@ -94,9 +89,7 @@ def with_fixed_time(flow: Flow[T], now_us: int | None) -> Flow[T]:
         batch = next(flow)
         while True:
             replies = yield batch
-            batch = flow.send(
-                [_time_of(call, reply, now_us) for call, reply in zip(batch, replies, strict=True)]
-            )
+            batch = flow.send([_time_of(call, reply, now_us) for call, reply in zip(batch, replies, strict=True)])
     except StopIteration as end:
         result: T = end.value
         return result

@@ -75,9 +75,7 @@ def summary(reports: Iterable[pytest.TestReport]) -> list[str]:
                 kind = str(name).removeprefix("vectors ")
                 counts[kind] = max(counts.get(kind, 0), int(str(count)))
                 failed |= set() if report.passed else {kind}
-    return [
-        f"vectors: {kind} {n} {'FAILED' if kind in failed else 'ok'}" for kind, n in sorted(counts.items())
-    ]
+    return [f"vectors: {kind} {n} {'FAILED' if kind in failed else 'ok'}" for kind, n in sorted(counts.items())]
 
 
 def write_summary(terminal: pytest.TerminalReporter) -> None:

@@ -32,9 +32,7 @@ def path() -> Path:
 @cache
 def vectors(layout: str) -> list[Vector]:
     """All vectors of one layout, every step with its database."""
-    found = [
-        vector for vector in json.loads(path().read_text("utf-8"))["vectors"] if vector["layout"] == layout
-    ]
+    found = [vector for vector in json.loads(path().read_text("utf-8"))["vectors"] if vector["layout"] == layout]
     for vector in found:
         before: dict[str, Any] = {}
         for step in vector["steps"]:

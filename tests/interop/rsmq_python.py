@@ -44,9 +44,7 @@ class Library:
         return told(message) if message else None
 
     def hide(self, queue: str, message_id: str, vt: int) -> Any:
-        return bool(
-            self.rsmq.changeMessageVisibility(qname=queue, id=message_id, vt=vt, quiet=True).execute()
-        )
+        return bool(self.rsmq.changeMessageVisibility(qname=queue, id=message_id, vt=vt, quiet=True).execute())
 
     def delete(self, queue: str, ids: list[str]) -> Any:
         return [bool(self.rsmq.deleteMessage(qname=queue, id=one).execute()) for one in ids]
@@ -99,9 +97,7 @@ class CommandLine:
         return None if said.startswith("No messages") else told(json.loads(said))
 
     def hide(self, queue: str, message_id: str, vt: int) -> Any:
-        return "visibility timeout set" in self.run(
-            "message", "visibility", "-n", queue, "-i", message_id, "-t", vt
-        )
+        return "visibility timeout set" in self.run("message", "visibility", "-n", queue, "-i", message_id, "-t", vt)
 
     def delete(self, queue: str, ids: list[str]) -> Any:
         gone = []

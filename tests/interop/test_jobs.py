@@ -69,9 +69,7 @@ def test_every_sort_of_job_that_one_engine_adds_runs_in_the_other_as_meant(
         assert {run.data for run in runs[job_id]} == {repr(job["data"])}
         assert len({run.created_at_ms for run in runs[job_id]}) == 1
     assert {job_id for job_id in added if job_id.startswith("id-")} == {f"id-{i}" for i in range(0, JOBS, 3)}
-    assert {letter.name for letter in dead_letters(scenario.bench)} == {
-        added[job_id]["name"] for job_id in doomed
-    }
+    assert {letter.name for letter in dead_letters(scenario.bench)} == {added[job_id]["name"] for job_id in doomed}
 
 
 def test_a_job_that_keeps_failing_counts_its_attempts_across_both_engines(
@@ -114,9 +112,7 @@ def test_what_a_handler_returns_in_one_engine_is_read_by_the_other(
 ) -> None:
     values = [{"a": [1, 2.5, b"\x00"]}, 0, "", [], False, "text", None]
     with scenario.worker(engine_pair.first, store_results=True), scenario.queue(engine_pair.second) as queue:
-        ids = [
-            job["id"] for job in queue.add_bulk([{"name": "", "data": {"do": [["give", v]]}} for v in values])
-        ]
+        ids = [job["id"] for job in queue.add_bulk([{"name": "", "data": {"do": [["give", v]]}} for v in values])]
         scenario.await_end(ids)
         assert queue.get_job_result_bulk(ids) == values
         assert queue.get_job_result(ids[0]) == values[0]
@@ -130,9 +126,7 @@ def test_dead_letters_of_one_engine_are_seen_alike_and_replayed_by_the_other(
     remedy = scenario.directory / "remedy"
     ids = [f"dead-{i}" for i in range(JOBS)]
     data = {"do": [["be_hopeless", str(remedy)]]}
-    jobs = [
-        {"name": NAMES[i % 3], "data": data, "job_id": job_id, "attempts": 3} for i, job_id in enumerate(ids)
-    ]
+    jobs = [{"name": NAMES[i % 3], "data": data, "job_id": job_id, "attempts": 3} for i, job_id in enumerate(ids)]
     with scenario.queue(engine_pair.first) as first, scenario.queue(engine_pair.second) as second:
         with scenario.worker(engine_pair.first, concurrency=20):
             first.add_bulk(jobs)

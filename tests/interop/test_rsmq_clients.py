@@ -72,18 +72,14 @@ def _counted(link: Link, keys: RsmqKeys) -> dict[str, Any]:
     }
 
 
-def test_a_thousand_messages_of_theirs_are_ours_to_receive(
-    link: Link, client: Client, keys: RsmqKeys
-) -> None:
+def test_a_thousand_messages_of_theirs_are_ours_to_receive(link: Link, client: Client, keys: RsmqKeys) -> None:
     client.call("create", queue=keys.queue, vt=45)
     bodies = [body(number) for number in range(MESSAGES)]
     sent = client.call("send", queue=keys.queue, bodies=bodies)
     assert agree(link, client, keys)["msgs"] == MESSAGES
     assert [message.id for message in link.run(rsmq.peek(keys, 2 * MESSAGES))] == sorted(sent)
     received = link.run(rsmq.receive_many(keys, MESSAGES + 5))
-    assert {message.id: (message.body or b"").decode() for message in received} == dict(
-        zip(sent, bodies, strict=True)
-    )
+    assert {message.id: (message.body or b"").decode() for message in received} == dict(zip(sent, bodies, strict=True))
     assert {message.receives for message in received} == {1}
     assert agree(link, client, keys)["totalrecv"] == MESSAGES
     assert client.call("receive", queue=keys.queue, count=1) == []
@@ -96,9 +92,7 @@ def test_a_thousand_messages_of_theirs_are_ours_to_receive(
         link.run(rsmq.queue_stats(keys))
 
 
-def test_a_thousand_messages_of_ours_are_theirs_to_receive(
-    link: Link, client: Client, keys: RsmqKeys
-) -> None:
+def test_a_thousand_messages_of_ours_are_theirs_to_receive(link: Link, client: Client, keys: RsmqKeys) -> None:
     link.run(rsmq.create_queue(keys, vt_s=45))
     bodies = [body(number) for number in range(MESSAGES)]
     sent = link.run(rsmq.send_many(keys, [Draft(text) for text in bodies]))

@@ -47,17 +47,14 @@ def clients(redis: Server) -> Iterator[list[Client]]:
     with ExitStack() as stack:
         try:
             yield [
-                stack.enter_context(open_client(name, redis.port or 0))
-                for name in ("npm", "PyRSMQ", "npm", "PyRSMQ")
+                stack.enter_context(open_client(name, redis.port or 0)) for name in ("npm", "PyRSMQ", "npm", "PyRSMQ")
             ]
         except NoClientError as missing:
             skip_or_fail(str(missing))
 
 
 @pytest.mark.timeout(300)
-def test_live_clients_and_every_changing_verb(
-    clients: list[Client], redis: Server, queue: str, tmp_path: Path
-) -> None:
+def test_live_clients_and_every_changing_verb(clients: list[Client], redis: Server, queue: str, tmp_path: Path) -> None:
     keys, side = RsmqKeys(queue), RsmqKeys(f"{queue}-side")
     account, over = Account(), threading.Event()
     *senders, taker, other_taker = clients
@@ -82,9 +79,7 @@ def test_live_clients_and_every_changing_verb(
         threads += [threading.Thread(target=take, args=(client,)) for client in (taker, other_taker)]
         for thread in threads:
             thread.start()
-        removed = [
-            one for _ in range(2) for words in ROUNDS for one in _changed(redis, tmp_path, words, queue)
-        ]
+        removed = [one for _ in range(2) for words in ROUNDS for one in _changed(redis, tmp_path, words, queue)]
         over.set()
         for thread in threads:
             thread.join()

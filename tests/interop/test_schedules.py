@@ -40,9 +40,7 @@ def test_a_mixed_fleet_fires_every_window_exactly_once(
         CLOCK.sleep_sync(0.5)
         workers.replace(0)  # and one leader dies without handing over: its lock outlives it by five seconds
         workers.replace(1)
-        wait_until(
-            lambda: all(count >= 14 for count in _fired(scenario, keys).values()), "they go on firing", 20
-        )
+        wait_until(lambda: all(count >= 14 for count in _fired(scenario, keys).values()), "they go on firing", 20)
         for _, process in workers.members:
             process.stop()
     with scenario.worker(own_engine, run_scheduler=False, claim_min_idle_ms=LEASE_MS):
@@ -66,9 +64,7 @@ def _fired(stage: FaultScenario, keys: dict[str, str]) -> dict[str, int]:
     return {name: int(stage.bench.command("HGET", at, "fired") or 0) for name, at in hashes.items()}
 
 
-def test_a_limit_set_by_one_engine_is_kept_by_the_other(
-    scenario: FaultScenario, engine_pair: EnginePair
-) -> None:
+def test_a_limit_set_by_one_engine_is_kept_by_the_other(scenario: FaultScenario, engine_pair: EnginePair) -> None:
     with scenario.queue(engine_pair.first) as queue, scenario.worker(engine_pair.second):
         often = {"kind": "every", "interval_ms": 300}
         queue.upsert_repeatable_job("thrice", {"i": 1}, repeat=often, limit=3)
@@ -84,9 +80,7 @@ def test_both_engines_list_the_same_schedules_and_remove_each_others(
     with scenario.queue(engine_pair.first) as first, scenario.queue(engine_pair.second) as second:
         first.add("hourly", {"a": 1}, repeat={"kind": "cron", "expression": "0 * * * *", "tz": "Asia/Tokyo"})
         first.add("often", {"b": 2}, repeat={"kind": "every", "interval_ms": 60_000}, missed_fires=ALL)
-        second.add(
-            "daily", {}, repeat={"kind": "cron", "expression": "@daily"}, missed_fires={"kind": "fire-once"}
-        )
+        second.add("daily", {}, repeat={"kind": "cron", "expression": "@daily"}, missed_fires={"kind": "fire-once"})
         metas = second.get_repeatable_jobs()
         assert first.get_repeatable_jobs() == metas
         assert {meta["job_name"] for meta in metas} == {"hourly", "often", "daily"}

@@ -52,15 +52,11 @@ def test_a_mixed_fleet_under_kills_loses_nothing_and_keeps_names_and_attempts(
 ) -> None:
     plan = random.Random(7)
     with ExitStack() as stack:
-        workers = fleet(
-            stack, scenario, [own_engine, reference_engine, own_engine, reference_engine], concurrency=5
-        )
+        workers = fleet(stack, scenario, [own_engine, reference_engine, own_engine, reference_engine], concurrency=5)
         added: dict[str, str] = {}
         for engine in (own_engine, reference_engine):
             queue = stack.enter_context(scenario.queue(engine))
-            jobs = [
-                {"name": f"{engine.package}-{i % 3}", "data": {"do": [["sleep", 0.02]]}} for i in range(JOBS)
-            ]
+            jobs = [{"name": f"{engine.package}-{i % 3}", "data": {"do": [["sleep", 0.02]]}} for i in range(JOBS)]
             added |= {job["id"]: job["name"] for job in queue.add_bulk(jobs)}
         for _ in range(KILLS):
             CLOCK.sleep_sync(plan.uniform(0.2, 0.5))
@@ -96,10 +92,7 @@ def test_a_job_left_by_a_dead_worker_of_one_engine_is_taken_by_the_other(
         scenario.queue(engine_pair.first) as queue,
         scenario.worker(engine_pair.first, concurrency=10) as doomed,
     ):
-        ids = [
-            job["id"]
-            for job in queue.add_bulk([{"name": "n", "data": {"do": [["await_file", str(gate)]]}}] * 10)
-        ]
+        ids = [job["id"] for job in queue.add_bulk([{"name": "n", "data": {"do": [["await_file", str(gate)]]}}] * 10)]
         wait_until(lambda: len(scenario.ledger.starts()) == 10, "all have begun")
         doomed.kill()
         gate.touch()

@@ -20,9 +20,7 @@ from tests.support.servers.server import Server, start_server
 
 
 def run_of(*job_ids: str, due: int | None = None, name: bytes = b"mail", chunk: str = "0:0") -> LoadChunk:
-    made = bulk_load.make_envelopes(
-        job_ids, [msgpack_codec.pack({"to": job}) for job in job_ids], 1_794_741_208_048
-    )
+    made = bulk_load.make_envelopes(job_ids, [msgpack_codec.pack({"to": job}) for job in job_ids], 1_794_741_208_048)
     return LoadChunk(job_ids, [due] * len(job_ids), made, [name] * len(job_ids), chunk)
 
 
@@ -122,13 +120,9 @@ def test_native_ids_wait_for_room_run_by_run(harnesses: list[QueueHarness]) -> N
     assert native or not harnesses
     for b in native:
         load = BulkLoad("run", 0, "idmp", max_stream_len=3)
-        told = b.run(
-            bulk_load.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d"), run_of("e")])
-        )
+        told = b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d"), run_of("e")]))
         assert [(one.added, one.done) for one in told] == [(2, True), (0, False), (1, True)]
-        assert [
-            one.done for one in b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("f")]))
-        ] == [False]
+        assert [one.done for one in b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("f")]))] == [False]
         assert b.command("XLEN", b.keys.stream) == 3
 
 

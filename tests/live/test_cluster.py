@@ -40,9 +40,7 @@ def get(key: str) -> Call:
 
 
 @both_links
-async def test_each_call_goes_to_the_master_of_its_key(
-    trio: ClusterServers, open_link: Opener, queue: str
-) -> None:
+async def test_each_call_goes_to_the_master_of_its_key(trio: ClusterServers, open_link: Opener, queue: str) -> None:
     keys = streams(queue, 60)
     async with open_link(trio.url) as link:
         replies = await link.run(command_batch(*(Call(("SET", key, key), keys=(key,)) for key in keys)))
@@ -54,9 +52,7 @@ async def test_each_call_goes_to_the_master_of_its_key(
 
 
 @both_links
-async def test_calls_without_keys_go_along_with_the_others(
-    trio: ClusterServers, open_link: Opener, queue: str
-) -> None:
+async def test_calls_without_keys_go_along_with_the_others(trio: ClusterServers, open_link: Opener, queue: str) -> None:
     key = Keys(queue).stream
     async with open_link(trio.url) as link:
         await link.run(command_batch(get(key)))
@@ -68,17 +64,13 @@ async def test_calls_without_keys_go_along_with_the_others(
 
 
 @both_links
-async def test_every_node_can_be_asked_on_its_own(
-    trio: ClusterServers, open_link: Opener, queue: str
-) -> None:
+async def test_every_node_can_be_asked_on_its_own(trio: ClusterServers, open_link: Opener, queue: str) -> None:
     keys = streams(queue, 30)
     async with open_link(trio.url) as link:
         await link.run(command_batch(*(Call(("SET", key, 1), keys=(key,)) for key in keys)))
         nodes = await link.nodes()
         assert len(nodes) == 3
-        found = [
-            await node.run(command("SCAN", 0, "MATCH", f"*{queue}*", "COUNT", 100_000)) for node in nodes
-        ]
+        found = [await node.run(command("SCAN", 0, "MATCH", f"*{queue}*", "COUNT", 100_000)) for node in nodes]
         names = [name.decode() for _, page in found for name in page]
         assert sorted(names) == sorted(keys)
         for node in nodes:
@@ -87,9 +79,7 @@ async def test_every_node_can_be_asked_on_its_own(
 
 
 @both_links
-async def test_scripts_are_loaded_where_they_are_missing(
-    trio: ClusterServers, open_link: Opener, queue: str
-) -> None:
+async def test_scripts_are_loaded_where_they_are_missing(trio: ClusterServers, open_link: Opener, queue: str) -> None:
     for member in trio.masters:
         member.send("SCRIPT", "FLUSH")
     locks = [Keys(f"{queue}-{n}").promoter_lock for n in range(12)]
@@ -110,9 +100,7 @@ def moved(trio: ClusterServers, slot: int, target: ClusterNode) -> None:
 
 
 @both_links
-async def test_a_moved_slot_is_followed_and_remembered(
-    trio: ClusterServers, open_link: Opener, queue: str
-) -> None:
+async def test_a_moved_slot_is_followed_and_remembered(trio: ClusterServers, open_link: Opener, queue: str) -> None:
     key = Keys(queue).stream
     home, target = trio.owner(key), trio.others(trio.owner(key))[0]
     async with open_link(trio.url) as link:
@@ -144,9 +132,7 @@ def moving(trio: ClusterServers, key: str) -> Iterator[tuple[ClusterNode, Cluste
 
 
 @both_links
-async def test_a_key_that_went_ahead_is_asked_for_there(
-    trio: ClusterServers, open_link: Opener, queue: str
-) -> None:
+async def test_a_key_that_went_ahead_is_asked_for_there(trio: ClusterServers, open_link: Opener, queue: str) -> None:
     key = Keys(queue).stream
     async with open_link(trio.url) as link:
         await link.run(command_batch(get(key)))
@@ -178,9 +164,7 @@ class HelpingClock(SystemClock):
 
 
 @both_links
-async def test_keys_on_both_sides_of_a_move_are_waited_for(
-    trio: ClusterServers, open_link: Opener, queue: str
-) -> None:
+async def test_keys_on_both_sides_of_a_move_are_waited_for(trio: ClusterServers, open_link: Opener, queue: str) -> None:
     here, there = Keys(queue).result("here"), Keys(queue).result("there")
     both_keys = Call(("MGET", here, there), keys=(here, there))
     trio.owner(here).send("SET", here, "h")
@@ -190,9 +174,7 @@ async def test_keys_on_both_sides_of_a_move_are_waited_for(
             with pytest.raises(ServerError, match="TRYAGAIN") as caught:
                 await link.run(command_batch(both_keys))
             assert caught.value.transient
-        clock = HelpingClock(
-            lambda: source.send("MIGRATE", "127.0.0.1", target.server.port or 0, here, 0, 1000)
-        )
+        clock = HelpingClock(lambda: source.send("MIGRATE", "127.0.0.1", target.server.port or 0, here, 0, 1000))
         async with open_link(trio.url, clock=clock) as link:
             assert await link.run(command_batch(both_keys)) == [[b"h", b"t"]]
             assert clock.waits == 1
@@ -240,9 +222,7 @@ async def test_keys_of_two_slots_in_one_call_are_refused_by_name(
 
 
 @both_links
-async def test_a_dead_master_is_a_transient_error_until_its_replica_takes_over(
-    open_link: Opener, queue: str
-) -> None:
+async def test_a_dead_master_is_a_transient_error_until_its_replica_takes_over(open_link: Opener, queue: str) -> None:
     with cluster_servers("valkey-9.1") as trio, replica("valkey-9.1", trio.masters[0]) as heir:
         keys = streams(queue, 30)
         lost = next(key for key in keys if trio.owner(key) is trio.masters[0])

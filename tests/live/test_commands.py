@@ -152,9 +152,7 @@ def test_a_run_of_jobs_is_added_in_order_once_per_batch(on_every_server: Everywh
     outcome = on_every_server(story)
     assert outcome.told == "id"
     assert outcome.left == {
-        "stream": {
-            "entries": [["d", "one", "n", "mail"], ["d", "two"], ["d", "three", "n", "mail"], ["d", "four"]]
-        }
+        "stream": {"entries": [["d", "one", "n", "mail"], ["d", "two"], ["d", "three", "n", "mail"], ["d", "four"]]}
     }
 
 
@@ -305,9 +303,7 @@ def test_settling_tells_for_each_entry_whether_it_was_pending(on_every_server: E
 
 
 def test_settling_where_there_is_no_stream_is_no_error(on_every_server: Everywhere) -> None:
-    assert on_every_server(
-        lambda b: b.run_calls(b.commands.ack_and_delete(b.keys, GROUP, [b"1-1"]))
-    ).told == [-1]
+    assert on_every_server(lambda b: b.run_calls(b.commands.ack_and_delete(b.keys, GROUP, [b"1-1"]))).told == [-1]
 
 
 def test_a_result_is_stored_only_by_the_one_who_settles(on_every_server: Everywhere) -> None:
@@ -402,9 +398,7 @@ def test_recounting_says_how_many_deliveries_count_and_keeps_the_entries(on_ever
             b.command("XCLAIM", b.keys.stream, GROUP, "ada", 0, kept)
         b.command("XCLAIM", b.keys.stream, GROUP, "bob", 0, stolen)
         for _ in range(2):
-            assert b.run_calls(
-                b.commands.set_delivery_counts(b.keys, GROUP, "ada", {kept: 1, stolen: 7})
-            ) == [kept]
+            assert b.run_calls(b.commands.set_delivery_counts(b.keys, GROUP, "ada", {kept: 1, stolen: 7})) == [kept]
         _, owner, idle_ms, deliveries = b.pending(kept)
         assert idle_ms < 10_000
         return [owner, deliveries, b.pending(stolen)[1], b.pending(stolen)[3]]
@@ -507,10 +501,7 @@ def test_promoting_moves_what_is_due_in_order_and_tells_how_late_the_rest_is(
         now = b.now_ms()
         for name, distance in ((b"late", -50_000), (b"", -40_000), (b"later", -30_000), (b"not due", 90_000)):
             b.run_calls(b.commands.schedule(b.keys, member(name), now + distance))
-        runs = [
-            PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=2, cap=1000)))
-            for _ in range(3)
-        ]
+        runs = [PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=2, cap=1000))) for _ in range(3)]
         assert 30_000 <= runs[0].lag_ms < 60_000
         return [[run.count, run.depth, run.lag_ms > 0, run.quarantined, list(run.envelopes)] for run in runs]
 
@@ -746,9 +737,7 @@ def test_replacing_a_spec_keeps_its_counter_and_removing_it_forgets_everything(
 def test_of_two_schedulers_only_one_fires(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         b.run_calls(b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000))
-        fire = b.commands.fire_repeat(
-            b.keys, "tick", [PlannedFire(1000, b"job", "mail")], due_ms=1000, next_ms=2000
-        )
+        fire = b.commands.fire_repeat(b.keys, "tick", [PlannedFire(1000, b"job", "mail")], due_ms=1000, next_ms=2000)
         both = [FireResult.from_reply(b.run_calls(fire)), FireResult.from_reply(b.run_calls(fire))]
         return [[fired.count, fired.removed, fired.stale] for fired in both]
 
@@ -812,9 +801,7 @@ def test_a_counter_that_is_no_number_stops_the_fire_before_it_is_written(on_ever
         b.run_calls(b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000))
         b.command("HSET", b.keys.repeat_spec("tick"), "fired", "many")
         with pytest.raises(ServerError, match="not a whole number"):
-            b.run_calls(
-                b.commands.fire_repeat(b.keys, "tick", [PlannedFire(1, b"job")], due_ms=1000, next_ms=2000)
-            )
+            b.run_calls(b.commands.fire_repeat(b.keys, "tick", [PlannedFire(1, b"job")], due_ms=1000, next_ms=2000))
         return "refused"
 
     assert set(on_every_server(story).left) == {"repeat", "repeat:spec:tick"}
@@ -887,9 +874,7 @@ def test_a_lease_is_taken_when_free_kept_when_ours_and_told_when_anothers(
 ) -> None:
     def story(b: QueueHarness) -> Any:
         lock, take = b.keys.promoter_lock, b.commands.acquire_lock
-        leases = [
-            LockState.from_reply(b.run_calls(take(lock, holder, ttl_s=5))) for holder in ("ada", "ada", "bob")
-        ]
+        leases = [LockState.from_reply(b.run_calls(take(lock, holder, ttl_s=5))) for holder in ("ada", "ada", "bob")]
         assert all(lease.ttl_ms is not None and 3000 < lease.ttl_ms <= 5000 for lease in leases)
         dropped = [b.run_calls(b.commands.release_lock(lock, holder)) for holder in ("bob", "ada", "ada")]
         return [[[lease.mine, lease.holder] for lease in leases], dropped]

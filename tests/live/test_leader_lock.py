@@ -43,9 +43,7 @@ async def test_a_lease_is_taken_kept_and_dropped_by_its_holder_only(server: Serv
         assert b.run(leader_lock.read_lock(b.commands, lock)) is None
 
 
-async def test_a_lock_is_forced_open_only_if_it_is_still_the_one_that_was_seen(
-    server: Server, queue: str
-) -> None:
+async def test_a_lock_is_forced_open_only_if_it_is_still_the_one_that_was_seen(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, _):
         lock = b.keys.scheduler_lock
         assert b.run(leader_lock.force_unlock(b.commands, lock)) is None
@@ -97,9 +95,7 @@ async def test_a_leader_that_died_or_froze_is_replaced_when_its_lease_ends(
 
 
 @pytest.mark.parametrize("role", ["promoter", "scheduler"])
-async def test_a_leader_asked_to_end_frees_its_lock_at_once(
-    any_server: Server, queue: str, role: str
-) -> None:
+async def test_a_leader_asked_to_end_frees_its_lock_at_once(any_server: Server, queue: str, role: str) -> None:
     async with leader_harness(any_server, queue) as (b, _):
         lock = b.keys.promoter_lock if role == "promoter" else b.keys.scheduler_lock
         with leader_process(role, any_server, queue) as leader:
@@ -125,9 +121,7 @@ async def test_a_foreign_lock_that_never_expires_is_told_and_left_until_it_is_fo
             assert promoter.state.notes == ()
 
 
-async def test_a_lock_of_the_wrong_type_pauses_the_loop_and_heals_by_itself(
-    server: Server, queue: str
-) -> None:
+async def test_a_lock_of_the_wrong_type_pauses_the_loop_and_heals_by_itself(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         b.command("RPUSH", b.keys.scheduler_lock, "a list")
         scheduler = Scheduler(link, b.keys)

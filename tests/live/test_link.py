@@ -29,9 +29,7 @@ def lease(key: str, holder: str) -> Call:
 
 
 @both_links
-async def test_a_batch_is_one_round_trip_on_the_wire(
-    any_server: Server, open_link: Opener, queue: str
-) -> None:
+async def test_a_batch_is_one_round_trip_on_the_wire(any_server: Server, open_link: Opener, queue: str) -> None:
     with proxy_to(any_server.socket) as proxy:
         async with open_link(proxy.url) as link:
             replies = await link.run(
@@ -45,9 +43,7 @@ async def test_a_batch_is_one_round_trip_on_the_wire(
 
 
 @both_links
-async def test_replies_are_bytes_in_the_order_of_the_calls(
-    any_server: Server, open_link: Opener, queue: str
-) -> None:
+async def test_replies_are_bytes_in_the_order_of_the_calls(any_server: Server, open_link: Opener, queue: str) -> None:
     async with open_link(any_server.url) as link:
         calls = [
             Call(("SET", queue, b"\x00\xff")),
@@ -102,15 +98,11 @@ async def test_a_lost_script_is_loaded_again_and_only_it_is_repeated(
 
 
 @both_links
-async def test_a_script_the_server_never_saw_costs_no_round_trip(
-    server: Server, open_link: Opener, queue: str
-) -> None:
+async def test_a_script_the_server_never_saw_costs_no_round_trip(server: Server, open_link: Opener, queue: str) -> None:
     keys = Keys(queue)
     async with open_link(server.url) as other, open_link(server.url) as link:
         await other.run(command("SCRIPT", "FLUSH"))
-        taken = await link.run(
-            command_batch(lease(keys.promoter_lock, "me"), lease(keys.scheduler_lock, "me"))
-        )
+        taken = await link.run(command_batch(lease(keys.promoter_lock, "me"), lease(keys.scheduler_lock, "me")))
         assert [reply[0] for reply in taken] == [1, 1]
         assert (link.round_trips, link.commands) == (1, 3)
 
@@ -193,9 +185,7 @@ async def test_features_are_found_by_trying_in_one_round_trip_and_nothing_is_wri
 
 
 @both_links
-async def test_features_are_found_without_the_right_to_try(
-    server: Server, open_link: Opener, queue: str
-) -> None:
+async def test_features_are_found_without_the_right_to_try(server: Server, open_link: Opener, queue: str) -> None:
     native = NATIVE_WORDS[server.kind]
     async with open_link(server.url) as link:
         await link.run(command("ACL", "SETUSER", queue, "on", ">pw", "~mine:*", "+@all"))
@@ -256,9 +246,7 @@ async def test_a_missing_right_is_named(server: Server, open_link: Opener, queue
 
 
 @both_links
-async def test_an_unknown_command_is_told_without_its_arguments(
-    any_server: Server, open_link: Opener
-) -> None:
+async def test_an_unknown_command_is_told_without_its_arguments(any_server: Server, open_link: Opener) -> None:
     async with open_link(any_server.url) as link:
         with pytest.raises(ServerError) as caught:
             await link.run(command("NOSUCHCOMMAND", "payload-text"))
@@ -298,9 +286,7 @@ def test_the_twins_have_the_same_public_face_but_for_what_only_a_worker_needs() 
         }
 
     only_for_workers = {"blocking_copy", "pipelined_connection"}
-    assert face(Link) == {
-        name: what for name, what in face(AsyncLink).items() if name not in only_for_workers
-    }
+    assert face(Link) == {name: what for name, what in face(AsyncLink).items() if name not in only_for_workers}
     assert {"open", "run", "features", "nodes", "close"} <= face(Link).keys()
 
 

@@ -55,9 +55,7 @@ async def test_a_silent_connection_under_a_blocking_read_is_noticed_after_block_
     any_server: Server, open_link: Opener, queue: str
 ) -> None:
     clock = SystemClock()
-    read = Call(
-        ("XREADGROUP", "GROUP", "g", "c", "BLOCK", 400, "STREAMS", queue, ">"), keys=(queue,), block_ms=400
-    )
+    read = Call(("XREADGROUP", "GROUP", "g", "c", "BLOCK", 400, "STREAMS", queue, ">"), keys=(queue,), block_ms=400)
     with proxy_to(any_server.socket) as proxy:
         async with open_link(proxy.url, timeout=0.3) as link:
             await link.run(command("XGROUP", "CREATE", queue, "g", "0", "MKSTREAM"))
@@ -84,9 +82,7 @@ async def test_a_write_whose_reply_is_lost_is_reported_and_never_repeated(
 
 
 @both_links
-async def test_a_read_whose_reply_is_lost_is_repeated_once(
-    any_server: Server, open_link: Opener, queue: str
-) -> None:
+async def test_a_read_whose_reply_is_lost_is_repeated_once(any_server: Server, open_link: Opener, queue: str) -> None:
     with proxy_to(any_server.socket) as proxy:
         async with open_link(proxy.url) as link:
             await link.run(command("SET", queue, "here"))
@@ -189,9 +185,7 @@ async def _echoes(link: AsyncLink, n: int) -> bool:
 async def test_cancelling_at_any_moment_poisons_nothing(any_server: Server) -> None:
     async with AsyncLink.open(any_server.url) as link:
         for turns in range(30):
-            task = asyncio.create_task(
-                link.run(command_batch(*(Call(("ECHO", f"old-{n}")) for n in range(50))))
-            )
+            task = asyncio.create_task(link.run(command_batch(*(Call(("ECHO", f"old-{n}")) for n in range(50)))))
             for _ in range(turns):
                 await asyncio.wait([asyncio.ensure_future(_nothing())])
             task.cancel()
@@ -277,9 +271,7 @@ async def test_a_loading_server_is_waited_for_briefly_and_then_told(open_link: O
     slow = ("--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024")
     with start_server("redis-8.6", args=slow) as server:
         with Link.open(server.url) as writer:
-            writer.run(
-                command_batch(*(Call(("SET", f"k{n}", "v" * 100)) for n in range(2000)), Call(("SAVE",)))
-            )
+            writer.run(command_batch(*(Call(("SET", f"k{n}", "v" * 100)) for n in range(2000)), Call(("SAVE",))))
         server.kill()
         with _begun(server):
             async with open_link(server.url) as link:

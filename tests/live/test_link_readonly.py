@@ -123,9 +123,7 @@ def _flattened(table: list[Reply]) -> list[tuple[str, list[bytes]]]:
 
 
 @both_links
-async def test_the_server_never_hears_of_a_refused_write(
-    any_server: Server, open_link: Opener, queue: str
-) -> None:
+async def test_the_server_never_hears_of_a_refused_write(any_server: Server, open_link: Opener, queue: str) -> None:
     with socket.socket(socket.AF_UNIX) as monitor:
         monitor.connect(str(any_server.socket))
         told = monitor.makefile("rwb")

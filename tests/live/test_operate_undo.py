@@ -40,9 +40,7 @@ def everywhere(harnesses: list[QueueHarness]) -> Everywhere:
     return play
 
 
-def add(
-    b: QueueHarness, *jobs: prepared_batch.JobRequest
-) -> tuple[list[prepared_batch.Added], list[JournalItem]]:
+def add(b: QueueHarness, *jobs: prepared_batch.JobRequest) -> tuple[list[prepared_batch.Added], list[JournalItem]]:
     """Add jobs, and what would stand in the journal."""
     footing = b.run(added_jobs.stream_end(b.commands, b.keys))
     load = prepare_batch(jobs, footing.now_ms, ProducerOptions())
@@ -97,9 +95,7 @@ def test_each_job_is_told_with_its_entry_however_many_there_are(on_every_server:
         jobs = [tool_job_request("n", number) for number in range(1200)]
         jobs[700] = tool_job_request("n", 700, job_id="mine")
         added, _ = add(b, *jobs)
-        stored = {
-            entry_id.decode(): fields for entry_id, fields in b.command("XRANGE", b.keys.stream, "-", "+")
-        }
+        stored = {entry_id.decode(): fields for entry_id, fields in b.command("XRANGE", b.keys.stream, "-", "+")}
         assert len(stored) == 1200
         for one in added:
             mark = added_jobs.job_stamp(stored[one.entry_id or ""][1])
@@ -283,9 +279,7 @@ def test_many_due_at_the_same_time_are_each_seen_once(on_every_server: Everywher
         seen = b.run(delayed_jobs.find_delayed_jobs(b.commands, b.keys, lambda _: True, max_scanned=10_000))
         part = b.run(delayed_jobs.find_delayed_jobs(b.commands, b.keys, lambda _: True, max_scanned=700))
         bound = b.run(
-            delayed_jobs.find_delayed_jobs(
-                b.commands, b.keys, lambda _: True, from_ms=at_ms + 1, max_scanned=10_000
-            )
+            delayed_jobs.find_delayed_jobs(b.commands, b.keys, lambda _: True, from_ms=at_ms + 1, max_scanned=10_000)
         )
         b.command("DEL", b.keys.delayed)
         unique = len({one.member for one in seen.found})
@@ -448,16 +442,10 @@ def test_what_was_handed_back_is_nobodys_to_judge(on_every_server: Everywhere) -
         b.command("XGROUP", "CREATE", b.keys.stream, GROUP, "0", "MKSTREAM")
         b.command("XGROUP", "CREATECONSUMER", b.keys.stream, GROUP, RELEASED_CONSUMER)
         b.link.run(_pause(b))
-        return [
-            one.state
-            for one in b.run(consumers.list_consumers(b.commands, b.keys, gone_after_ms=0)).consumers
-        ]
+        return [one.state for one in b.run(consumers.list_consumers(b.commands, b.keys, gone_after_ms=0)).consumers]
 
     assert on_every_server(story).told == ["waiting"]
 
 
 def test_a_queue_without_a_stream_has_nobody(on_every_server: Everywhere) -> None:
-    assert (
-        on_every_server(lambda b: len(b.run(consumers.list_consumers(b.commands, b.keys)).consumers)).told
-        == 0
-    )
+    assert on_every_server(lambda b: len(b.run(consumers.list_consumers(b.commands, b.keys)).consumers)).told == 0

@@ -89,9 +89,7 @@ def test_a_broken_envelope_without_the_length_we_write_stays_in_one_piece(
     for b in harnesses:
         for score, member in enumerate(broken):
             b.run_calls(b.commands.schedule(b.keys, member, score))
-        assert PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=9))).quarantined == len(
-            broken
-        )
+        assert PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=9))).quarantined == len(broken)
         letters = RawEntry.list_from_reply(b.run_calls(b.commands.oldest_entries(b.keys.dlq, 9)))
         assert [letter.fields[1] for letter in letters] == broken
 

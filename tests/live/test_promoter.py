@@ -58,9 +58,7 @@ async def test_a_tick_moves_what_is_due_says_so_and_leaves_the_rest(server: Serv
         assert all(abs((event.ts or 0) - b.now_ms()) < 10_000 for event in events(b))
 
 
-async def test_a_tick_costs_one_round_trip_and_one_more_when_it_moved_something(
-    server: Server, queue: str
-) -> None:
+async def test_a_tick_costs_one_round_trip_and_one_more_when_it_moved_something(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         promoter = Promoter(link, b.keys)
         await promoter.tick()
@@ -75,9 +73,7 @@ async def test_a_tick_costs_one_round_trip_and_one_more_when_it_moved_something(
         assert link.round_trips == before + 3
 
 
-async def test_a_promoted_job_can_no_longer_be_cancelled_and_its_id_stays_used(
-    server: Server, queue: str
-) -> None:
+async def test_a_promoted_job_can_no_longer_be_cancelled_and_its_id_stays_used(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         made = envelope.encode(envelope.Envelope("order-7", from_data(7), 7))
         now = b.now_ms()
@@ -143,19 +139,14 @@ async def test_garbage_is_quarantined_whole_and_holds_nobody_up(server: Server, 
         async with running_leader(promoter):
             await eventually(lambda: numbers(b) == [1])
         assert promoter.state.counts == {"promoted": 1, "quarantined": len(GARBAGE) + 1}
-        letters = [
-            dict(zip(row[::2], row[1::2], strict=True))
-            for _, row in b.command("XRANGE", b.keys.dlq, "-", "+")
-        ]
+        letters = [dict(zip(row[::2], row[1::2], strict=True)) for _, row in b.command("XRANGE", b.keys.dlq, "-", "+")]
         assert {letter[b"d"] for letter in letters} == {*GARBAGE, b"without a time"}
         assert {letter[b"reason"] for letter in letters} == {b"malformed"}
         assert b.command("ZRANGE", b.keys.delayed, 0, -1) == [b"never due"]
 
 
 @pytest.mark.parametrize("key", ["delayed", "stream"])
-async def test_a_key_of_the_wrong_type_pauses_promotion_and_loses_nothing(
-    server: Server, queue: str, key: str
-) -> None:
+async def test_a_key_of_the_wrong_type_pauses_promotion_and_loses_nothing(server: Server, queue: str, key: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         wrong = getattr(b.keys, key)
         b.command("SET", wrong, "not what you think")
@@ -203,9 +194,7 @@ async def test_garbage_that_nobody_takes_is_told_and_does_not_starve_the_jobs_be
         assert b.command("XLEN", b.keys.dlq) == 40
 
 
-async def test_a_read_only_server_and_one_without_memory_stop_nothing_for_good(
-    server: Server, queue: str
-) -> None:
+async def test_a_read_only_server_and_one_without_memory_stop_nothing_for_good(server: Server, queue: str) -> None:
     with start_server(server.kind) as own:
         async with leader_harness(own, queue) as (b, link):
             promoter = Promoter(link, b.keys)

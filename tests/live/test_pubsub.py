@@ -65,9 +65,7 @@ def test_a_long_silence_is_borne_and_what_comes_after_it_is_heard(server: Server
 def test_a_server_that_freezes_or_dies_ends_it(queue: str, cruelty: signal.Signals) -> None:
     with start_server("valkey-9.1") as server, Link.open(server.url) as link:
         heard = ear(link, queue)
-        with once_somebody_listens(
-            server, queue, lambda other: other.run(command("PUBLISH", queue, "hello"))
-        ):
+        with once_somebody_listens(server, queue, lambda other: other.run(command("PUBLISH", queue, "hello"))):
             assert next(heard) == b"hello"
         server.process.send_signal(cruelty)
         with pytest.raises(ServerError):

@@ -137,9 +137,7 @@ async def test_a_delayed_job_with_an_id_can_be_cancelled_once(bench: QueueHarnes
 
 
 @both_queues
-async def test_one_byte_prefixes_are_written_for_those_who_want_them(
-    bench: QueueHarness, door: Opener
-) -> None:
+async def test_one_byte_prefixes_are_written_for_those_who_want_them(bench: QueueHarness, door: Opener) -> None:
     async with door(delayed_prefix="u8") as queue:
         await queue.add("hi", 1, delay_ms=60_000)
     [member] = bench.command("ZRANGE", bench.keys.delayed, 0, -1)
@@ -150,9 +148,7 @@ async def test_one_byte_prefixes_are_written_for_those_who_want_them(
 
 
 @both_queues
-async def test_a_mixed_bulk_keeps_its_order_on_a_server_that_knows_no_script(
-    bench: QueueHarness, door: Opener
-) -> None:
+async def test_a_mixed_bulk_keeps_its_order_on_a_server_that_knows_no_script(bench: QueueHarness, door: Opener) -> None:
     jobs: list[dict[str, Any]] = [
         {"name": "n", "data": at, **({"job_id": f"named-{at}"} if at % 3 == 1 else {})} for at in range(30)
     ]
@@ -170,9 +166,7 @@ def _other(job: dict[str, Any], again: int) -> dict[str, Any]:
 
 
 @both_queues
-async def test_many_jobs_keep_their_order_and_come_in_few_round_trips(
-    bench: QueueHarness, door: Opener
-) -> None:
+async def test_many_jobs_keep_their_order_and_come_in_few_round_trips(bench: QueueHarness, door: Opener) -> None:
     jobs = [{"name": f"n{number % 3}", "data": {"i": number}} for number in range(2345)]
     async with door() as queue:
         added = await queue.add_bulk(jobs)
@@ -274,9 +268,7 @@ async def test_a_queue_may_grow(bench: QueueHarness, door: Opener, options: dict
 
 
 @both_queues
-async def test_a_user_without_any_right_to_read_can_add(
-    bench: QueueHarness, open_queue: Opener, queue: str
-) -> None:
+async def test_a_user_without_any_right_to_read_can_add(bench: QueueHarness, open_queue: Opener, queue: str) -> None:
     with start_server(kind_of(bench), tcp=True) as guarded:
         keys = "~*:stream ~*:delayed ~*:dlid:* ~*:didx:* ~*:idmp:*"
         commands = "+xadd +zadd +eval +evalsha +script|load +get +set +exists +time"
@@ -294,13 +286,9 @@ async def test_a_user_without_any_right_to_read_can_add(
 
 
 @both_queues
-async def test_the_rights_the_manual_names_are_enough(
-    bench: QueueHarness, open_queue: Opener, queue: str
-) -> None:
+async def test_the_rights_the_manual_names_are_enough(bench: QueueHarness, open_queue: Opener, queue: str) -> None:
     keys = "~*:stream ~*:delayed ~*:dlid:* ~*:didx:* ~*:idmp:* ~*:repeat*"
-    commands = (
-        "+xadd +xlen +zadd +zrem +get +set +exists +del +time +eval +evalsha +script|load +hset +zscore"
-    )
+    commands = "+xadd +xlen +zadd +zrem +get +set +exists +del +time +eval +evalsha +script|load +hset +zscore"
     with start_server(kind_of(bench), tcp=True) as guarded:
         with Link.open(guarded.url) as link:
             boss = QueueHarness("boss", link, Commands(link.features()), queue)
@@ -332,9 +320,7 @@ def bury(b: QueueHarness, *bodies: bytes, name: str = "n") -> None:
 @both_queues
 async def test_dead_letters_are_shown_as_the_reference_shows_them(bench: QueueHarness, door: Opener) -> None:
     bury(bench, b"\xc1")
-    bench.command(
-        "XADD", bench.keys.dlq, "*", "d", "x", "source_id", "1-1", "reason", "malformed", "detail", "why"
-    )
+    bench.command("XADD", bench.keys.dlq, "*", "d", "x", "source_id", "1-1", "reason", "malformed", "detail", "why")
     bench.command("XADD", bench.keys.dlq, "*", "else", "x")
     async with door() as queue:
         first, second, third = await queue.peek_dlq()
@@ -392,9 +378,7 @@ async def test_schedules_are_stored_listed_replaced_and_removed(bench: QueueHarn
         first, second = await queue.get_repeatable_jobs()
         assert (first.key, first.pattern, first.missed_fires) == (tick.id, RepeatPattern.every(60_000), None)
         assert 50_000 < first.next_fire_ms - bench.now_ms() <= 60_000
-        assert second == RepeatableMeta(
-            night.id, "night", nightly, second.next_fire_ms, limit=5, missed_fires=policy
-        )
+        assert second == RepeatableMeta(night.id, "night", nightly, second.next_fire_ms, limit=5, missed_fires=policy)
         assert await queue.get_repeatable_jobs(0) == []
         removed = [await queue.remove_repeatable_by_key(key) for key in (tick.id, tick.id, night.id, "x")]
     assert removed == [True, False, True, False]
@@ -475,9 +459,7 @@ async def test_a_link_may_be_lent_and_stays_open(any_server: Server, queue: str)
 
 
 @both_queues
-async def test_nothing_is_written_through_a_read_only_link(
-    any_server: Server, queue: str, open_queue: Opener
-) -> None:
+async def test_nothing_is_written_through_a_read_only_link(any_server: Server, queue: str, open_queue: Opener) -> None:
     kind: Any = AsyncLink if open_queue.__name__ == "awaiting" else Link
     link = kind.open(any_server.url, read_only=True)
     door = open_queue(queue, link=link)
@@ -557,9 +539,7 @@ async def test_one_queue_may_be_used_in_several_event_loops(any_server: Server, 
 
 def test_threads_may_share_one_blocking_queue(any_server: Server, queue: str) -> None:
     with SyncQueue(queue, redis_url=any_server.url) as door, Link.open(any_server.url) as link:
-        threads = [
-            threading.Thread(target=door.add_bulk, args=([{"name": "n", "data": 1}] * 700,)) for _ in range(4)
-        ]
+        threads = [threading.Thread(target=door.add_bulk, args=([{"name": "n", "data": 1}] * 700,)) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -568,9 +548,7 @@ def test_threads_may_share_one_blocking_queue(any_server: Server, queue: str) ->
 
 
 @both_queues
-async def test_credentials_are_asked_for_at_each_login(
-    any_server: Server, queue: str, open_queue: Opener
-) -> None:
+async def test_credentials_are_asked_for_at_each_login(any_server: Server, queue: str, open_queue: Opener) -> None:
     asked: list[str | None] = []
 
     async def provide(where: str | None) -> tuple[str | None, str | None]:

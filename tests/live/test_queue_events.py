@@ -95,9 +95,7 @@ async def test_an_event_is_told_with_the_fields_users_know(server: Server, queue
     assert events.name == queue
     words = ("XADD", keys.events, "5-1", "e", "failed", "id", "j", "ts", 7, "n", "mail", "attempt", 2)
     extras = ("reason", "no\xff such", "duration_us", 12, "backoff_ms", "soon", "of", "others")
-    tell(
-        server, Call((*words, *extras)), Call(("XADD", keys.events, "6-0", "e", "drained", "id", "", "ts", 8))
-    )
+    tell(server, Call((*words, *extras)), Call(("XADD", keys.events, "6-0", "e", "drained", "id", "", "ts", 8)))
     iterator = aiter(events)
     first, second = await anext(iterator), await anext(iterator)
     assert first == QueueEvent(
@@ -265,9 +263,7 @@ async def test_a_stream_made_anew_between_two_looks_is_told(server: Server, queu
     assert gaps(heard) == [("recreated", None)]
 
 
-async def test_a_stream_made_anew_with_lower_ids_is_told_from_its_beginning(
-    server: Server, queue: str
-) -> None:
+async def test_a_stream_made_anew_with_lower_ids_is_told_from_its_beginning(server: Server, queue: str) -> None:
     keys = Keys(queue)
     async with following(QueueEvents(queue, redis_url=server.url, block_ms=50)) as heard:
         tell(server, event(keys, "high", "99999999999999-0"))
@@ -386,9 +382,7 @@ async def test_one_spoiled_queue_does_not_silence_the_others(server: Server, que
     good, bad = Keys(f"{queue}-good"), Keys(f"{queue}-bad")
     do(server, "SET", bad.events, "no stream")
     async with AsyncLink.open(server.url, read_only=True) as link:
-        async with tailing(
-            link, EventFollower(link, [good.queue, bad.queue], options=TailOptions(50))
-        ) as heard:
+        async with tailing(link, EventFollower(link, [good.queue, bad.queue], options=TailOptions(50))) as heard:
             tell(server, event(good, "1"))
             await until(lambda: told_by(heard) == {(good.queue, "1")})
             do(server, "DEL", bad.events)
@@ -401,9 +395,7 @@ async def test_in_a_cluster_queues_of_all_nodes_are_followed() -> None:
         keys = [Keys(f"q{number}") for number in range(20)]
         async with AsyncLink.open(nodes.url) as writer, AsyncLink.open(nodes.url, read_only=True) as link:
             options = TailOptions(block_ms=5000, poll_ms=20)
-            async with tailing(
-                link, EventFollower(link, [one.queue for one in keys], options=options)
-            ) as heard:
+            async with tailing(link, EventFollower(link, [one.queue for one in keys], options=options)) as heard:
                 await writer.run(command_batch(*(event(one, "1") for one in keys)))
                 await until(lambda: len(heard) == 20)
             async with tailing(link, EventFollower(link, ["q0"], options=options)) as heard_alone:

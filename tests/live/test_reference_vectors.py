@@ -18,10 +18,7 @@ def unhex(words: Sequence[str]) -> list[bytes]:
 
 
 def entries(b: QueueHarness, key: str) -> list[list[bytes]]:
-    return [
-        list(entry.fields)
-        for entry in RawEntry.list_from_reply(b.run_calls(b.commands.oldest_entries(key, 1000)))
-    ]
+    return [list(entry.fields) for entry in RawEntry.list_from_reply(b.run_calls(b.commands.oldest_entries(key, 1000)))]
 
 
 def clear(b: QueueHarness) -> None:
@@ -52,9 +49,7 @@ def test_promoting_keeps_every_job_the_reference_delivers_and_those_it_loses(
             assert promoted.envelopes == (envelope,)
             if told.get("engine_delivered"):
                 reference = [
-                    bytes.fromhex(v) if i else k.encode()
-                    for k, v in told["engine_stream_fields"]
-                    for i in (0, 1)
+                    bytes.fromhex(v) if i else k.encode() for k, v in told["engine_stream_fields"] for i in (0, 1)
                 ]
                 assert entries(b, b.keys.stream) == [reference]
 
@@ -66,16 +61,12 @@ def test_firing_leaves_what_the_reference_leaves(harnesses: list[QueueHarness], 
         context, told = item["context"], item["expect"]
         argv = unhex(item["hex"]["argv"])
         next_ms, limit, end_ms = (int(argv[number]) for number in (8, 11, 12))
-        fires = [
-            PlannedFire(int(at), *_fire(member)) for at, member in zip(argv[14::2], argv[15::2], strict=True)
-        ]
+        fires = [PlannedFire(int(at), *_fire(member)) for at, member in zip(argv[14::2], argv[15::2], strict=True)]
         for b in harnesses:
             clear(b)
             key = context["spec_key"]
             b.run_calls(
-                b.commands.upsert_repeat(
-                    b.keys, key, bytes.fromhex(item["hex"]["spec"]), next_ms=context["score"]
-                )
+                b.commands.upsert_repeat(b.keys, key, bytes.fromhex(item["hex"]["spec"]), next_ms=context["score"])
             )
             _count_earlier_fires(b, key, limit, told)
             call = b.commands.fire_repeat(
@@ -113,9 +104,7 @@ def _count_earlier_fires(b: QueueHarness, key: str, limit: int, told: dict[str, 
         b.command("HSET", b.keys.repeat_spec(key), "fired", earlier)
 
 
-def test_storing_a_result_leaves_what_the_reference_leaves(
-    harnesses: list[QueueHarness], record_property: Any
-) -> None:
+def test_storing_a_result_leaves_what_the_reference_leaves(harnesses: list[QueueHarness], record_property: Any) -> None:
     def check(item: golden.Item) -> None:
         job_id, data = item["context"]["job_id"], bytes.fromhex(item["hex"]["value"])
         seconds = item["expect"]["ex_seconds"]
@@ -135,13 +124,9 @@ def test_burying_and_replaying_leave_what_the_reference_leaves(
     harnesses: list[QueueHarness], record_property: Any
 ) -> None:
     def check(item: golden.Item) -> None:
-        letter = [
-            word for name, value in item["hex"]["fields"] for word in (name.encode(), bytes.fromhex(value))
-        ]
+        letter = [word for name, value in item["hex"]["fields"] for word in (name.encode(), bytes.fromhex(value))]
         source = [
-            word
-            for name, value in item["hex"]["source_fields"]
-            for word in (name.encode(), bytes.fromhex(value))
+            word for name, value in item["hex"]["source_fields"] for word in (name.encode(), bytes.fromhex(value))
         ]
         for b in harnesses:
             clear(b)

@@ -58,9 +58,7 @@ async def tick(b: QueueHarness, link: AsyncLink, **options: Any) -> TickResult:
 # What a fire is
 
 
-async def test_a_due_spec_becomes_a_job_and_is_due_again_an_interval_later(
-    server: Server, queue: str
-) -> None:
+async def test_a_due_spec_becomes_a_job_and_is_due_again_an_interval_later(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 100
         store(b, spec("s", Every(HOUR)), due_ms)
@@ -133,9 +131,7 @@ async def _plays_out(b: QueueHarness, link: AsyncLink, item: golden.Item) -> boo
 # Missed fires
 
 
-@pytest.mark.parametrize(
-    ("policy", "fired"), [(Skip(), 0), (FireOnce(), 1), (FireAll(3), 3), (FireAll(1000), 61)]
-)
+@pytest.mark.parametrize(("policy", "fired"), [(Skip(), 0), (FireOnce(), 1), (FireAll(3), 3), (FireAll(1000), 61)])
 @pytest.mark.parametrize("pattern", [Every(1000), Cron("* * * * * *")], ids=["every", "cron"])
 async def test_after_an_outage_each_policy_fires_exactly_what_it_promises(
     server: Server, queue: str, policy: MissedFires, fired: int, pattern: Pattern
@@ -346,9 +342,7 @@ async def test_an_interval_no_longer_than_a_tick_is_kept_all_the_same(
         assert expected * 0.6 <= len(jobs(b)) <= expected + 1
 
 
-async def test_an_interval_shorter_than_a_tenth_of_a_tick_fires_once_per_tenth(
-    any_server: Server, queue: str
-) -> None:
+async def test_an_interval_shorter_than_a_tenth_of_a_tick_fires_once_per_tenth(any_server: Server, queue: str) -> None:
     async with leader_harness(any_server, queue) as (b, link):
         begun = b.now_ms()
         store(b, spec("s", Every(5)), begun)
@@ -413,9 +407,7 @@ async def test_planning_that_takes_too_long_is_cut_short_and_goes_on_next_tick(
 
 
 @pytest.mark.parametrize("key", ["stream", "repeat"])
-async def test_a_key_of_the_wrong_type_pauses_the_schedule_and_heals(
-    server: Server, queue: str, key: str
-) -> None:
+async def test_a_key_of_the_wrong_type_pauses_the_schedule_and_heals(server: Server, queue: str, key: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         wrong = getattr(b.keys, key)
         b.command("SET", wrong, "not what you think")
@@ -434,9 +426,7 @@ async def test_a_key_of_the_wrong_type_pauses_the_schedule_and_heals(
         assert len(jobs(b)) == 1
 
 
-async def test_a_delayed_set_of_the_wrong_type_does_not_keep_due_specs_from_firing(
-    server: Server, queue: str
-) -> None:
+async def test_a_delayed_set_of_the_wrong_type_does_not_keep_due_specs_from_firing(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         b.command("SET", b.keys.delayed, "not what you think")
         store(b, spec("s", Every(HOUR), FireOnce()), b.now_ms() - 100)
@@ -444,9 +434,7 @@ async def test_a_delayed_set_of_the_wrong_type_does_not_keep_due_specs_from_firi
         assert len(jobs(b)) == 1
 
 
-async def test_a_read_only_server_and_one_without_memory_stop_nothing_for_good(
-    server: Server, queue: str
-) -> None:
+async def test_a_read_only_server_and_one_without_memory_stop_nothing_for_good(server: Server, queue: str) -> None:
     with start_server(server.kind) as own:
         async with leader_harness(own, queue) as (b, link):
             led = Scheduler(link, b.keys)
@@ -476,9 +464,7 @@ async def test_schedulers_killed_one_after_the_other_neither_lose_nor_double_a_f
         for so_many in (3, 6):
             with leader_process("scheduler", any_server, queue):
                 await eventually(lambda: len(jobs(b)) >= so_many)  # noqa: B023 - awaited here
-            b.command(
-                "DEL", b.keys.scheduler_lock
-            )  # killed now; its lease would end by itself, in five seconds
+            b.command("DEL", b.keys.scheduler_lock)  # killed now; its lease would end by itself, in five seconds
         due = next_ms(b, "s") or 0
         assert len(jobs(b)) == (due - begun) // 200 - 1
         assert b.command("HGET", b.keys.repeat_spec("s"), "fired") == b"%d" % len(jobs(b))

@@ -74,9 +74,7 @@ def settle_mine(b: QueueHarness) -> Call:
 
 
 def schedule_all(b: QueueHarness) -> Call:
-    return b.commands.schedule_batch(
-        b.keys, "p", "first", [(9_000, MEMBER), (DelayFromNow(90_000), MEMBER + b"2")]
-    )
+    return b.commands.schedule_batch(b.keys, "p", "first", [(9_000, MEMBER), (DelayFromNow(90_000), MEMBER + b"2")])
 
 
 def schedule_once(b: QueueHarness) -> Call:
@@ -218,9 +216,7 @@ def shift_delayed(b: QueueHarness) -> Call:
 
 
 def restore_delayed(b: QueueHarness) -> Call:
-    return b.commands.restore_delayed(
-        b.keys, "op", "job", MEMBER, 9_000, index_ms=3_600_000, marker_ms=3_600_000
-    )
+    return b.commands.restore_delayed(b.keys, "op", "job", MEMBER, 9_000, index_ms=3_600_000, marker_ms=3_600_000)
 
 
 def withdraw(b: QueueHarness) -> Call:
@@ -229,9 +225,7 @@ def withdraw(b: QueueHarness) -> Call:
 
 
 def restore_repeat(b: QueueHarness) -> Call:
-    return b.commands.restore_repeat(
-        b.keys, "op", b"tick", expected_data=b"", data=b"spec", next_ms=1000, fired=b"7"
-    )
+    return b.commands.restore_repeat(b.keys, "op", b"tick", expected_data=b"", data=b"spec", next_ms=1000, fired=b"7")
 
 
 CASES = {
@@ -284,9 +278,7 @@ WRONG = [(name, key) for name, case in CASES.items() for key in case.depends_on]
 
 
 def test_every_script_has_a_case() -> None:
-    assert sorted(CASES) == [
-        name for name in scripts.script_names() if not name.startswith(scripts.FOREIGN_FOLDERS)
-    ]
+    assert sorted(CASES) == [name for name in scripts.script_names() if not name.startswith(scripts.FOREIGN_FOLDERS)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -309,9 +301,7 @@ def test_running_a_script_twice_is_running_it_once(on_every_server: Everywhere, 
 
 
 @pytest.mark.parametrize(("name", "key"), WRONG)
-def test_a_key_of_another_type_leaves_everything_where_it_was(
-    on_every_server: Everywhere, name: str, key: str
-) -> None:
+def test_a_key_of_another_type_leaves_everything_where_it_was(on_every_server: Everywhere, name: str, key: str) -> None:
     def story(b: QueueHarness) -> bool:
         call = CASES[name].build(b)
         spoiled, aside = getattr(b.keys, key), f"{b.keys.stream}:aside"
@@ -369,16 +359,12 @@ GROWS = [
 
 
 def test_exactly_the_scripts_that_drain_a_server_may_run_on_a_full_one() -> None:
-    assert [
-        name for name in scripts.script_names() if "allow-oom" in scripts.load_script(name).flags
-    ] == sorted(DRAINS)
+    assert [name for name in scripts.script_names() if "allow-oom" in scripts.load_script(name).flags] == sorted(DRAINS)
 
 
 def test_a_full_server_can_be_drained_and_takes_nothing_new(server: Server) -> None:
     with start_server(server.kind) as full, Link.open(full.url) as link:
-        scenes = {
-            name: QueueHarness(name, link, Commands(link.features()), name) for name in [*DRAINS, *GROWS]
-        }
+        scenes = {name: QueueHarness(name, link, Commands(link.features()), name) for name in [*DRAINS, *GROWS]}
         calls = {name: CASES[name].build(bench) for name, bench in scenes.items()}
         before = {name: bench.dump() for name, bench in scenes.items()}
         scenes["move_to_dlq"].command("CONFIG", "SET", "maxmemory", "1")

@@ -24,9 +24,7 @@ def guards() -> Iterator[SentinelServers]:
 
 
 @both_links
-async def test_the_master_is_found_and_found_again_after_it_died(
-    guards: SentinelServers, open_link: Opener
-) -> None:
+async def test_the_master_is_found_and_found_again_after_it_died(guards: SentinelServers, open_link: Opener) -> None:
     clock = SystemClock()
     async with open_link(guards.url, connect_timeout=0.5) as link:
         await link.run(command("SET", "k", "before"))
@@ -78,9 +76,7 @@ async def test_a_service_nobody_knows_is_told(guards: SentinelServers, open_link
 @both_links
 async def test_no_sentinel_at_all_is_told_with_each_ones_reason(open_link: Opener) -> None:
     async with open_link("redis+sentinel://127.0.0.1:1,127.0.0.1:2/mail", connect_timeout=0.2) as link:
-        with pytest.raises(
-            Unreachable, match=r"nothing listens at 127.0.0.1:1; nothing listens at 127.0.0.1:2"
-        ):
+        with pytest.raises(Unreachable, match=r"nothing listens at 127.0.0.1:1; nothing listens at 127.0.0.1:2"):
             await link.run(command("PING"))
 
 

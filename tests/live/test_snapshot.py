@@ -142,9 +142,7 @@ def test_a_hundred_queues_are_one_round_trip(desk: Desk) -> None:
     assert all(isinstance(one, Snapshot) and one.waiting == 1 for one in found)
 
 
-@pytest.mark.parametrize(
-    "part", ["stream", "dlq", "delayed", "repeat", "events", "promoter_lock", "scheduler_lock"]
-)
+@pytest.mark.parametrize("part", ["stream", "dlq", "delayed", "repeat", "events", "promoter_lock", "scheduler_lock"])
 def test_a_key_of_another_type_is_told_and_the_rest_is_seen(desk: Desk, part: str) -> None:
     key, expected = getattr(desk.keys, part), "string" if "lock" in part else "zset"
     expected = "stream" if part in {"stream", "dlq", "events"} else expected
@@ -182,9 +180,7 @@ def test_a_queue_is_found_by_any_key_that_holds_jobs_and_by_nothing_else(desk: D
 def test_looking_for_queues_tells_how_it_gets_on_and_stops_when_told(desk: Desk) -> None:
     prefix = desk.keys.queue
     for start in range(0, 20_000, 5000):
-        desk.link.run(
-            command_batch(*(Call(("SET", f"{prefix}-{n}", "")) for n in range(start, start + 5000)))
-        )
+        desk.link.run(command_batch(*(Call(("SET", f"{prefix}-{n}", "")) for n in range(start, start + 5000))))
     heard: list[DiscoveredQueues] = []
     found = discovery.discover_queues(desk.viewer, progress=heard.append)
     assert found == heard[-1]
@@ -220,15 +216,11 @@ async def test_in_a_cluster_it_is_one_round_trip_per_node_and_queues_are_found_o
         async with AsyncLink.open(nodes.url) as link:
             commands = Commands(await link.features())
             await link.run(
-                command_batch(
-                    *(Call(("XADD", keys.stream, "*", "d", "x"), keys=(keys.stream,)) for keys in queues)
-                )
+                command_batch(*(Call(("XADD", keys.stream, "*", "d", "x"), keys=(keys.stream,)) for keys in queues))
             )
             await link.run(snapshot.take_snapshots(commands, queues))
             before = link.round_trips
             found = await link.run(snapshot.take_snapshots(commands, queues))
             assert link.round_trips - before == 3
             assert all(isinstance(one, Snapshot) and one.waiting == 1 for one in found)
-            assert (await discovery.discover_queues_async(link)).queues == tuple(
-                sorted(k.queue for k in queues)
-            )
+            assert (await discovery.discover_queues_async(link)).queues == tuple(sorted(k.queue for k in queues))

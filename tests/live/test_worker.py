@@ -72,9 +72,7 @@ async def test_a_worker_that_outruns_the_server_does_not_pile_up_what_it_has_to_
         run = jobs[at : at + 500]
         shop.bench.run_calls(shop.bench.commands.add_batch(shop.bench.keys, "p", f"{at}", run, name=b""))
 
-    monkeypatch.setattr(
-        outbox, "MAX_WRITES_IN_FLIGHT", 0
-    )  # as if the server never came round to the last ones
+    monkeypatch.setattr(outbox, "MAX_WRITES_IN_FLIGHT", 0)  # as if the server never came round to the last ones
     async with shop.running_worker(do_nothing) as worker:
         await wait_until(lambda: worker.done > reader.MAX_UNACKNOWLEDGED, "the worker has run ahead")
         await CLOCK.sleep(0.2)
@@ -134,9 +132,7 @@ async def test_events_can_be_silenced(shop: WorkerHarness) -> None:
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "plain"])
-async def test_results_are_kept_for_a_while_and_none_leaves_no_key(
-    shop: WorkerHarness, is_plain: bool
-) -> None:
+async def test_results_are_kept_for_a_while_and_none_leaves_no_key(shop: WorkerHarness, is_plain: bool) -> None:
     values = {"zero": 0, "text": "", "list": [], "no": False, "map": {"a": [1]}, "none": None}
     for job_id in values:
         shop.add(job_id)
@@ -147,9 +143,7 @@ async def test_results_are_kept_for_a_while_and_none_leaves_no_key(
     def plain_handler(job: Job) -> Any:
         return values[job.id]
 
-    await shop.run_until_empty(
-        plain_handler if is_plain else handler, store_results=True, result_ttl_ms=90_500
-    )
+    await shop.run_until_empty(plain_handler if is_plain else handler, store_results=True, result_ttl_ms=90_500)
     keys, say = shop.bench.keys, shop.bench.command
     found = {job_id: say("GET", keys.result(job_id)) for job_id in values}
     assert found.pop("none") is None
@@ -201,9 +195,7 @@ async def test_a_job_s_context_is_its_own(shop: WorkerHarness) -> None:
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "plain"])
-async def test_no_more_jobs_run_at_once_than_allowed_and_not_less(
-    shop: WorkerHarness, is_plain: bool
-) -> None:
+async def test_no_more_jobs_run_at_once_than_allowed_and_not_less(shop: WorkerHarness, is_plain: bool) -> None:
     for number in range(30):
         shop.add(f"job-{number}")
     running, most = 0, 0

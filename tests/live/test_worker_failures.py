@@ -287,11 +287,7 @@ async def test_jobs_at_their_last_chance_run_one_at_a_time_and_only_starts_count
         await wait_until(lambda: running, "one has begun")
         shop.add("fresh")
         await wait_until(lambda: "fresh" in running, "others are not held up")
-        mine = {
-            entry.deliveries
-            for entry in shop.pending().values()
-            if entry.consumer == worker.consumer_id.encode()
-        }
+        mine = {entry.deliveries for entry in shop.pending().values() if entry.consumer == worker.consumer_id.encode()}
         assert mine == {1, 2, 3}, "the fresh one, those that wait, and the one that runs"
         assert len(running) == 2
         gate.set()
@@ -349,9 +345,7 @@ async def test_a_lapsed_lease_that_nobody_took_does_not_start_the_job_again(shop
     async with shop.running_worker(handler, heartbeat_ms=60_000, read_block_ms=100) as worker:
         await wait_until(lambda: runs, "it has begun")
         shop.bench.make_idle(entry_id, 10_000_000)
-        await wait_until(
-            lambda: shop.counts(worker, "reader").get("lapsed"), "it came again to the same worker"
-        )
+        await wait_until(lambda: shop.counts(worker, "reader").get("lapsed"), "it came again to the same worker")
         await wait_until(lambda: shop.pending()[entry_id].deliveries == 1, "that does not count")
         gate.set()
         await wait_until(shop.is_empty, "it is done")

@@ -32,9 +32,7 @@ def crowded() -> Iterator[Server]:
         yield server
 
 
-def test_queues_are_found_among_a_million_keys_and_then_remembered(
-    crowded: Server, cli_process: SubprocessCli
-) -> None:
+def test_queues_are_found_among_a_million_keys_and_then_remembered(crowded: Server, cli_process: SubprocessCli) -> None:
     with overheard(crowded) as heard:
         began = perf_counter()
         code, shown = run_on_terminal(cli_process, "queues", "-u", crowded.url)

@@ -14,9 +14,7 @@ from chasqui.spark.spark_session import SparkTarget
 from tests.conftest import ServerPool
 from tests.support.servers.server import Server
 
-pytest.importorskip(
-    "pyspark", reason="the pipeline's tests need the extra `spark`; run them with: make spark"
-)
+pytest.importorskip("pyspark", reason="the pipeline's tests need the extra `spark`; run them with: make spark")
 
 
 FRUGAL = {
@@ -31,9 +29,7 @@ FRUGAL = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(
-                pytest.mark.filterwarnings("default")
-            )  # Spark's own warnings are not ours to mend
+            item.add_marker(pytest.mark.filterwarnings("default"))  # Spark's own warnings are not ours to mend
             item.add_marker(pytest.mark.timeout(300))
 
 

@@ -47,9 +47,7 @@ def throughput(events: Sequence[PastEvent], queue: str, step: int) -> Rows:
 
 def latency(events: Sequence[PastEvent], queue: str) -> Rows:
     found = []
-    for name in sorted(
-        {one.event.name for one in events if one.event.kind in ("active", "completed", "failed")}
-    ):
+    for name in sorted({one.event.name for one in events if one.event.kind in ("active", "completed", "failed")}):
         mine = [one for one in events if one.event.name == name]
         ran = [one.event.duration_us or 0 for one in mine if one.event.kind in ("completed", "failed")]
         waits = [age(one) or 0 for one in mine if one.event.kind == "active" and one.event.attempt == 1]

@@ -121,9 +121,7 @@ def test_the_archive_is_whole_for_spark_and_for_everybody_else(
     assert archiver.totals_up_to(kept, "events", newest.batch)["rows"] == len(expected)
 
 
-def test_compacting_keeps_every_row_once_in_few_files(
-    spark: Any, kept: Archive, happenings: list[PastEvent]
-) -> None:
+def test_compacting_keeps_every_row_once_in_few_files(spark: Any, kept: Archive, happenings: list[PastEvent]) -> None:
     assert kept.local_root
     day = min((kept.local_root / "events" / f"queue={QUEUE}").glob("dt=*"))
     batch = min(day.glob("batch=*"))
@@ -132,9 +130,7 @@ def test_compacting_keeps_every_row_once_in_few_files(
     done = maintenance.compact_days(spark, kept, ("events",), before="2100-01-01")
     assert sum(one.rows for one in done) == len(happenings)
     assert sum(one.repeated for one in done) > 0
-    assert sorted(row["stream_id"] for row in plain_rows(kept.local_root)) == sorted(
-        one.id for one in happenings
-    )
+    assert sorted(row["stream_id"] for row in plain_rows(kept.local_root)) == sorted(one.id for one in happenings)
     assert len(list((kept.local_root / "events").glob("**/*.parquet"))) == len(done)
     assert maintenance.compact_days(spark, kept, ("events",), before="2100-01-01") == []
 
@@ -171,9 +167,7 @@ def test_a_report_equals_a_plain_loop_to_the_digit(
     assert found
 
 
-def test_a_timeline_and_a_diff_equal_plain_loops(
-    spark: Any, kept: Archive, happenings: list[PastEvent]
-) -> None:
+def test_a_timeline_and_a_diff_equal_plain_loops(spark: Any, kept: Archive, happenings: list[PastEvent]) -> None:
     job_id = next(one.event.job_id for one in happenings if one.event.kind == "dlq")
     assert job_id
     found = reports.run_report(spark, kept, "timeline", ReportQuery(job_id=job_id))
@@ -254,11 +248,7 @@ def test_archived_and_lost_is_what_was_added_under_trimming(
     first_trim = 300  # gone before the archive began, and so nobody's loss
     assert totals.rows["events"] + totals.lost["events"] + first_trim == added
     gaps = reports.run_report(spark, Archive(str(tmp_path)), "gaps", ReportQuery())
-    assert (
-        sum(row["lost"] for row in gaps)
-        == totals.lost["events"]
-        == added - first_trim - totals.rows["events"]
-    )
+    assert sum(row["lost"] for row in gaps) == totals.lost["events"] == added - first_trim - totals.rows["events"]
 
 
 def test_jobs_that_do_not_say_when_they_were_made_have_no_age(
@@ -352,9 +342,7 @@ def test_percentiles_are_the_same_whether_rows_are_few_or_many(
     spark: Any, kept: Archive, happenings: list[PastEvent], monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr(percentiles, "MAX_SORTED_ROWS", few)
-    assert reports.run_report(spark, kept, "latency", ReportQuery()) == plain_reports.latency(
-        happenings, QUEUE
-    )
+    assert reports.run_report(spark, kept, "latency", ReportQuery()) == plain_reports.latency(happenings, QUEUE)
     at_ms, span_ms = happenings[len(happenings) // 2].ms, 7_200_000
     found = reports.run_report(spark, kept, "diff", ReportQuery(at_ms=at_ms, span_ms=span_ms))
     assert found == plain_reports.diff(happenings, QUEUE, at_ms, span_ms)
@@ -414,9 +402,7 @@ def test_a_stream_that_may_soon_overtake_the_archive_is_told_of_once(
         warm_up_s=0,
     )
     archiver.archive_queues(spark, plan, on_batch=tell, log=said.append, should_stop=lambda: len(told) >= 6)
-    nothing = SimpleNamespace(
-        sources=[SimpleNamespace(latestOffset=None)], timestamp="2026-11-18T00:00:00.000Z"
-    )
+    nothing = SimpleNamespace(sources=[SimpleNamespace(latestOffset=None)], timestamp="2026-11-18T00:00:00.000Z")
     assert archiver.queues_too_fast(nothing, nothing) == {}
     [warning] = said
     assert re.fullmatch(
@@ -428,9 +414,7 @@ def test_a_stream_that_may_soon_overtake_the_archive_is_told_of_once(
 
 def test_sums_that_do_not_come_out_stop_the_archive() -> None:
     account = archiver.BatchTotals("events", 7, 10, 1, 12)
-    with pytest.raises(
-        ServerError, match="batch 7 of events does not add up: 10 archived and 1 lost, but 12 planned"
-    ):
+    with pytest.raises(ServerError, match="batch 7 of events does not add up: 10 archived and 1 lost, but 12 planned"):
         archiver.check_totals(account)
     archiver.check_totals(replace(account, planned=11))
 
@@ -540,15 +524,11 @@ def test_an_archive_without_its_checkpoint_is_not_written_over(
     shutil.rmtree(tmp_path / "_checkpoints")
     with pytest.raises(ConfigError, match="holds events, but not how far they were archived") as refused:
         once(spark, tmp_path, data_source_options, queue, tables=("events",))
-    assert refused.value.hint == (
-        "archive to another directory: here, the first batches would replace old ones"
-    )
+    assert refused.value.hint == ("archive to another directory: here, the first batches would replace old ones")
     assert len(plain_rows(tmp_path)) == 10
 
 
-def test_queues_that_no_directory_can_be_named_after_are_kept_under_a_hash(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_queues_that_no_directory_can_be_named_after_are_kept_under_a_hash(spark: Any, tmp_path: Path) -> None:
     names = ["", "x" * 249, "x" * 250, "é" * 130, "{" * 90, "a\0b", "__HIVE_DEFAULT_PARTITION__", "plain"]
     with start_server("redis-8.6") as server:
         with Link.open(server.url) as link:
@@ -582,9 +562,7 @@ def test_events_of_no_known_day_are_kept_at_the_end_of_days(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     for number, ms in enumerate((5, 253_402_300_799_999, 253_402_300_800_000, 2**63, 2**64 - 1)):
-        run_flow(
-            link, "XADD", Keys(queue).events, f"{ms}-7", "e", "completed", "id", f"job-{number}", "ts", ms
-        )
+        run_flow(link, "XADD", Keys(queue).events, f"{ms}-7", "e", "completed", "id", f"job-{number}", "ts", ms)
     totals = once(spark, tmp_path, data_source_options, queue, tables=("events",))
     assert totals.rows["events"] == 5
     days = [day.name for day in Archive(str(tmp_path)).day_dirs("events")]
@@ -638,9 +616,7 @@ def test_one_archive_has_one_writer_and_a_place_that_can_be_written(
 def test_archived_letters_are_replayed_once_as_jobs_that_never_ran(
     spark: Any, link: Link, data_source_options: dict[str, str], kept: Archive, queue: str
 ) -> None:
-    letters = bulk_jobs.archived_dead_letters(
-        spark, kept, QUEUE, name="ma*", where="detail LIKE 'no account%'"
-    )
+    letters = bulk_jobs.archived_dead_letters(spark, kept, QUEUE, name="ma*", where="detail LIKE 'no account%'")
     for _ in range(2):
         bulk_jobs.write_jobs(bulk_jobs.jobs_from_dead_letters(letters), queue, "replay", data_source_options)
     rows = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")

@@ -118,9 +118,7 @@ def test_jobs_and_dead_letters_are_tables_too(
         "detail",
         "no",
     )
-    run_flow(
-        link, "XADD", Keys(queue).dlq, "*", "d", b"\xc1junk", "source_id", "8-0", "reason", "decode_failed"
-    )
+    run_flow(link, "XADD", Keys(queue).dlq, "*", "d", b"\xc1junk", "source_id", "8-0", "reason", "decode_failed")
     rows = read(spark, data_source_options, queue, table="stream").orderBy("ms", "seq").collect()
     assert [(row.job_id, row.name, row.created_at_ms, row.attempt) for row in rows] == [
         (job.id, "mail", job.created_at_ms, 0) for job in added
@@ -152,14 +150,9 @@ def test_a_part_can_be_read_by_columns_by_time_by_ids_and_by_filters(
     assert few.load().columns == ["ms", "event"]
     assert few.load().count() == len(happenings)
     assert read(spark, data_source_options, queue, startingTimestamp=middle.ms).count() == later
-    assert (
-        read(spark, data_source_options, queue, endingTimestamp=middle.ms).count() == len(happenings) - later
-    )
+    assert read(spark, data_source_options, queue, endingTimestamp=middle.ms).count() == len(happenings) - later
     after = sum((one.ms, one.seq) > (middle.ms, middle.seq) for one in happenings)
-    assert (
-        read(spark, data_source_options, queue, startingOffsets=json.dumps({queue: middle.id})).count()
-        == after
-    )
+    assert read(spark, data_source_options, queue, startingOffsets=json.dumps({queue: middle.id})).count() == after
     pushed = read(spark, data_source_options, f"{queue},{queue}-other", pushdown="true").where(
         f"ms >= {middle.ms} AND queue = '{queue}'"
     )
@@ -171,9 +164,7 @@ def test_a_part_can_be_read_by_columns_by_time_by_ids_and_by_filters(
 def follow(spark: Any, reach: dict[str, str], queue: str, place: Path, **options: Any) -> list[Any]:
     """Everything there is, once, through a checkpoint; answers all rows so far."""
     named = {name: str(value) for name, value in options.items()}
-    rows = (
-        spark.readStream.format("chasqui").options(**reach).option("subscribe", queue).options(**named).load()
-    )
+    rows = spark.readStream.format("chasqui").options(**reach).option("subscribe", queue).options(**named).load()
     writer = rows.writeStream.format("parquet").option("checkpointLocation", str(place / "c"))
     with error_decoding.decoded_errors():
         query = writer.option("path", str(place / "d")).trigger(availableNow=True).start()
@@ -221,9 +212,7 @@ def test_a_stream_made_anew_is_refused_with_both_positions_and_followed_when_tol
         ServerError, match=r"made anew: it was read up to \d+-\d+ \(#100\), and now it ends at .* \(#120\)"
     ):
         follow(spark, data_source_options, queue, tmp_path)
-    _, rows = follow(
-        spark, data_source_options, queue, tmp_path, allowRecreated="true", failOnDataLoss="false"
-    )
+    _, rows = follow(spark, data_source_options, queue, tmp_path, allowRecreated="true", failOnDataLoss="false")
     assert rows.where("event != 'chasqui.gap'").count() == 220
     [gap] = rows.where("event = 'chasqui.gap'").collect()
     assert (gap.reason, gap.lost) == ("recreated", None)
@@ -236,9 +225,7 @@ def test_a_server_that_forgot_its_last_moments_is_read_on_without_doubling_anyth
     follow(spark, data_source_options, queue, tmp_path)
     forget(link, queue, 50)
     numbered_events(link, queue, 100, first=2000)
-    with pytest.raises(
-        ServerError, match=r"forgot its newest .* up to \d+-\d+ \(#1000\).* ends at .* \(#1050\)"
-    ):
+    with pytest.raises(ServerError, match=r"forgot its newest .* up to \d+-\d+ \(#1000\).* ends at .* \(#1050\)"):
         follow(spark, data_source_options, queue, tmp_path)
     for more in (0, 70):
         numbered_events(link, queue, more, first=2100)
@@ -286,9 +273,7 @@ def test_what_was_planned_and_then_forgotten_deleted_or_trimmed_is_counted_to_th
 
     def planned(name: str) -> Any:
         numbered_events(link, name, 50)
-        reader = follower(
-            data_source_options, name, failOnDataLoss="false", startingOffsets="latest", fetchCount="20"
-        )
+        reader = follower(data_source_options, name, failOnDataLoss="false", startingOffsets="latest", fetchCount="20")
         start = reader.initialOffset()
         numbered_events(link, name, 100, first=50)
         return reader, reader.partitions(start, reader.latestOffset(start, None))
@@ -427,9 +412,7 @@ def test_ids_no_clock_would_give_and_forged_gaps_are_rows_like_others(
     schema = tables.arrow_schema(read(spark, data_source_options, "any").schema)
     [row] = tables.gap_row("q\udcff", "5-18446744073709551615", None, "trimmed", schema).to_pylist()
     assert (row["queue"], row["ms"], row["seq"]) == ("q\\xff", 5, 2**63 - 1)
-    run_flow(
-        link, "XADD", Keys(queue).events, "7-18446744073709551615", "e", "chasqui.gap", "lost", "1000000"
-    )
+    run_flow(link, "XADD", Keys(queue).events, "7-18446744073709551615", "e", "chasqui.gap", "lost", "1000000")
     [row] = read(spark, data_source_options, queue).collect()
     assert (row.event, row.lost) == ("chasqui.gap (by name only)", None)
     assert (row.stream_id, row.ms, row.seq) == ("7-18446744073709551615", 7, 2**63 - 1)
@@ -445,16 +428,11 @@ def test_a_checkpoint_of_another_queue_is_refused(
         follow(spark, data_source_options, f"{queue}-b", tmp_path)
 
 
-def test_queues_are_found_by_a_pattern(
-    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
-) -> None:
+def test_queues_are_found_by_a_pattern(spark: Any, link: Link, data_source_options: dict[str, str], queue: str) -> None:
     for number in range(3):
         numbered_events(link, f"{queue}-{number}", 10)
     rows = (
-        spark.read.format("chasqui")
-        .options(**data_source_options)
-        .option("subscribePattern", f"{queue}-[01]")
-        .load()
+        spark.read.format("chasqui").options(**data_source_options).option("subscribePattern", f"{queue}-[01]").load()
     )
     assert {row.queue: row["count"] for row in rows.groupBy("queue").count().collect()} == {
         f"{queue}-0": 10,
@@ -506,25 +484,19 @@ def test_tls_and_a_password_file_serve_and_the_password_is_nowhere(
         }
         from chasqui.server.address import Tls, parse_address
 
-        with Link.open(
-            parse_address(url, password="correct-horse", tls=Tls(ca=server.certificates.ca))
-        ) as link:
+        with Link.open(parse_address(url, password="correct-horse", tls=Tls(ca=server.certificates.ca))) as link:
             numbered_events(link, queue, 50)
             rows = read(spark, reach, queue)
             assert rows.count() == 50
             assert "correct-horse" not in rows._jdf.queryExecution().toString()
-            wrong = refusal(
-                spark, {"redis.url": url, "redis.tls.ca": str(server.certificates.ca)}, subscribe=queue
-            )
+            wrong = refusal(spark, {"redis.url": url, "redis.tls.ca": str(server.certificates.ca)}, subscribe=queue)
             assert "correct-horse" not in f"{wrong}{wrong.hint}"
             jobs = spark.range(10).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
             writer = jobs.write.format("chasqui").mode("append").options(**reach).option("queue", queue)
             writer.option("runId", "r").save()
             assert run_flow(link, "XLEN", Keys(queue).stream) == 10
     assert "correct-horse" not in spark_target.log.read_text(errors="replace")
-    history = b"".join(
-        file.read_bytes() for file in (spark_target.log.parent / "told").rglob("*") if file.is_file()
-    )
+    history = b"".join(file.read_bytes() for file in (spark_target.log.parent / "told").rglob("*") if file.is_file())
     assert b"chasqui" in history, "Spark's web page is made of this, and shows plans"
     assert b"correct-horse" not in history
 
@@ -535,9 +507,7 @@ def test_a_cluster_is_read_and_written(spark: Any, queue: str) -> None:
             for number in range(4):
                 numbered_events(link, f"{queue}-{number}", 25)
             reach = {"redis.url": nodes.url}
-            rows = (
-                spark.read.format("chasqui").options(**reach).option("subscribePattern", f"{queue}.*").load()
-            )
+            rows = spark.read.format("chasqui").options(**reach).option("subscribePattern", f"{queue}.*").load()
             assert rows.groupBy("queue").count().where("count = 25").count() == 4
             jobs = spark.range(100).selectExpr("concat('j', id) AS job_id", "struct(id) AS data")
             writer = jobs.write.format("chasqui").mode("append").options(**reach)

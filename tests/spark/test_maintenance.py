@@ -69,9 +69,7 @@ def test_a_loss_that_would_go_missing_stops_compaction_before_anything_changes(
     put(spark, archive, 0, at(1) | EVENT, at(1) | TRIMMED | {"lost": 250})
     put(spark, archive, 1, at(1) | TRIMMED | {"lost": 250})
     monkeypatch.setattr(maintenance, "_deduplicate", lambda rows, table: rows.dropDuplicates(["ms", "event"]))
-    with pytest.raises(
-        ServerError, match="3 rows and 500 lost events to keep, but 2 and 250 were written"
-    ) as refused:
+    with pytest.raises(ServerError, match="3 rows and 500 lost events to keep, but 2 and 250 were written") as refused:
         maintenance.compact_days(spark, archive, ("events",), before=LATER)
     assert refused.value.hint == "nothing was changed; run it again"
     assert sum(row["lost"] for row in reports.run_report(spark, archive, "gaps", ReportQuery())) == 500
@@ -112,9 +110,7 @@ def test_a_batch_that_was_killed_before_its_end_is_left_to_the_archive(
     assert maintenance.compact_days(spark, archive, ("events",), before=LATER) == []
     archiver.archive_queues(spark, plan)
     ids = [row.stream_id for row in layout.read_table(spark, archive, "events").select("stream_id").collect()]
-    assert sorted(ids) == sorted(
-        one.decode() for one, _ in run_flow(link, "XRANGE", Keys(queue).events, "-", "+")
-    )
+    assert sorted(ids) == sorted(one.decode() for one, _ in run_flow(link, "XRANGE", Keys(queue).events, "-", "+"))
     [day] = maintenance.compact_days(spark, archive, ("events",), before=LATER)
     assert (day.rows, day.repeated) == (3000, 0)
 
@@ -152,9 +148,7 @@ def test_no_day_is_swapped_while_a_batch_is_written(
     monkeypatch.setattr(archiver, "_batch_directories", noting(archiver._batch_directories))
     monkeypatch.setattr(maintenance, "_swap_day", noting(maintenance._swap_day))
     numbered_events(link, queue, 10)
-    archiver.archive_queues(
-        spark, ArchivePlan(archive, data_source_options, (queue,), ("events",), once=True)
-    )
+    archiver.archive_queues(spark, ArchivePlan(archive, data_source_options, (queue,), ("events",), once=True))
     maintenance.compact_days(spark, archive, ("events",), before=LATER)
     assert held == ["_directories", "_swap"]
 

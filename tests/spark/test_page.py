@@ -70,9 +70,7 @@ def test_it_says_which_queues_and_which_time_it_is_about() -> None:
     steps = [{"queue": "emails", "at_ms": 60_000 * n, "completed": n, "failed": 0, "retried": 0, "dead": 0} for n in (1, 2)]  # fmt: skip
     found: dict[str, list[dict[str, Any]]] = {"throughput": steps}
     whole = render_page(found, ReportQuery(), "/data")
-    assert "<p>emails, from 1970-01-01T00:01:00.000Z to 1970-01-01T00:03:00.000Z<br>" in whole, (
-        "the last step, too"
-    )
+    assert "<p>emails, from 1970-01-01T00:01:00.000Z to 1970-01-01T00:03:00.000Z<br>" in whole, "the last step, too"
     asked = render_page(found, ReportQuery(queues=("a", "b"), since_ms=1000, until_ms=2000), "/data")
     assert "<p>a, b, from 1970-01-01T00:00:01.000Z to 1970-01-01T00:00:02.000Z<br>" in asked
     assert "<p>no queue, all that is archived<br>" in render_page({"gaps": []}, ReportQuery(), "/data")
@@ -91,9 +89,7 @@ def opened(page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("size", ["1100,1400", "390,800"])
-def test_a_browser_draws_it_without_a_word_and_without_the_network(
-    written: Path, tmp_path: Path, size: str
-) -> None:
+def test_a_browser_draws_it_without_a_word_and_without_the_network(written: Path, tmp_path: Path, size: str) -> None:
     log = tmp_path / "net.json"
     done = opened(written, tmp_path / "profile", f"--log-net-log={log}", f"--window-size={size}")
     assert done.returncode == 0, done.stderr[-2000:]
@@ -135,9 +131,7 @@ def test_even_what_had_broken_out_could_fetch_and_run_nothing(
     site, paths = asked
     evil = (
         f'<img src="{site}/image"><link rel="stylesheet" href="{site}/style"><script src="{site}/script"></script>'
-        '<script>document.body.dataset.ran = "yes"</script><style>body{background:url('
-        + site
-        + "/ground)}</style>"
+        '<script>document.body.dataset.ran = "yes"</script><style>body{background:url(' + site + "/ground)}</style>"
     )
     guarded, bare = tmp_path / "guarded.html", tmp_path / "bare.html"
     guarded.write_text(written.read_text("utf-8").replace("</main>", f"{evil}</main>"), "utf-8")
@@ -148,7 +142,5 @@ def test_even_what_had_broken_out_could_fetch_and_run_nothing(
     assert 'data-ran="yes"' not in done.stdout
     assert "<svg" in done.stdout
     done = opened(bare, tmp_path / "profile")
-    assert sorted(set(paths)) == ["/ground", "/image", "/script", "/style"], (
-        "else this test would prove nothing"
-    )
+    assert sorted(set(paths)) == ["/ground", "/image", "/script", "/style"], "else this test would prove nothing"
     assert 'data-ran="yes"' in done.stdout

@@ -68,9 +68,7 @@ def happenings(link: Link) -> list[PastEvent]:
 
 
 @pytest.fixture(scope="module")
-def archived(
-    spark: Any, redis: Server, happenings: list[PastEvent], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def archived(spark: Any, redis: Server, happenings: list[PastEvent], tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("typed") / "archive"
     os.environ["XDG_STATE_HOME"] = str(place.parent)
     code = run(["pipeline", "archive", QUEUE, "--once", "--archive", str(place), "-u", redis.url, "-q"])
@@ -105,9 +103,7 @@ def test_an_archive_is_filled_told_and_goes_on(
     assert json.loads(out)["tables"][0] == {"table": "events", "batch": 1, "rows": 320, "lost": 30}
 
 
-def test_every_report_is_written_in_every_format(
-    typed: Typed, spark: Any, archived: Path, tmp_path: Path
-) -> None:
+def test_every_report_is_written_in_every_format(typed: Typed, spark: Any, archived: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     code, out, err = typed("report", "all", "--archive", archived, "-o", "json", "--html", page)
     assert code == 0, err
@@ -115,9 +111,7 @@ def test_every_report_is_written_in_every_format(
     assert list(found) == [
         "throughput", "latency", "retries", "failures", "dead", "sla", "slowest", "timeline", "heatmap", "diff", "gaps",
     ]  # fmt: skip
-    assert sum(row["completed"] for row in found["throughput"]) == sum(
-        row["completed"] for row in found["latency"]
-    )
+    assert sum(row["completed"] for row in found["throughput"]) == sum(row["completed"] for row in found["latency"])
     _check_page(page.read_text())
     assert_matches_schema(found, report_schema(ReportName.ALL))
     code, out, _ = typed("report", "retries", "--archive", archived, "-o", "csv")
@@ -133,9 +127,7 @@ def test_every_report_is_written_in_every_format(
 
 
 @pytest.mark.parametrize("name", ReportName)
-def test_each_report_tells_its_shape_without_an_archive_and_without_spark(
-    typed: Typed, name: ReportName
-) -> None:
+def test_each_report_tells_its_shape_without_an_archive_and_without_spark(typed: Typed, name: ReportName) -> None:
     code, out, _ = typed("report", name, "--schema", "--archive", "/nowhere")
     assert code == 0
     told = json.loads(out)
@@ -197,38 +189,20 @@ def test_what_cannot_be_is_told_in_two_lines_and_leaves_nothing_behind(
     bad.write_text('{"fine": 1}\nnot json\n')
     (tmp_path / "file").write_text("")
     at = ("-u", redis.url)
-    assert_complains(
-        typed("archive", queue, "--once", "--archive", tmp_path / "n", *at), 4, "nothing of a queue"
-    )
-    assert_complains(
-        typed("archive", "--once", "--archive", tmp_path / "file", *at), 2, "cannot write the archive"
-    )
-    assert_complains(
-        typed("archive", "--archive", tmp_path / "n", "-u", "redis://127.0.0.1:1"), 1, "127.0.0.1:1"
-    )
+    assert_complains(typed("archive", queue, "--once", "--archive", tmp_path / "n", *at), 4, "nothing of a queue")
+    assert_complains(typed("archive", "--once", "--archive", tmp_path / "file", *at), 2, "cannot write the archive")
+    assert_complains(typed("archive", "--archive", tmp_path / "n", "-u", "redis://127.0.0.1:1"), 1, "127.0.0.1:1")
     assert_complains(typed("report", "latency", "--archive", tmp_path / "none"), 4, "nothing archived")
-    assert_complains(
-        typed("report", "sla", "--archive", tmp_path, "--html", tmp_path), 2, "cannot write a page"
-    )
-    assert_complains(
-        typed("produce", queue, bad, "--yes", *at), 2, "1 of 2 rows are no jobs", "nothing was written"
-    )
+    assert_complains(typed("report", "sla", "--archive", tmp_path, "--html", tmp_path), 2, "cannot write a page")
+    assert_complains(typed("produce", queue, bad, "--yes", *at), 2, "1 of 2 rows are no jobs", "nothing was written")
     assert_complains(typed("produce", queue, tmp_path / "none.csv", "--yes", *at), 4, "there is no file")
     assert_complains(typed("produce", queue, tmp_path / "file", "--yes", *at), 2, "format is not clear")
-    assert_complains(
-        typed("replay", queue, "--archive", tmp_path / "n", "--yes", *at), 4, "no dead letters archived"
-    )
-    assert_complains(
-        typed("report", "--master", "a", "--remote", "b", "--archive", tmp_path / "n"), 2, "two different"
-    )
+    assert_complains(typed("replay", queue, "--archive", tmp_path / "n", "--yes", *at), 4, "no dead letters archived")
+    assert_complains(typed("report", "--master", "a", "--remote", "b", "--archive", tmp_path / "n"), 2, "two different")
     assert_complains(typed("archive", "--colour"), 2, "No such option: --colour")
-    assert_complains(
-        typed("archive", "--every", "soon", "--archive", tmp_path / "n", *at), 2, "'soon' is no duration"
-    )
+    assert_complains(typed("archive", "--every", "soon", "--archive", tmp_path / "n", *at), 2, "'soon' is no duration")
     assert_complains(typed("report", "moods", "--archive", tmp_path / "n"), 2, "'moods' is not one of")
-    assert_complains(
-        typed("produce", queue, bad, "--format", "xml", "--yes", *at), 2, "there is no format 'xml'"
-    )
+    assert_complains(typed("produce", queue, bad, "--format", "xml", "--yes", *at), 2, "there is no format 'xml'")
     assert not (tmp_path / "n").exists()
 
 
@@ -336,9 +310,7 @@ def test_a_page_that_cannot_be_written_is_told_before_spark_is_started(
     assert_complains(told, 2, f"cannot write a page at {place}", "a directory that is yours")
 
 
-def test_a_page_replaces_a_file_and_nothing_else(
-    typed: Typed, spark: Any, archived: Path, tmp_path: Path
-) -> None:
+def test_a_page_replaces_a_file_and_nothing_else(typed: Typed, spark: Any, archived: Path, tmp_path: Path) -> None:
     kept, link, pipe = tmp_path / "kept.html", tmp_path / "link.html", tmp_path / "pipe"
     kept.write_text("old")
     link.symlink_to(kept)
@@ -347,9 +319,7 @@ def test_a_page_replaces_a_file_and_nothing_else(
     assert link.is_symlink()
     assert kept.read_text().startswith("<!doctype html>")
     told = typed("report", "gaps", "--archive", archived, "--html", pipe)
-    assert_complains(
-        told, 2, f"cannot write a page at {pipe}: not a regular file", "a directory that is yours"
-    )
+    assert_complains(told, 2, f"cannot write a page at {pipe}: not a regular file", "a directory that is yours")
     assert pipe.is_fifo()
 
 
@@ -388,9 +358,7 @@ def test_a_diff_says_its_moment_and_lateness_its_limit(
     assert f"<p>{QUEUE}, from {since} to {until}<br>" in page.read_text()
     near = [one for one in happenings if since <= format_iso(one.ms) < until]
     _, out, err = typed(*words)
-    assert f"before and after {format_iso((near[0].ms + near[-1].ms) // 2)}, " in err, (
-        "the middle of what there is"
-    )
+    assert f"before and after {format_iso((near[0].ms + near[-1].ms) // 2)}, " in err, "the middle of what there is"
     assert sum(row["completed_before"] + row["completed_after"] for row in json.loads(out)) == sum(
         one.event.kind == "completed" for one in near
     )
@@ -413,9 +381,7 @@ def test_all_reports_are_one_csv_that_parses(typed: Typed, spark: Any, archived:
     assert "What is missing (gaps): nothing\n" in err
 
 
-def test_times_out_of_all_calendars_reach_as_far_as_there_are_days(
-    typed: Typed, spark: Any, archived: Path
-) -> None:
+def test_times_out_of_all_calendars_reach_as_far_as_there_are_days(typed: Typed, spark: Any, archived: Path) -> None:
     words = ("report", "retries", "--archive", archived, "-o", "json")
     _, everything, _ = typed(*words)
     code, out, err = typed(*words, "--since", "9999999w", "--until", "@999999999999999")

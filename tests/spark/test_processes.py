@@ -60,9 +60,7 @@ def tools_without_java(place: Path) -> str:
     return str(place)
 
 
-def test_a_machine_without_java_archives_and_reports(
-    link: Link, redis: Server, queue: str, tmp_path: Path
-) -> None:
+def test_a_machine_without_java_archives_and_reports(link: Link, redis: Server, queue: str, tmp_path: Path) -> None:
     numbered_events(link, queue, 500)
     path = tools_without_java(tmp_path / "bin")
     assert shutil.which("java", path=path) is None
@@ -125,9 +123,7 @@ def test_a_password_shows_nowhere_that_spark_shows_anything(queue: str, tmp_path
     told = [name for name, text in surfaces.items() if name.startswith("told/") and queue in text]
     assert told, "the event log shows options: had the password been one, it would have been found"
     assert "chasqui" in surfaces["output"], "the plan"
-    assert any("local[2,4]" in text for name, text in surfaces.items() if name.startswith("pages/")), (
-        "the web page"
-    )
+    assert any("local[2,4]" in text for name, text in surfaces.items() if name.startswith("pages/")), "the web page"
 
 
 def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
@@ -149,9 +145,7 @@ def test_an_archive_that_is_killed_in_the_middle_is_whole_in_the_end(
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     typed(tmp_path, *words)
-    rows = (
-        ds.dataset(place / "events", partitioning="hive").to_table(columns=["job_id"])["job_id"].to_pylist()
-    )
+    rows = ds.dataset(place / "events", partitioning="hive").to_table(columns=["job_id"])["job_id"].to_pylist()
     assert len(rows) == 40_000
     assert set(rows) == {f"job-{n}" for n in range(40_000)}
     files = f"read_parquet('{place}/events/**/*.parquet', hive_partitioning=true)"
@@ -223,10 +217,7 @@ def _java_of(home: Path) -> int:
     """The process of the server that `up` starts, as soon as it is Java."""
     state = home / ".local/state/chasqui"
     _until(
-        lambda: (
-            (found := find_running(state)) is not None
-            and Path(f"/proc/{found.pid}/exe").resolve().name == "java"
-        )
+        lambda: (found := find_running(state)) is not None and Path(f"/proc/{found.pid}/exe").resolve().name == "java"
     )
     found = find_running(state)
     assert found is not None
@@ -262,9 +253,7 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
         assert sum(row["completed"] for row in rows) == 400, "what came since must be seen"
         for _ in range(2):
             assert typed(tmp_path, "rollup", *at, CHASQUI_SPARK_MASTER="nowhere")["minutes"] > 0
-            rows = typed(
-                tmp_path, "report", "throughput", "--from-rollup", *at, CHASQUI_SPARK_MASTER="nowhere"
-            )
+            rows = typed(tmp_path, "report", "throughput", "--from-rollup", *at, CHASQUI_SPARK_MASTER="nowhere")
             assert sum(row["completed"] for row in rows) == 400
         [day] = typed(tmp_path, "compact", *at, "--before", "2100-01-01", CHASQUI_SPARK_MASTER="nowhere")
         assert (day["rows"], day["files_after"]) == (400, 1)

@@ -40,9 +40,7 @@ def produced(
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def type_(*words: str | Path) -> tuple[int, dict[str, Any], str]:
-        code = run(
-            ["pipeline", "produce", queue, *map(str, words), "--yes", "-u", redis.url, "-o", "json", "-q"]
-        )
+        code = run(["pipeline", "produce", queue, *map(str, words), "--yes", "-u", redis.url, "-o", "json", "-q"])
         told = capsys.readouterr()
         return code, json.loads(told.out or "{}"), told.err
 
@@ -114,9 +112,7 @@ def test_rows_at_the_edge_of_what_can_be_written_are_accepted(spark: Any) -> Non
         row(at=NOW_MS + 30 * 86_400_000),
         row(at="0"),
     ]
-    found = bulk_jobs.check_rows(
-        spark.createDataFrame([(one,) for one in edges], "line STRING"), FIELDS, NOW_MS
-    )
+    found = bulk_jobs.check_rows(spark.createDataFrame([(one,) for one in edges], "line STRING"), FIELDS, NOW_MS)
     assert (found.rows, found.bad, found.sample) == (len(edges), 0, None)
 
 
@@ -151,9 +147,7 @@ def test_a_load_that_goes_on_after_a_week_adds_only_what_is_missing(
     assert run_flow(link, "XLEN", keys.stream) == 30
 
 
-def test_a_column_may_have_any_name(
-    produced: Produced, spark: Any, link: Link, queue: str, tmp_path: Path
-) -> None:
+def test_a_column_may_have_any_name(produced: Produced, spark: Any, link: Link, queue: str, tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"
     file.write_text("user.name,a `b`\nada,1\n")
     code, told, err = produced(file)
@@ -162,9 +156,7 @@ def test_a_column_may_have_any_name(
     assert envelope.decode(fields[1]).payload.data() == {"user.name": "ada", "a `b`": "1"}
 
 
-def test_a_load_has_the_same_name_wherever_it_is_run_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_has_the_same_name_wherever_it_is_run_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs.csv").write_text("a\n1\n")
     for paths in (["s3://bucket/jobs.csv"], [str(tmp_path / "jobs.csv")]):
         names = set()
@@ -290,9 +282,7 @@ def test_a_preview_of_jobs_shows_some_with_secrets_covered(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "jobs.jsonl").write_text('{"to": "ada", "password": "hunter2"}\n' * 9)
-    assert (
-        run(["pipeline", "produce", queue, str(tmp_path / "jobs.jsonl"), "--dry-run", "-u", redis.url]) == 0
-    )
+    assert run(["pipeline", "produce", queue, str(tmp_path / "jobs.jsonl"), "--dry-run", "-u", redis.url]) == 0
     said = capsys.readouterr().err
     assert "would produce 9 jobs" in said
     assert "ada" in said
@@ -334,9 +324,7 @@ def test_a_directory_of_which_spark_would_leave_out_files_is_refused(tmp_path: P
         input_files.check_files([str(there)], "jsonl")
 
 
-def test_files_beside_folders_of_columns_are_refused_for_spark_would_leave_them_out(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_files_beside_folders_of_columns_are_refused_for_spark_would_leave_them_out(spark: Any, tmp_path: Path) -> None:
     there = files_at(tmp_path / "given", "a.jsonl", "b.jsonl")
     assert len(rows_of(spark, "jsonl", there)) == 2
     files_at(there, "dt=1/a.jsonl")
@@ -372,9 +360,7 @@ def test_a_directory_that_leads_back_into_itself_is_walked_once(tmp_path: Path) 
     assert [file.path for file in input_files.local_files([str(there)])] == [there / "dt=1" / "a.jsonl"]
 
 
-@pytest.mark.parametrize(
-    "name", ["jobs[1]", "jobs{1,2}", "jobs?", "jobs*", "jobs\\1", "jobs 1%20#", "jobs^1"]
-)
+@pytest.mark.parametrize("name", ["jobs[1]", "jobs{1,2}", "jobs?", "jobs*", "jobs\\1", "jobs 1%20#", "jobs^1"])
 def test_a_path_of_this_machine_is_no_pattern(spark: Any, tmp_path: Path, name: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -415,9 +401,7 @@ def test_parquet_files_of_different_columns_are_refused(spark: Any, tmp_path: Pa
     first = write("all/1.parquet", {"to": pa.string(), "n": pa.int64()}, to=["ada"], n=[1])
     same = write("same?.parquet", {"n": pa.int64(), "to": pa.large_string()}, to=["bob"], n=[2])
     assert sorted(one["to"] for one in rows_of(spark, "parquet", first, same)) == ["ada", "bob"]
-    more = write(
-        "all/2.parquet", {"to": pa.string(), "n": pa.int64(), "x": pa.int8()}, to=["a"], n=[1], x=[1]
-    )
+    more = write("all/2.parquet", {"to": pa.string(), "n": pa.int64(), "x": pa.int8()}, to=["a"], n=[1], x=[1])
     other = write("other.parquet", {"to": pa.string(), "n": pa.int32()}, to=["a"], n=[1])
     for given, told in (([first.parent], f"{more} has other columns than {first}: x differs"),
                         ([first, same, other], f"{other} has other columns than {first}: n differs")):  # fmt: skip
@@ -513,9 +497,7 @@ def test_csv_in_folders_of_columns_has_those_too(spark: Any, tmp_path: Path) -> 
 def test_csv_that_is_cut_off_is_told_with_its_name(spark: Any, tmp_path: Path) -> None:
     whole = gzip.compress(b"id,to\n" + b"".join(b"%d,%d\n" % (n, n * 7919) for n in range(50_000)))
     (tmp_path / "jobs.csv.gz").write_bytes(whole[:-1000])
-    with pytest.raises(
-        ConfigError, match=r"cannot read \S+jobs\.csv\.gz after row [\d,]+: Compressed file ended"
-    ):
+    with pytest.raises(ConfigError, match=r"cannot read \S+jobs\.csv\.gz after row [\d,]+: Compressed file ended"):
         rows_of(spark, "csv", tmp_path / "jobs.csv.gz")
 
 
@@ -537,9 +519,7 @@ def letters(
     place = ("--archive", str(tmp_path / "archive"), "-u", redis.url)
     for n, name in enumerate(("mail", "mail\nof two lines", "broken")):
         body = (
-            msgpack_codec.pack([f"job-{n}", msgpack_codec.pack({"n": n}), NOW_MS, 3])
-            if name != "broken"
-            else b"\xc1"
+            msgpack_codec.pack([f"job-{n}", msgpack_codec.pack({"n": n}), NOW_MS, 3]) if name != "broken" else b"\xc1"
         )
         words = ("d", body, "n", name, "source_id", f"{n}-0", "reason", "unrecoverable")
         run_flow(link, "XADD", Keys(queue).dlq, f"{n + 1}-0", *words)

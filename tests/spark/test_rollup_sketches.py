@@ -54,9 +54,7 @@ def answers(spark: Any, busy: Archive) -> tuple[Rows, Rows]:
 def test_lossy_sketches_count_every_job(answers: tuple[Rows, Rows]) -> None:
     assert JOBS > 4 * maintenance.SKETCH_SIZE, "a sketch could hold them all"
     for rows in answers:
-        assert [(row["name"], row["completed"], row["failed"]) for row in rows] == [
-            (name, JOBS, 0) for name in NAMES
-        ]
+        assert [(row["name"], row["completed"], row["failed"]) for row in rows] == [(name, JOBS, 0) for name in NAMES]
 
 
 @pytest.mark.parametrize("n", [50, 95, 99])

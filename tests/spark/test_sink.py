@@ -32,9 +32,7 @@ def jobs(spark: Any, count: int, *, parts: int = 2) -> Any:
 def write(rows: Any, reach: dict[str, str], queue: str, **options: Any) -> None:
     named = {"runId": "load", **{name: str(value) for name, value in options.items()}}
     with error_decoding.decoded_errors():
-        rows.write.format("chasqui").mode("append").options(**reach).option("queue", queue).options(
-            **named
-        ).save()
+        rows.write.format("chasqui").mode("append").options(**reach).option("queue", queue).options(**named).save()
 
 
 def ids_in(link: Link, queue: str) -> list[str]:
@@ -70,8 +68,7 @@ def test_jobs_were_made_when_their_row_says_or_their_id_or_else_now(
     made = spark.createDataFrame(rows, "job_id STRING, created_at_ms INT, name STRING").coalesce(1)
     write(made.selectExpr("*", "named_struct() AS data"), data_source_options, queue)
     found = [
-        (envelope.decode(fields[1]), fields[3:])
-        for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
+        (envelope.decode(fields[1]), fields[3:]) for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     ]
     told, by_id, by_nobody = (job.created_at_ms for job, _ in found)
     assert told == 7
@@ -88,9 +85,7 @@ def test_data_of_any_shape_becomes_what_it_is_maps_and_nothing_too(
             NULL AS run_at_ms, CAST(3 AS TINYINT) AS created_at_ms
         UNION ALL SELECT 'b', NULL, NULL, NULL, NULL""").coalesce(1)
     write(rows, data_source_options, queue)
-    found = [
-        envelope.decode(fields[1]) for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
-    ]
+    found = [envelope.decode(fields[1]) for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")]
     assert [job.payload.data() for job in found] == [
         {"m": {"x": [msgpack_codec.MsgpackMap(((7, "y"),))]}, "none": None},
         None,
@@ -226,9 +221,7 @@ def test_a_rate_is_kept_from_the_first_second_on(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     write(jobs(spark, 50), data_source_options, queue, maxRate=20)
-    times = [
-        int(entry_id.split(b"-")[0]) for entry_id, _ in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
-    ]
+    times = [int(entry_id.split(b"-")[0]) for entry_id, _ in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")]
     assert len(times) == 50
     assert max(sum(begin <= ms < begin + 1000 for ms in times) for begin in times) <= 22
 
@@ -246,9 +239,7 @@ def test_a_load_in_chunks_is_refused_under_limits_that_would_cut_it_otherwise(
         ) as refused:
             write(rows, data_source_options, queue, idempotence="chunks", **({"pipelineSize": 10} | limits))
         assert "with the same pipelineSize, maxBacklog and maxRate" in str(refused.value.hint)
-    write(
-        rows, data_source_options, queue, idempotence="chunks", pipelineSize=10, maxBacklog=200, maxRate=1000
-    )
+    write(rows, data_source_options, queue, idempotence="chunks", pipelineSize=10, maxBacklog=200, maxRate=1000)
     assert run_flow(link, "XLEN", Keys(queue).stream) == 40
 
 
@@ -258,9 +249,7 @@ def test_a_load_goes_on_only_with_the_ledger_it_was_begun_with(
     write(jobs(spark, 10), data_source_options, queue)
     for other in ("chunks", "idmp"):
         run_flow(link, "XCFGSET", Keys(queue).stream, "IDMP-DURATION", 86_400, "IDMP-MAXSIZE", 10_000)
-        with pytest.raises(
-            ArgumentError, match="load 'load' was begun with idempotence=rows, and is now to be"
-        ):
+        with pytest.raises(ArgumentError, match="load 'load' was begun with idempotence=rows, and is now to be"):
             write(jobs(spark, 10), data_source_options, queue, idempotence=other)
     assert run_flow(link, "XLEN", Keys(queue).stream) == 10
 
@@ -313,16 +302,9 @@ def test_a_stream_of_rows_becomes_jobs_once_also_when_its_checkpoint_is_lost(
 ) -> None:
     numbered_events(link, queue, 500)
     for checkpoint in ("a", "a", "b"):
-        source = (
-            spark.readStream.format("chasqui")
-            .options(**data_source_options)
-            .option("subscribe", queue)
-            .load()
-        )
+        source = spark.readStream.format("chasqui").options(**data_source_options).option("subscribe", queue).load()
         rows = source.selectExpr("job_id", "struct(ts) AS data", "'again' AS name")
-        writer = (
-            rows.writeStream.format("chasqui").options(**data_source_options).option("queue", f"{queue}-out")
-        )
+        writer = rows.writeStream.format("chasqui").options(**data_source_options).option("queue", f"{queue}-out")
         query = writer.option("runId", "copy").option("checkpointLocation", str(tmp_path / checkpoint))
         query.trigger(availableNow=True).start().awaitTermination()
     assert run_flow(link, "XLEN", Keys(f"{queue}-out").stream) == 500

@@ -63,14 +63,12 @@ def png(svg: str, width: int) -> bytes:
     from PIL import Image
 
     local = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
-    local = re.sub(
-        r'x="([\d.]+)" (y="[\d.]+") textLength="[\d.]+" ([^>]*)>([^<]*)<', _letter_by_letter, local
-    )
+    local = re.sub(r'x="([\d.]+)" (y="[\d.]+") textLength="[\d.]+" ([^>]*)>([^<]*)<', _letter_by_letter, local)
     whole = cairosvg.svg2png(bytestring=local.encode(), output_width=width)
     small = BytesIO()
-    Image.open(BytesIO(whole)).convert("RGB").quantize(
-        256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-    ).save(small, "PNG", optimize=True)
+    Image.open(BytesIO(whole)).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        small, "PNG", optimize=True
+    )
     return small.getvalue()
 
 

@@ -45,29 +45,21 @@ def dump(link: Link, queue: str) -> Dump:
     """What is in a queue, without the ids that a server gives."""
     keys = Keys(queue)
     entries = [
-        stream_entry.decode(fields)
-        for _, fields in dashboard_queues.command(link, "XRANGE", keys.stream, "-", "+")
+        stream_entry.decode(fields) for _, fields in dashboard_queues.command(link, "XRANGE", keys.stream, "-", "+")
     ]
     jobs = [envelope.decode(entry.d or b"") for entry in entries]
     members = dashboard_queues.command(link, "ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
-    due = {
-        delayed_member.decode(one).envelope.id: int(at)
-        for one, at in zip(members[::2], members[1::2], strict=True)
-    }
+    due = {delayed_member.decode(one).envelope.id: int(at) for one, at in zip(members[::2], members[1::2], strict=True)}
     groups = dashboard_queues.command(link, "XINFO", "GROUPS", keys.stream) if entries else []
     return {
         "stream": sorted((job.id, entry.name, job.attempt) for job, entry in zip(jobs, entries, strict=True)),
-        "dead": sorted(
-            fields[1] for _, fields in dashboard_queues.command(link, "XRANGE", keys.dlq, "-", "+")
-        ),
+        "dead": sorted(fields[1] for _, fields in dashboard_queues.command(link, "XRANGE", keys.dlq, "-", "+")),
         "delayed": due,
         "schedules": sorted(dashboard_queues.command(link, "ZRANGE", keys.repeat, 0, -1)),
         "holds": {
             row[1]: row[3]
             for _ in groups
-            for row in dashboard_queues.command(
-                link, "XINFO", "CONSUMERS", keys.stream, dashboard_queues.GROUP
-            )
+            for row in dashboard_queues.command(link, "XINFO", "CONSUMERS", keys.stream, dashboard_queues.GROUP)
             if not row[1].startswith(b"chasqui") and (row[3] or row[1] != b"!released")
         },
     }
@@ -112,9 +104,7 @@ def _waits_and_is_delayed(link: Link, queue: str) -> None:
 
 def _crew(link: Link, queue: str) -> None:
     dashboard_queues.add_in_flight(link, queue, 2, "holder")
-    dashboard_queues.command(
-        link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, dashboard_queues.GROUP, "idler"
-    )
+    dashboard_queues.command(link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, dashboard_queues.GROUP, "idler")
 
 
 STEPS = (
@@ -187,9 +177,7 @@ class Walk:
         words = await person.wait_for_preview()
         if step.options:
             wanted = shlex.split(step.options)
-            await person.wait_until(
-                lambda: set(wanted) <= set(person.dialog._previewed or []), "it was tried again"
-            )
+            await person.wait_until(lambda: set(wanted) <= set(person.dialog._previewed or []), "it was tried again")
             words = list(person.dialog._previewed or [])
         assert " ".join(words).startswith(step.verb)
         assert dump(self.link, queue) == before, f"{step.name}: a preview changes nothing"
@@ -232,10 +220,7 @@ class Walk:
     def _on_twin(self, words: list[str], queue: str, twin: str) -> list[str]:
         """The same line for the twin, whose letters have ids of their own."""
         places = [
-            [
-                row[0].decode()
-                for row in dashboard_queues.command(self.link, "XRANGE", Keys(name).dlq, "-", "+")
-            ]
+            [row[0].decode() for row in dashboard_queues.command(self.link, "XRANGE", Keys(name).dlq, "-", "+")]
             for name in (queue, twin)
         ]
         names = dict(zip(*places, strict=True)) | {queue: twin}
@@ -248,17 +233,13 @@ class Walk:
             "CHASQUI_REDIS_URL": self.server.url,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
-        done = subprocess.run(
-            ["bash", "-c", line], env=variables, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(["bash", "-c", line], env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == code, (line, done.stderr)
         return done.stdout
 
 
 @pytest.mark.timeout(300)
-async def test_every_dialog_changes_what_its_command_line_changes(
-    own_server: Server, link: Link, home: Path
-) -> None:
+async def test_every_dialog_changes_what_its_command_line_changes(own_server: Server, link: Link, home: Path) -> None:
     for step in STEPS:
         step.plant(link, f"w-{step.name}")
         step.plant(link, f"w-{step.name}-twin")
@@ -267,9 +248,7 @@ async def test_every_dialog_changes_what_its_command_line_changes(
     dashboard_queues.add_dead_letters(link, "w-many", 101)
     async with open_dashboard(own_server.url, size=(80, 24), interval_s=3) as person:
         walk = Walk(own_server, link, person)
-        await person.wait_until(
-            lambda: len(person.table("#fleet").row_keys) >= 2 * len(STEPS) + 3, "all are there"
-        )
+        await person.wait_until(lambda: len(person.table("#fleet").row_keys) >= 2 * len(STEPS) + 3, "all are there")
         for step in STEPS:
             await walk.go(step, f"w-{step.name}")
         await _exports(walk, "w-x", letters, home / "dead.jsonl")
@@ -369,9 +348,7 @@ async def test_a_protected_context_wants_the_name_of_the_queue_typed(
         assert not dump(link, queue)["dead"]
 
 
-async def test_a_group_emptied_by_somebody_else_while_it_is_open(
-    one_server: Server, link: Link, queue: str
-) -> None:
+async def test_a_group_emptied_by_somebody_else_while_it_is_open(one_server: Server, link: Link, queue: str) -> None:
     dashboard_queues.add_dead_letters(link, queue, 3, name="charge", detail="card declined")
     dashboard_queues.add_dead_letters(link, queue, 1, name="mail", detail="no such host")
     async with open_dashboard(one_server.url) as person:

@@ -79,16 +79,12 @@ def plant(link: Link, text: str) -> str:
     # A job's name has at most 256 bytes; all else takes the whole text.
     name = f"n-{clean}".encode()[:256].decode(errors="ignore")
     dashboard_queues.add_in_flight(link, queue, 1, f"c-{clean}", name=name)
-    dashboard_queues.add_dead_letters(
-        link, queue, 2, name=name, detail=f"e-{clean}", data={"k": clean, clean: 1}
-    )
+    dashboard_queues.add_dead_letters(link, queue, 2, name=name, detail=f"e-{clean}", data={"k": clean, clean: 1})
     dashboard_queues.add_failed_event(link, queue, f"i-{clean}", f"r-{clean}")
     dashboard_queues.add_delayed(link, queue, 1, name=name)
     keys = Keys(queue)
     dashboard_queues.command(link, "ZADD", keys.repeat, 1, f"s-{clean}")
-    dashboard_queues.command(
-        link, "HSET", keys.repeat_spec(f"s-{clean}"), "spec", b"\x92\x1b]52;c;ZXZpbA==\x07"
-    )
+    dashboard_queues.command(link, "HSET", keys.repeat_spec(f"s-{clean}"), "spec", b"\x92\x1b]52;c;ZXZpbA==\x07")
     return queue
 
 
@@ -103,15 +99,12 @@ async def test_hostile_text_is_harmless_on_every_tab(size: tuple[int, int]) -> N
             )
             assert hostile_text.is_harmless(person.screen())
             worst = "".join(
-                hostile_text.HOSTILE_TEXTS[name]
-                for name in ("clipboard", "markup", "right to left", "one-byte CSI")
+                hostile_text.HOSTILE_TEXTS[name] for name in ("clipboard", "markup", "right to left", "one-byte CSI")
             )
             with Link.open(server.url) as link:
                 queue = plant(link, worst)
             await person.press("r")
-            await person.wait_until(
-                lambda: queue in person.table("#fleet").row_keys, "the worst queue is there"
-            )
+            await person.wait_until(lambda: queue in person.table("#fleet").row_keys, "the worst queue is there")
             person.table("#fleet").select(queue)
             for tab in "23456789":
                 await person.open_tab(tab)
@@ -126,8 +119,7 @@ async def test_hostile_text_is_harmless_on_every_tab(size: tuple[int, int]) -> N
 def test_nothing_of_it_reaches_a_real_terminal(home: Path) -> None:
     """Each text in the name of a queue of its own; the worst ones in all there is of one queue, on every tab."""
     worst = "".join(
-        hostile_text.HOSTILE_TEXTS[name]
-        for name in ("clipboard", "hyperlink", "one-byte CSI", "right to left")
+        hostile_text.HOSTILE_TEXTS[name] for name in ("clipboard", "hyperlink", "one-byte CSI", "right to left")
     )
     with start_server("valkey-9.1", tcp=True) as server:
         with Link.open(server.url) as link:
@@ -277,6 +269,4 @@ def test_a_pipe_is_refused_with_a_better_way(home: Path) -> None:
 def test_help_costs_nothing() -> None:
     code = "import sys; from chasqui_cli.app import run\ntry: run(['top', '--help'])\nexcept SystemExit: pass\nprint('|'.join(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout
-    assert {"textual", "rich", "redis", "asyncio"}.isdisjoint(
-        told.rpartition("\n")[0].splitlines()[-1].split("|")
-    )
+    assert {"textual", "rich", "redis", "asyncio"}.isdisjoint(told.rpartition("\n")[0].splitlines()[-1].split("|"))

@@ -102,9 +102,7 @@ async def test_a_window_closed_before_it_was_drawn_does_no_harm() -> None:
                 await person.press("4")
         await person.press_at_once("D", "y", "y", "enter", "escape")
         await person.wait_until(lambda: len(person.app.screen_stack) == 1, "it closed")
-        assert not [words for words in runner.begun if "--yes" in words], (
-            "nobody saw a preview, nobody consents"
-        )
+        assert not [words for words in runner.begun if "--yes" in words], "nobody saw a preview, nobody consents"
 
 
 async def test_consent_that_comes_to_a_closed_window_is_none() -> None:
@@ -173,9 +171,7 @@ async def test_news_for_a_tab_that_is_not_in_front_changes_nothing() -> None:
     async with hasty() as (person, _):
         app = person.app
         for tab, view in VIEWS.items():
-            app.post_message(
-                ViewReady(ReadTarget(tab, app.queue), view(), ReadCost(1, 1, 1, 1.0), NOW_MS, 2.0)
-            )
+            app.post_message(ViewReady(ReadTarget(tab, app.queue), view(), ReadCost(1, 1, 1, 1.0), NOW_MS, 2.0))
         await person.settle()
         assert app._tab == "dlq"
         assert not app.main_screen.query("#pane-cron")
@@ -211,9 +207,7 @@ async def test_a_frozen_tail_outlives_what_it_was_cut_from() -> None:
         view = app.current_tab.view
         lines = [replace(view.lines[0], key=f"9-{nth}", job_id="new") for nth in range(MAX_ROWS_KEPT + 10)]
         later = replace(view, lines=tuple(lines), restarted=False)
-        app.post_message(
-            ViewReady(ReadTarget("events", app.queue), later, ReadCost(1, 1, 1, 1.0), NOW_MS, 2.0)
-        )
+        app.post_message(ViewReady(ReadTarget("events", app.queue), later, ReadCost(1, 1, 1, 1.0), NOW_MS, 2.0))
         await person.wait_for_text(f"frozen, {MAX_ROWS_KEPT + 10:,} more")
         await person.press("g", "m", "n", "y", "g")
         assert person.table("#events").row_keys == shown

@@ -33,9 +33,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("queues", [1, 42, 500])
-async def test_a_tick_of_the_fleet_is_one_round_trip_and_carries_no_payload(
-    server: Server, queues: int
-) -> None:
+async def test_a_tick_of_the_fleet_is_one_round_trip_and_carries_no_payload(server: Server, queues: int) -> None:
     with Link.open(server.url) as link:
         calls = [
             call

@@ -24,34 +24,24 @@ async def test_every_tab_tells_what_is_there(own_server: Server, link: Link, que
             "waiting   7", "in flight 3", "by name", "send-email", "8 dead letters", "chasqui dlq groups"
         )
         await person.press("3")
-        await person.wait_for_text(
-            "send-email-0", "user0@example.com", "«redacted»", "3 in flight", "worker-1"
-        )
+        await person.wait_for_text("send-email-0", "user0@example.com", "«redacted»", "3 in flight", "worker-1")
         await person.press("4")
-        await person.wait_for_text(
-            "8 dead, all read", "card declined", "SMTP timeout after <n> ms", "decode_failed"
-        )
+        await person.wait_for_text("8 dead, all read", "card declined", "SMTP timeout after <n> ms", "decode_failed")
         await person.press("5")
         await person.wait_for_text("6 delayed", "remind-0", "fall due")
         await person.press("6")
-        await person.wait_for_text(
-            "2 schedules", "every 1m00s", "at 09:00, on Monday to Friday", "next fires"
-        )
+        await person.wait_for_text("2 schedules", "every 1m00s", "at 09:00, on Monday to Friday", "next fires")
         await person.press("7")
         await person.wait_for_text("1 consumer, 3 in flight", "worker-1")
         await person.press("8")
-        await person.wait_for_text(
-            "events reach back", "● completed", "◆ failed", "SMTP timeout after 3000 ms"
-        )
+        await person.wait_for_text("events reach back", "● completed", "◆ failed", "SMTP timeout after 3000 ms")
         await person.press("9")
         await person.wait_for_text("noeviction", "dead-letters")
         await person.press("1")
         await person.wait_for_text("FORECAST")
 
 
-async def test_what_happens_is_seen_without_a_key(
-    own_server: Server, link: Link, queue: str, now_ms: int
-) -> None:
+async def test_what_happens_is_seen_without_a_key(own_server: Server, link: Link, queue: str, now_ms: int) -> None:
     dashboard_queues.add_waiting(link, queue, 1)
     async with open_dashboard(own_server.url) as person:
         await person.open("4", queue)
@@ -75,9 +65,7 @@ async def test_what_happens_is_seen_without_a_key(
         await person.wait_for_text("job-78")
 
 
-async def test_a_new_queue_joins_the_fleet_and_a_deleted_one_leaves(
-    one_server: Server, link: Link, queue: str
-) -> None:
+async def test_a_new_queue_joins_the_fleet_and_a_deleted_one_leaves(one_server: Server, link: Link, queue: str) -> None:
     dashboard_queues.add_waiting(link, queue, 1)
     async with open_dashboard(one_server.url) as person:
         await person.wait_until(lambda: queue in person.table("#fleet").row_keys, "the queue is there")
@@ -86,14 +74,10 @@ async def test_a_new_queue_joins_the_fleet_and_a_deleted_one_leaves(
             lambda: f"{queue}-new" in person.table("#fleet").row_keys, "the new queue is there, too"
         )
         dashboard_queues.command(link, "DEL", Keys(queue).stream)
-        await person.wait_until(
-            lambda: queue not in person.table("#fleet").row_keys, "the deleted one is gone"
-        )
+        await person.wait_until(lambda: queue not in person.table("#fleet").row_keys, "the deleted one is gone")
 
 
-async def test_the_worst_queue_is_on_top_and_healthy_ones_hide(
-    one_server: Server, link: Link, queue: str
-) -> None:
+async def test_the_worst_queue_is_on_top_and_healthy_ones_hide(one_server: Server, link: Link, queue: str) -> None:
     names = [f"{queue}-{word}" for word in ("dead", "waiting", "quiet")]
     dashboard_queues.add_dead_letters(link, names[0], 2)
     dashboard_queues.add_waiting(link, names[1], 3)

@@ -103,9 +103,7 @@ def test_an_editor_gets_the_terminal_and_the_dashboard_gets_it_back(
     assert b"\xcd\x03\x09" in b"".join(fields), "777, as msgpack writes it, was replayed"
 
 
-def test_with_its_errors_in_a_file_it_says_there_why_it_does_not_start(
-    one_server: Server, home: Path
-) -> None:
+def test_with_its_errors_in_a_file_it_says_there_why_it_does_not_start(one_server: Server, home: Path) -> None:
     """Textual draws on stderr: `top 2>file` would fill the file and show nothing."""
     ours, its = pty.openpty()
     told = home / "told"

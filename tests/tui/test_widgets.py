@@ -35,8 +35,7 @@ SEEN = 5
 
 def rows(count: int, **sizes: int) -> list[Row]:
     return [
-        (f"r{nth}", {"name": Cell(f"r{nth}"), "size": Cell("x", "", sizes.get(f"r{nth}", nth))})
-        for nth in range(count)
+        (f"r{nth}", {"name": Cell(f"r{nth}"), "size": Cell("x", "", sizes.get(f"r{nth}", nth))}) for nth in range(count)
     ]
 
 

@@ -153,9 +153,7 @@ def test_no_error_about_a_url_repeats_its_password(url: str, ask: Callable[[Secr
     assert told.__context__ is None
 
 
-@pytest.mark.parametrize(
-    "text", ["redis://:{}@h", "redis://a:{}@h:1/2", "unix://:{}@/s", "redis://h?password={}"]
-)
+@pytest.mark.parametrize("text", ["redis://:{}@h", "redis://a:{}@h:1/2", "unix://:{}@/s", "redis://h?password={}"])
 def test_an_address_never_shows_its_password(text: str, caplog: pytest.LogCaptureFixture) -> None:
     address = parse_address(text.format(PASSWORD))
     logging.getLogger("test").warning("opening %s %r", address, address)

@@ -58,9 +58,7 @@ def _modules_after(*words: str, **variables: str) -> set[str]:
         "zsh completion",
     ],
 )
-def test_what_needs_no_server_imports_nothing_heavy(
-    words: tuple[str, ...], variables: dict[str, str]
-) -> None:
+def test_what_needs_no_server_imports_nothing_heavy(words: tuple[str, ...], variables: dict[str, str]) -> None:
     loaded = _modules_after(*words, **variables)
     assert "chasqui_cli.app" in loaded
     assert loaded.isdisjoint(HEAVY)

@@ -144,9 +144,7 @@ def test_terms_are_only_what_was_asked_for() -> None:
     asked = arguments.job_request("n", 1, delay_ms=5, attempts=3, backoff=7, job_id="x")
     retry = RetryOverride(3, Backoff("fixed", 7))
     assert asked.options == JobOptions(has_own_id=True, retry=retry, due=DelayFromNow(5))
-    assert asked.as_unique().options == JobOptions(
-        has_own_id=True, unique=True, retry=retry, due=DelayFromNow(5)
-    )
+    assert asked.as_unique().options == JobOptions(has_own_id=True, unique=True, retry=retry, due=DelayFromNow(5))
     assert arguments.job_request_from_mapping(
         {"name": "n", "data": 1, "attempts": 0, "more": "is ignored"}
     ).options == JobOptions(retry=RetryOverride(0, None))
@@ -169,9 +167,7 @@ POLICIES = [
 def test_a_schedule_comes_back_as_it_was_given(
     pattern: Any, stored_pattern: Any, policy: Any, stored_policy: Any
 ) -> None:
-    spec = arguments.parse_repeat_spec(
-        "n", {"a": 1}, pattern, policy, limit=9, start_after_ms=1, end_before_ms=10
-    )
+    spec = arguments.parse_repeat_spec("n", {"a": 1}, pattern, policy, limit=9, start_after_ms=1, end_before_ms=10)
     assert spec == RepeatSpec("", "n", stored_pattern, from_data({"a": 1}), 9, 1, 10, stored_policy)
     assert (
         arguments.parse_repeat_spec("n", {"a": 1}, pattern.to_dict(), policy and policy.to_dict()).pattern

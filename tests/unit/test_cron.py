@@ -22,9 +22,7 @@ def following(expression: str, after: str, tz: str | None = None, count: int = 1
     for _ in range(count):
         moment = schedule.next(moment)
         found.append(
-            datetime.fromtimestamp(moment / 1000, UTC)
-            .isoformat(timespec="milliseconds")
-            .removesuffix("+00:00")
+            datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
         )
     return found
 
@@ -38,10 +36,7 @@ def test_every_captured_next_fire_and_refusal_is_ours_too(record_property: Recor
             assert f"config: {refused.value}" == expect["error"]
             assert refused.value.hint
         else:
-            assert (
-                cron.parse_cron(asked["expression"], asked["tz"]).next(asked["from_ms"])
-                == expect["next_fire_ms"]
-            )
+            assert cron.parse_cron(asked["expression"], asked["tz"]).next(asked["from_ms"]) == expect["next_fire_ms"]
 
     golden.walk("cron_next", check, record_property)
 

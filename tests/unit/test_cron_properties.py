@@ -65,9 +65,7 @@ wanted = st.builds(Wanted, some(0, 59), some(0, 23), some(1, 28), some(1, 12), s
 
 
 def next_utc(expression: str, moment: datetime) -> datetime:
-    return datetime.fromtimestamp(
-        cron.parse_cron(expression).next(int(moment.timestamp()) * 1000) / 1000, UTC
-    )
+    return datetime.fromtimestamp(cron.parse_cron(expression).next(int(moment.timestamp()) * 1000) / 1000, UTC)
 
 
 @settings(deadline=None)
@@ -101,18 +99,14 @@ def test_in_any_zone_an_interval_is_strictly_later_and_fits_the_wall_clock(
 
 @settings(deadline=None)
 @given(wanted, moments)
-def test_where_croniter_speaks_the_same_dialect_it_gives_the_same_answer(
-    want: Wanted, moment: datetime
-) -> None:
+def test_where_croniter_speaks_the_same_dialect_it_gives_the_same_answer(want: Wanted, moment: datetime) -> None:
     found = croniter(want.text.replace("+", ""), moment, day_or=not want.both).get_next(datetime)
     assert next_utc(want.text, moment) == found
 
 
 @settings(deadline=None)
 @given(st.integers(1, 31), moments)
-def test_the_nearest_workday_is_a_workday_of_its_month_at_most_two_days_off(
-    day: int, moment: datetime
-) -> None:
+def test_the_nearest_workday_is_a_workday_of_its_month_at_most_two_days_off(day: int, moment: datetime) -> None:
     found = next_utc(f"0 0 {day}W * *", moment)
     assert found.isoweekday() <= 5
     assert abs(found.day - day) <= 2
@@ -122,9 +116,7 @@ def test_the_nearest_workday_is_a_workday_of_its_month_at_most_two_days_off(
 
 @settings(deadline=None)
 @given(st.integers(0, 6), st.integers(1, 5), moments)
-def test_the_nth_weekday_has_n_minus_one_before_it_in_its_month(
-    weekday: int, nth: int, moment: datetime
-) -> None:
+def test_the_nth_weekday_has_n_minus_one_before_it_in_its_month(weekday: int, nth: int, moment: datetime) -> None:
     found = next_utc(f"0 0 * * {weekday}#{nth}", moment)
     assert found.isoweekday() % 7 == weekday
     assert (found - (nth - 1) * 7 * DAY).month == found.month != (found - nth * 7 * DAY).month

@@ -141,9 +141,7 @@ def _remarks(expression: str, tz: str, start: datetime, count: int) -> list[tupl
     told: list[tuple[str, str | None]] = []
     before: int | None = None
     for at_ms in fire_times.upcoming_fires(pattern, fire_times.first_fire(pattern, from_ms), count):
-        told.append(
-            (dst_notes.local_time_text(at_ms, schedule.zone), dst_notes.dst_remark(schedule, at_ms, before))
-        )
+        told.append((dst_notes.local_time_text(at_ms, schedule.zone), dst_notes.dst_remark(schedule, at_ms, before)))
         before = at_ms
     return told
 

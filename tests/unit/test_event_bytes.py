@@ -45,9 +45,7 @@ class Job:
 @pytest.mark.parametrize("name", ["", "welcome", "ü" * 10, "%b"])
 @pytest.mark.parametrize("job_id", ["01M7JV5R8B1G6VZBX7CJV2BT1T", "", "jöb %d"])
 @pytest.mark.parametrize(("attempt", "duration_us"), [(0, 1), (8, 63), (62, 999), (99, 1_234_567)])
-def test_templates_say_what_the_codec_says(
-    queue: str, name: str, job_id: str, attempt: int, duration_us: int
-) -> None:
+def test_templates_say_what_the_codec_says(queue: str, name: str, job_id: str, attempt: int, duration_us: int) -> None:
     clock = Still()
     teller, job = EventEncoder(COMMANDS, Keys(queue), 100_000, clock), Job(job_id, name, attempt)
     ended = clock.monotonic()

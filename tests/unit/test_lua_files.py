@@ -21,9 +21,7 @@ def local_line(names: tuple[str, ...], table: str) -> str:
 
 
 def body(name: str) -> str:
-    return "".join(
-        line for line in scripts.script_text(name).splitlines(True) if not line.startswith(("--", "#!"))
-    )
+    return "".join(line for line in scripts.script_text(name).splitlines(True) if not line.startswith(("--", "#!")))
 
 
 def test_there_are_scripts() -> None:
@@ -83,10 +81,7 @@ def test_the_reference_page_is_up_to_date() -> None:
 
 
 def test_the_digest_is_what_the_server_calls_the_text() -> None:
-    assert (
-        scripts.script_sha("renew_leases")
-        == hashlib.sha1(scripts.script_text("renew_leases").encode()).hexdigest()
-    )
+    assert scripts.script_sha("renew_leases") == hashlib.sha1(scripts.script_text("renew_leases").encode()).hexdigest()
 
 
 def test_a_script_that_promises_to_write_nothing_is_read_only() -> None:
@@ -127,9 +122,7 @@ def test_a_call_puts_keys_before_arguments_and_the_list_last() -> None:
         ({"lock": 7, "holder": "h"}, "a key is text, not 7"),
     ],
 )
-def test_a_wrong_name_or_key_fails_before_anything_is_sent(
-    named: dict[str, str | int], complaint: str
-) -> None:
+def test_a_wrong_name_or_key_fails_before_anything_is_sent(named: dict[str, str | int], complaint: str) -> None:
     with pytest.raises(TypeError, match=complaint):
         scripts.script_call("release_lock", rest=(), **named)
 

@@ -90,9 +90,7 @@ def test_what_is_ours_can_only_be_given_by_name() -> None:
 def public(kind: type, *renamed: tuple[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, member in inspect.getmembers(kind):
-        if (name.startswith("_") and name != "__init__") or not (
-            callable(member) or isinstance(member, property)
-        ):
+        if (name.startswith("_") and name != "__init__") or not (callable(member) or isinstance(member, property)):
             continue
         text = str(inspect.signature(member)) if callable(member) else "property"
         for ours, theirs in renamed:
@@ -106,8 +104,7 @@ def test_the_two_queues_have_the_same_methods_arguments_and_answers() -> None:
     awaiting = public(Queue, ("AsyncLink", "Link"))
     assert blocking == awaiting
     assert all(
-        inspect.iscoroutinefunction(getattr(Queue, name))
-        and not inspect.iscoroutinefunction(getattr(SyncQueue, name))
+        inspect.iscoroutinefunction(getattr(Queue, name)) and not inspect.iscoroutinefunction(getattr(SyncQueue, name))
         for name in REFERENCE["Queue"]
         if name != "__init__"
     )

@@ -39,9 +39,7 @@ def _ledger(path: Path, *runs: tuple[str, str | None]) -> RunLedger:
 
 
 def test_an_account_in_which_every_job_was_done_is_settled(bench: QueueHarness, tmp_path: Path) -> None:
-    ledger = _ledger(
-        tmp_path / "ledger", ("a", "ok"), ("b", "ValueError"), ("b", "ok"), ("c", None), ("c", "ok")
-    )
+    ledger = _ledger(tmp_path / "ledger", ("a", "ok"), ("b", "ValueError"), ("b", "ok"), ("c", None), ("c", "ok"))
     check_accounts(bench, ledger, ["a", "b", "c"])
     assert ledger.starts() == {"a": 1, "b": 2, "c": 2}
 

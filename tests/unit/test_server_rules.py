@@ -93,17 +93,13 @@ def after(seconds: int, *, added: int, waiting: int, dead: int = 0) -> Snapshot:
     ],
 )
 def test_the_forecast_has_three_words(added: int, waiting: int, forecast: BacklogForecast | None) -> None:
-    went = throughput.throughput_between(
-        after(0, added=100, waiting=100), after(2, added=added, waiting=waiting)
-    )
+    went = throughput.throughput_between(after(0, added=100, waiting=100), after(2, added=added, waiting=waiting))
     assert went is not None
     assert went.forecast == forecast
 
 
 def test_rates_are_by_the_servers_clock() -> None:
-    went = throughput.throughput_between(
-        after(1, added=10, waiting=10, dead=1), after(3, added=30, waiting=26, dead=4)
-    )
+    went = throughput.throughput_between(after(1, added=10, waiting=10, dead=1), after(3, added=30, waiting=26, dead=4))
     assert went is not None
     assert (went.window_ms, went.added, went.read, went.died) == (2000, 20, 4, 3)
     assert (went.in_per_s, went.out_per_s) == (10.0, 2.0)

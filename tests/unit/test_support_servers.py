@@ -103,9 +103,7 @@ def test_a_server_dies_with_the_process_that_started_it(any_server: Server) -> N
         assert line.recv(1) == b""
 
 
-def test_a_chosen_server_that_is_too_old_is_refused(
-    monkeypatch: pytest.MonkeyPatch, servers: ServerPool
-) -> None:
+def test_a_chosen_server_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch, servers: ServerPool) -> None:
     monkeypatch.setenv(CHOSEN_SERVER, str(servers.get("redis-7.0").binary.path))
     with pytest.raises(NoServerError, match=r"names Redis 7\.0\.\d+; 8\.6 or newer is needed"):
         find("redis-8.6")

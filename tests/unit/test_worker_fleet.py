@@ -103,9 +103,7 @@ def test_a_process_that_is_killed_is_replaced_and_the_others_stay(fleet_of: Call
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_all_are_told_once_to_go_and_waited_for(
-    fleet_of: Callable[..., Fleet], number: signal.Signals
-) -> None:
+def test_all_are_told_once_to_go_and_waited_for(fleet_of: Callable[..., Fleet], number: signal.Signals) -> None:
     fleet = fleet_of(3)
     until(lambda: len(fleet.up()) == 3, "all are up")
     fleet.process.send_signal(number)

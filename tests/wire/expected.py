@@ -41,11 +41,7 @@ def _retry_list(expect: dict[str, Any] | None) -> list[Any] | None:
     if expect is None:
         return None
     spec = expect["backoff"]
-    fields = (
-        [spec[name] for name in ("kind", "delay_ms", "max_delay_ms", "multiplier", "jitter_ms")]
-        if spec
-        else None
-    )
+    fields = [spec[name] for name in ("kind", "delay_ms", "max_delay_ms", "multiplier", "jitter_ms")] if spec else None
     if fields and isinstance(fields[3], int):
         fields[3] = {"$float": repr(float(fields[3]))}
     return [expect["max_attempts"], fields]

@@ -51,16 +51,12 @@ def test_by_default_the_wait_doubles_from_a_tenth_of_a_second_to_half_a_minute()
         (growing(1, 10.0, 2**64 - 1), 4_000_000_000, 2**64 - 1),
     ],
 )
-def test_odd_policies_come_out_as_the_reference_has_them(
-    policy: Backoff, attempt: int, expected: int
-) -> None:
+def test_odd_policies_come_out_as_the_reference_has_them(policy: Backoff, attempt: int, expected: int) -> None:
     assert wait(attempt, policy) == expected
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.floats(), st.integers(0, 2**64 - 1))
-def test_a_wait_is_never_negative_nor_beyond_its_cap(
-    attempt: int, delay: int, factor: float, longest: int
-) -> None:
+def test_a_wait_is_never_negative_nor_beyond_its_cap(attempt: int, delay: int, factor: float, longest: int) -> None:
     assert 0 <= wait(attempt, growing(delay, factor, longest)) <= max(longest, int(float(longest)))
 
 
@@ -108,9 +104,7 @@ def test_a_job_may_say_how_often_it_runs() -> None:
         (25, 3, 25, "retries_exhausted"),
     ],
 )
-def test_at_the_door_failures_and_crashes_are_counted_apart(
-    attempt: int, starts: int, most: int, verdict: str
-) -> None:
+def test_at_the_door_failures_and_crashes_are_counted_apart(attempt: int, starts: int, most: int, verdict: str) -> None:
     assert attempts.start_decision(attempt, starts, most, RetryDefaults().crash_limit) == verdict
 
 

@@ -14,9 +14,7 @@ from chasqui.wire.stream_entry import StreamEntry
 
 U64 = st.integers(0, 2**64 - 1)
 MAYBE = st.none() | U64
-OTHER_FIELDS = st.lists(st.tuples(st.binary(min_size=1).map(lambda name: b"x-" + name), st.binary())).map(
-    tuple
-)
+OTHER_FIELDS = st.lists(st.tuples(st.binary(min_size=1).map(lambda name: b"x-" + name), st.binary())).map(tuple)
 EVENTS = st.builds(
     Event,
     st.text(),
@@ -90,9 +88,7 @@ def test_an_event_nobody_knows_is_read_with_all_its_fields() -> None:
     assert found == Event("progress", "j", 5, extra=((b"pct", b"40"),))
 
 
-@pytest.mark.parametrize(
-    "garbled", [b"", b"-1", b"+1", b"1.5", b"007", b"1_0", "٣".encode(), b" 1", b"9" * 5000]
-)
+@pytest.mark.parametrize("garbled", [b"", b"-1", b"+1", b"1.5", b"007", b"1_0", "٣".encode(), b" 1", b"9" * 5000])
 def test_a_number_that_is_none_is_kept_as_it_is(garbled: bytes) -> None:
     flat = [b"e", b"active", b"id", b"j", b"ts", b"5", b"attempt", garbled]
     found = event_entry.decode(flat)
@@ -139,6 +135,6 @@ def test_a_letter_with_fields_missing_is_read_as_empty() -> None:
 
 
 def test_a_reason_nobody_knows_is_kept() -> None:
-    assert dead_letter_entry.decode(
-        [b"d", b"", b"source_id", b"1-0", b"reason", b"struck by lightning"]
-    ).reason == ("struck by lightning")
+    assert dead_letter_entry.decode([b"d", b"", b"source_id", b"1-0", b"reason", b"struck by lightning"]).reason == (
+        "struck by lightning"
+    )

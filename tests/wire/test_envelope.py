@@ -36,9 +36,7 @@ def joined(*elements: bytes) -> bytes:
 
 
 def named(**fields: bytes) -> bytes:
-    return bytes([0x80 + len(fields)]) + b"".join(
-        msgpack_codec.pack(name) + value for name, value in fields.items()
-    )
+    return bytes([0x80 + len(fields)]) + b"".join(msgpack_codec.pack(name) + value for name, value in fields.items())
 
 
 @given(JOBS, st.none() | RETRIES)
@@ -100,9 +98,7 @@ def test_trailing_bytes_are_shown_and_not_rewritten() -> None:
 
 
 def test_a_map_is_read_by_names_by_byte_names_and_by_numbers() -> None:
-    by_name = named(
-        attempt=b"\x02", payload=b"\xc4\x01\x07", id=b"\xa2id", created_at_ms=b"\x05", later=b"\x01"
-    )
+    by_name = named(attempt=b"\x02", payload=b"\xc4\x01\x07", id=b"\xa2id", created_at_ms=b"\x05", later=b"\x01")
     by_bytes = b"\x83\xc4\x02id\xa2id\xc4\x07payload\xc4\x01\x07\xc4\x0dcreated_at_ms\x05"
     by_number = b"\x84\x00\xa2id\x01\xc4\x01\x07\x02\x05\x03\x02"
     for data, attempt in ((by_name, 2), (by_bytes, 0), (by_number, 2)):
@@ -135,9 +131,7 @@ def test_a_backoff_kind_is_read_in_every_form(kind: bytes, text: str) -> None:
 
 def test_retry_and_backoff_are_read_as_maps_with_parts_missing() -> None:
     backoff = named(delay_ms=b"\x0a", kind=b"\xa5fixed", colour=b"\xc0")
-    assert envelope.decode(joined(*HEAD, named(backoff=backoff))).retry == RetryOverride(
-        None, Backoff("fixed", 10)
-    )
+    assert envelope.decode(joined(*HEAD, named(backoff=backoff))).retry == RetryOverride(None, Backoff("fixed", 10))
     assert envelope.decode(joined(*HEAD, b"\x80")).retry == RetryOverride()
 
 
@@ -148,9 +142,7 @@ RESERVED_EXT, BROKEN_TIMESTAMP = b"\xd4\xfe\x07", b"\xd4\xff\x07"
 def test_fields_nobody_knows_are_passed_over_unread(value: bytes) -> None:
     backoff = named(kind=b"\xa5fixed", colour=value, delay_ms=b"\x0a")
     retry = named(max_attempts=b"\x03", later=value, backoff=backoff)
-    job = envelope.decode(
-        named(id=b"\xa1i", payload=b"\xc4\x00", created_at_ms=b"\x05", more=value, retry=retry)
-    )
+    job = envelope.decode(named(id=b"\xa1i", payload=b"\xc4\x00", created_at_ms=b"\x05", more=value, retry=retry))
     assert job.retry == RetryOverride(3, Backoff("fixed", 10))
 
 
@@ -248,7 +240,5 @@ def test_an_override_nobody_could_read_again_is_not_written(retry: RetryOverride
 
 def test_a_producer_may_only_ask_for_kinds_that_consumers_know() -> None:
     assert check_backoff(Backoff("fixed", 1)) == Backoff("fixed", 1)
-    with pytest.raises(
-        ArgumentError, match="unknown backoff kind \"linear\"; expected 'fixed' or 'exponential'"
-    ):
+    with pytest.raises(ArgumentError, match="unknown backoff kind \"linear\"; expected 'fixed' or 'exponential'"):
         check_backoff(Backoff("linear", 1))

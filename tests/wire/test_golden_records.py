@@ -66,10 +66,7 @@ def _check_captured_spec(item: Item, data: bytes) -> None:
 def _given_spec(context: dict[str, Any]) -> RepeatSpec:
     given, kwargs = context["pattern"], context["kwargs"]
     pattern: repeat_spec.Pattern
-    if given["kind"] == "every":
-        pattern = Every(given["interval_ms"])
-    else:
-        pattern = Cron(given["expression"], given.get("tz"))
+    pattern = Every(given["interval_ms"]) if given["kind"] == "every" else Cron(given["expression"], given.get("tz"))
     return RepeatSpec(
         key=kwargs.get("key") or repeat_spec.default_key(context["job_name"], pattern),
         job_name=context["job_name"],
@@ -168,6 +165,4 @@ def _check_result(item: Item) -> None:
     assert golden.tag(result_value.decode(stored)) == expect["value"]
     assert result_value.encode(golden.value(expect["value"])) == stored
     assert result_value.ttl_seconds(item["context"]["result_ttl_ms"]) == expect["ex_seconds"]
-    assert Keys(item["context"]["queue"]).result(item["context"]["job_id"]).encode() == unhex(
-        item["hex"]["key"]
-    )
+    assert Keys(item["context"]["queue"]).result(item["context"]["job_id"]).encode() == unhex(item["hex"]["key"])

@@ -76,9 +76,7 @@ def _assert_parked_alike(item: Item, job: envelope.Envelope) -> None:
 def _check_claim(item: Item) -> None:
     """Ours counts crashes apart from failures. The reference mixes them, and forgives one."""
     context, ran = item["context"], item["expect"]["handler_ran"]
-    attempt, before, most = (
-        context[name] for name in ("payload_attempt", "deliveries_before_claim", "max_attempts")
-    )
+    attempt, before, most = (context[name] for name in ("payload_attempt", "deliveries_before_claim", "max_attempts"))
     assert attempts.reference_runs(attempt, before, most) is ran
     verdict = attempts.start_decision(attempt, before, most, RetryDefaults().crash_limit)
     if attempt + 1 > most:

@@ -143,9 +143,7 @@ def test_floats_are_always_written_in_64_bits() -> None:
     assert math.isnan(unpack(pack(math.nan)))
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\x92\x01", b"\xc4\x05ab", b"\xcd\x01", b"\xd6\x01ab", b"\x81\xa1a", b"\xdc"]
-)
+@pytest.mark.parametrize("data", [b"", b"\x92\x01", b"\xc4\x05ab", b"\xcd\x01", b"\xd6\x01ab", b"\x81\xa1a", b"\xdc"])
 def test_the_walk_refuses_what_ends_too_early(data: bytes) -> None:
     with pytest.raises(WireError, match="ends too early"):
         msgpack_scan.end_of(data)

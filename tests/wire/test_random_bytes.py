@@ -32,7 +32,9 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "result": result_value.decode,
     "value": msgpack_codec.unpack,
 }
-INTERESTING = b"\x00\x7f\x80\x8f\x90\x94\x95\x9f\xa0\xbf\xc0\xc1\xc4\xc6\xc7\xc9\xcb\xcf\xd3\xd4\xd8\xdb\xdc\xdd\xde\xdf\xe0\xff"
+INTERESTING = (
+    b"\x00\x7f\x80\x8f\x90\x94\x95\x9f\xa0\xbf\xc0\xc1\xc4\xc6\xc7\xc9\xcb\xcf\xd3\xd4\xd8\xdb\xdc\xdd\xde\xdf\xe0\xff"
+)
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -66,9 +68,7 @@ def test_entries_of_any_fields_are_read_and_no_field_is_lost() -> None:
         b"\xff",
     ]
     for _ in range(COUNT):
-        flat = [
-            word for _ in range(chance.randrange(6)) for word in (chance.choice(names), chance.randbytes(2))
-        ]
+        flat = [word for _ in range(chance.randrange(6)) for word in (chance.choice(names), chance.randbytes(2))]
         pairs = sorted(zip(flat[::2], flat[1::2], strict=True))
         stream = stream_entry.decode(flat)
         taken = [(b"d", stream.d), (b"n", stream.name_bytes)]

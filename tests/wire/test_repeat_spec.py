@@ -115,9 +115,7 @@ def test_a_payload_is_read_however_it_is_wrapped(stored: bytes) -> None:
 
 
 def test_a_map_may_leave_out_what_is_optional() -> None:
-    data = msgpack_codec.pack(
-        {"payload": b"\xc4\x01\x07", "pattern": EVERY, "job_name": "n", "key": "k", "colour": 1}
-    )
+    data = msgpack_codec.pack({"payload": b"\xc4\x01\x07", "pattern": EVERY, "job_name": "n", "key": "k", "colour": 1})
     assert repeat_spec.decode(data) == plain()
 
 

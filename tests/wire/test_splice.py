@@ -23,9 +23,7 @@ SCALARS = (
     | st.builds(ExtType, st.integers(0, 127), st.binary())
     | st.builds(Timestamp, st.integers(0, 2**33), st.integers(0, 999_999_999))
 )
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
-)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
 @given(VALUES, VALUES)

@@ -16,6 +16,4 @@ SCALARS = (
     | st.builds(ExtType, st.integers(0, 127), st.binary())
     | st.builds(Timestamp, st.integers(-(2**63), 2**63 - 1), st.integers(0, 999_999_999))
 )
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
-)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)

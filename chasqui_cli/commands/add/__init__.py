@@ -80,9 +80,7 @@ def add(
     queue: Annotated[str, typer.Argument(help="Where to.", autocompletion=complete_queues)],
     data: Annotated[
         str | None,
-        typer.Argument(
-            help='What the job carries, as JSON (tags such as {"$bin": "00ff"} too); `-` reads stdin.'
-        ),
+        typer.Argument(help='What the job carries, as JSON (tags such as {"$bin": "00ff"} too); `-` reads stdin.'),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="The job's name.")] = "",
     job_id: Annotated[
@@ -97,14 +95,10 @@ def add(
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="When it is due: ISO-8601; UTC without a zone.")
     ] = None,
-    attempts: Annotated[
-        int | None, typer.Option("--attempts", min=0, help="How often it may run at most.")
-    ] = None,
+    attempts: Annotated[int | None, typer.Option("--attempts", min=0, help="How often it may run at most.")] = None,
     backoff: Annotated[
         str | None,
-        typer.Option(
-            "--backoff", metavar="SPEC", help="Wait between attempts: 250, fixed:250, exponential:100:30000."
-        ),
+        typer.Option("--backoff", metavar="SPEC", help="Wait between attempts: 250, fixed:250, exponential:100:30000."),
     ] = None,
     file: Annotated[
         str | None,
@@ -121,9 +115,7 @@ def add(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Add the good lines of a file that has bad ones too; exit 3.")
     ] = False,
-    from_line: Annotated[
-        int, typer.Option("--from-line", min=1, metavar="N", help="Begin a file at this line.")
-    ] = 1,
+    from_line: Annotated[int, typer.Option("--from-line", min=1, metavar="N", help="Begin a file at this line.")] = 1,
     on_full: Annotated[
         OnFull, typer.Option("--on-full", help="At --cap jobs: add no more, or let it grow.")
     ] = OnFull.REFUSE,
@@ -172,9 +164,7 @@ def _check_queue_name(queue: str) -> None:
         )
 
 
-def _producer_options(
-    on_full: OnFull, cap: int | None, max_delay: str, durability: Durability
-) -> ProducerOptions:
+def _producer_options(on_full: OnFull, cap: int | None, max_delay: str, durability: Durability) -> ProducerOptions:
     from chasqui import ProducerOptions
 
     options = ProducerOptions(
@@ -236,9 +226,7 @@ class _AddCommand:
         if bad:
             raise typer.Exit(PARTLY)
 
-    def _check_file(
-        self, file: IO[bytes], first: int, now_ms: int, *, skip_bad: bool
-    ) -> tuple[int, set[int]]:
+    def _check_file(self, file: IO[bytes], first: int, now_ms: int, *, skip_bad: bool) -> tuple[int, set[int]]:
         """How many jobs there are, and bad lines, which are told; they stop it unless they are to be skipped."""
         from chasqui.errors import ArgumentError
 
@@ -359,13 +347,9 @@ def _report_end(sender: JobSender, total: int, numbers: list[int] | None) -> Non
         raise error
     print_stderr(f"error: {sender.done:,} of {total:,} jobs were added, then: {error}")
     if sender.unconfirmed:
-        print_stderr(
-            f"hint: {sender.unconfirmed:,} jobs may have been added without an answer; `chasqui why ID` tells"
-        )
+        print_stderr(f"hint: {sender.unconfirmed:,} jobs may have been added without an answer; `chasqui why ID` tells")
     elif numbers and sender.in_order:
-        print_stderr(
-            f"hint: {error.hint or 'try again later'}; go on with --from-line {numbers[sender.done]}"
-        )
+        print_stderr(f"hint: {error.hint or 'try again later'}; go on with --from-line {numbers[sender.done]}")
     else:
         print_stderr(f"hint: {error.hint or 'try again later'}; the ids that were printed are added")
     raise typer.Exit(PARTLY)

@@ -66,9 +66,7 @@ class JobDefaults:
         from chasqui.errors import ArgumentError
 
         delay_ms, at = described.get("delay_ms"), described.get("at")
-        if delay_ms is not None and (
-            not isinstance(delay_ms, int) or isinstance(delay_ms, bool) or delay_ms < 0
-        ):
+        if delay_ms is not None and (not isinstance(delay_ms, int) or isinstance(delay_ms, bool) or delay_ms < 0):
             raise ArgumentError("delay_ms is no number of milliseconds")
         if delay_ms is None and at is None:
             delay_ms, at = parse_duration_ms(self.delay) if self.delay else None, self.at
@@ -116,9 +114,7 @@ def _spooled_copy(file: IO[bytes]) -> Iterator[IO[bytes]]:
         yield copy
 
 
-def read_lines(
-    file: IO[bytes], usual: JobDefaults, now_ms: int, *, first: int = 1
-) -> Iterator[JobLine | BadLine]:
+def read_lines(file: IO[bytes], usual: JobDefaults, now_ms: int, *, first: int = 1) -> Iterator[JobLine | BadLine]:
     """Every job of a file from a line on, and every line that is none."""
     file.seek(0)
     for number, raw in enumerate(file, 1):
@@ -158,9 +154,7 @@ def check_lines(
     yield from _check_batch(held, options, now_ms)
 
 
-def _check_batch(
-    lines: list[JobLine | BadLine], options: ProducerOptions, now_ms: int
-) -> Iterator[JobLine | BadLine]:
+def _check_batch(lines: list[JobLine | BadLine], options: ProducerOptions, now_ms: int) -> Iterator[JobLine | BadLine]:
     looked_at = iter(_check_packable([one for one in lines if isinstance(one, JobLine)], options, now_ms))
     for one in lines:
         yield next(looked_at) if isinstance(one, JobLine) else one

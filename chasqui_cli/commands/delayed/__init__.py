@@ -33,16 +33,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 Queue = Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)]
 JobIdsArgument = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[ID]...", help="Which jobs; those that are no jobs by the `~` and digits of `list`."
-    ),
+    typer.Argument(metavar="[ID]...", help="Which jobs; those that are no jobs by the `~` and digits of `list`."),
 ]
-AllOption = Annotated[
-    bool, typer.Option("--all", help="Every delayed job, if neither ids nor a filter say which.")
-]
-LimitOption = Annotated[
-    int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")
-]
+AllOption = Annotated[bool, typer.Option("--all", help="Every delayed job, if neither ids nor a filter say which.")]
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -124,9 +118,7 @@ def now(
     limit: LimitOption = None,
 ) -> None:
     """Run jobs now: each moves to the stream, whenever it was due. `undo` puts it back while nobody has read it."""
-    change_delayed(
-        desk, queue, ids or [], limit, DelayedChange("run", "run now", "ran", "would run"), every=every
-    )
+    change_delayed(desk, queue, ids or [], limit, DelayedChange("run", "run now", "ran", "would run"), every=every)
 
 
 @app.command()
@@ -169,9 +161,7 @@ def move(
 
     if (by is None) == (to is None):
         raise ArgumentError("say how far or where to", hint="either --by 1h or --to 2026-12-24T18:00:00Z")
-    shift = (
-        None if by is None else parse_duration_ms(by.removeprefix("-")) * (-1 if by.startswith("-") else 1)
-    )
+    shift = None if by is None else parse_duration_ms(by.removeprefix("-")) * (-1 if by.startswith("-") else 1)
     parse_time_ms(to or "now", 0, "future")  # what is no time is refused before anything is looked for
 
     def target(member: DelayedJob, now_ms: int) -> int:

@@ -47,9 +47,7 @@ class DelayedChange:
             "cancelled": "they will not run; `chasqui undo` puts them back",
             "moved": f"due from {format_iso(min(times))} to {format_iso(max(times))}" if times else "",
         }
-        left = (
-            [f"{unfit} are no jobs and cannot be run; `chasqui delayed cancel` removes them"] if unfit else []
-        )
+        left = [f"{unfit} are no jobs and cannot be run; `chasqui delayed cancel` removes them"] if unfit else []
         return [told[self.action], *left]
 
     def apply(

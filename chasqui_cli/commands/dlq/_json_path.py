@@ -19,18 +19,14 @@ def apply_assignments(before: Any, assignments: list[str], removals: list[str]) 
     for text in assignments:
         path, equals, value = text.partition("=")
         if not equals:
-            raise ArgumentError(
-                f"--set {text}: there is no =", hint="write it as --set to=x or --set count=3"
-            )
+            raise ArgumentError(f"--set {text}: there is no =", hint="write it as --set to=x or --set count=3")
         *way, last = _parse_path(path)
         _assign(_walk(root, way, path, make=True), last, _parse_value(value), path)
     for path in removals:
         *way, last = _parse_path(path)
         parent = _walk(root, way, path, make=False)
         if not _has(parent, last):
-            raise ArgumentError(
-                f"--unset {path}: there is no such thing", hint="`dlq peek` shows what there is"
-            )
+            raise ArgumentError(f"--unset {path}: there is no such thing", hint="`dlq peek` shows what there is")
         del parent[last]
     return untagged(root[""])
 
@@ -68,9 +64,7 @@ def _walk(root: Any, way: list[str | int], path: str, *, make: bool) -> Any:
         if make and isinstance(here, dict) and isinstance(step, str):
             here.setdefault(step, {})
         if not _has(here, step):
-            raise ArgumentError(
-                f"{path}: there is no {step!r} on the way", hint="`dlq peek` shows what there is"
-            )
+            raise ArgumentError(f"{path}: there is no {step!r} on the way", hint="`dlq peek` shows what there is")
         here = here[step]
     return here
 

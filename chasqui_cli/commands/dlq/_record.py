@@ -23,14 +23,10 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
 
-QueueName = Annotated[
-    str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=complete_queues)
-]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=complete_queues)]
 DeadLetterIdsArgument = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[ID]...", help="Which letters: their own ids or job ids. None: those the filters choose."
-    ),
+    typer.Argument(metavar="[ID]...", help="Which letters: their own ids or job ids. None: those the filters choose."),
 ]
 
 DEAD_LETTER_SCHEMA = {

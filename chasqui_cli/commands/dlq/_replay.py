@@ -35,9 +35,7 @@ class ReplayOptions:
     patience_ms: int = 60_000
 
 
-def outcome_record(
-    record: Record, word: str, *, entry_id: str | None = None, error: str | None = None
-) -> Record:
+def outcome_record(record: Record, word: str, *, entry_id: str | None = None, error: str | None = None) -> Record:
     """What became of a letter."""
     return record | {"outcome": word, "entry_id": entry_id, "error": error}
 
@@ -68,12 +66,8 @@ class Replayer:
 
         if self.full:
             return [outcome_record(one, "full") for one in records]
-        found = self.session.run(
-            dead_letters.dead_letters_by_id, self.keys, [one["dlq_id"] for one in records]
-        )
-        letters = [
-            (letter, fresh) for letter in found if letter and (fresh := dead_letters.replay_envelope(letter))
-        ]
+        found = self.session.run(dead_letters.dead_letters_by_id, self.keys, [one["dlq_id"] for one in records])
+        letters = [(letter, fresh) for letter in found if letter and (fresh := dead_letters.replay_envelope(letter))]
         items = [letter_item(letter, "replayed", d=fresh.hex()) for letter, fresh in letters]
         number = self.pen.write_items(items)
         entries: dict[str, str] = {}
@@ -144,9 +138,7 @@ def run_canary(desk: CommandContext, mover: Replayer, records: Sequence[Record])
     return told, not bad
 
 
-def _await_outcomes(
-    mover: Replayer, position: EventPosition, job_ids: set[str]
-) -> dict[str, tuple[str, str | None]]:
+def _await_outcomes(mover: Replayer, position: EventPosition, job_ids: set[str]) -> dict[str, tuple[str, str | None]]:
     """What came first of each of these jobs, that it completed or that it failed; until the time is over."""
     from chasqui.inspect import events
 

@@ -149,9 +149,7 @@ def select_dead_letters(
     caught = DeadLetterSelection()
     judge = desk.filters.compile(now_ms, "")
     search = DeadLetterSearch(session, keys, judge, desk.filters.scan)
-    matches: Iterable[DeadLetterMatch] = (
-        _find_by_ids(search, list(dict.fromkeys(ids)), caught) if ids else search
-    )
+    matches: Iterable[DeadLetterMatch] = _find_by_ids(search, list(dict.fromkeys(ids)), caught) if ids else search
     with desk.progress("looking through the dead letters", None) as advance:
         for match in matches if limit != 0 else ():
             if jobs_only and not hasattr(match.job, "id"):

@@ -48,9 +48,7 @@ def edit(
             help="Set a value: JSON, or else text. As in to=x, items[0].price=3.",
         ),
     ] = None,
-    unset: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="PATH", help="Remove a key or an item.")
-    ] = None,
+    unset: Annotated[list[str] | None, typer.Option("--unset", metavar="PATH", help="Remove a key or an item.")] = None,
     replay: Annotated[
         bool,
         typer.Option("--replay/--no-replay", help="Put it back to work; otherwise it stays dead, edited."),
@@ -71,11 +69,7 @@ def edit(
         seen = session.query(snapshot.take_snapshot, keys)
         letter, record = _find_dead_letter(desk, session, keys, letter_id, seen.server_time_ms)
         before = _decode_payload(letter)
-        after = (
-            apply_assignments(before, assign or [], unset or [])
-            if assign or unset
-            else _edit_in_editor(before)
-        )
+        after = apply_assignments(before, assign or [], unset or []) if assign or unset else _edit_in_editor(before)
         data = dead_letters.envelope_with_data(letter, after)
         if data == letter.field(b"d"):
             desk.info("nothing to do: the payload is as it was")
@@ -87,9 +81,7 @@ def edit(
         if not desk.confirm(plan):
             told = record | {"outcome": f"would {verb}", "entry_id": None, "new_dlq_id": None}
         else:
-            told = record | _apply_edit(
-                desk, session, keys, letter, data, cap or seen.caps.stream, replay=replay
-            )
+            told = record | _apply_edit(desk, session, keys, letter, data, cap or seen.caps.stream, replay=replay)
     desk.write_record(told, COLUMNS)
     if told["outcome"] in ("gone", "full"):
         raise typer.Exit(3)
@@ -189,9 +181,7 @@ def _edit_in_editor(before: Any) -> Any:
                 raise ArgumentError(
                     f"that is no JSON: {error}", hint=f"nothing was changed; your text is in {file}"
                 ) from None
-            print_stderr(
-                f"that is no JSON: {error}; press Enter to edit it again, Ctrl-C to leave it in {file}"
-            )
+            print_stderr(f"that is no JSON: {error}; press Enter to edit it again, Ctrl-C to leave it in {file}")
             sys.stdin.readline()
     shutil.rmtree(place)
     return after
@@ -209,8 +199,6 @@ def _run_editor(file: Path) -> None:
     try:
         code = subprocess.run([*shlex.split(program), str(file)], check=False).returncode
     except OSError as error:
-        raise ChangeRefused(
-            f"{program}: {error.strerror}", hint="set EDITOR to a program that is there"
-        ) from None
+        raise ChangeRefused(f"{program}: {error.strerror}", hint="set EDITOR to a program that is there") from None
     if code:
         raise ChangeRefused(f"{program} ended with code {code}", hint="nothing was changed")

@@ -62,9 +62,7 @@ def export(
         raise typer.BadParameter("an export is JSON lines; `dlq peek` knows the other formats")
     keys = Keys(queue)
     with desk.session() as session, _open_output(file) as out:
-        search = DeadLetterSearch(
-            session, keys, desk.filters.compile(session.server_now_ms(), ""), desk.filters.scan
-        )
+        search = DeadLetterSearch(session, keys, desk.filters.compile(session.server_now_ms(), ""), desk.filters.scan)
         failures = FoundErrors(session, keys)
         count = covered = 0
         with desk.progress("exporting", None) as advance:
@@ -96,9 +94,7 @@ def _open_output(file: Path | None) -> Iterator[IO[str]]:
     try:
         number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ChangeRefused(
-            f"{file} is there already", hint="name a new file, or move that one away"
-        ) from None
+        raise ChangeRefused(f"{file} is there already", hint="name a new file, or move that one away") from None
     with os.fdopen(number, "w") as out:
         yield out
 
@@ -202,9 +198,7 @@ def open_input(file: Path) -> IO[str]:
     try:
         return file.open(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
-        raise NotFound(
-            f"{file}: {error.strerror}", hint="name what `dlq export` wrote, or - for stdin"
-        ) from None
+        raise NotFound(f"{file}: {error.strerror}", hint="name what `dlq export` wrote, or - for stdin") from None
 
 
 def _parse_dead_letter(text: str, record: Record) -> DeadLetter | None:
@@ -247,9 +241,7 @@ def _import_dead_letters(
             kept = [{"kind": "imported", "dead_id": one.dead_id, "digest": one.digest} for one in letters]
             first = pen.write_items(kept)
             answers = session.run(dead_letters.import_dead_letters, keys, letters, again=again)
-            pen.add_facts(
-                {first + at: {"untouched": word} for at, word in enumerate(answers) if word in words}
-            )
+            pen.add_facts({first + at: {"untouched": word} for at, word in enumerate(answers) if word in words})
             for (record, _), answer in zip(some, answers, strict=True):
                 is_new = answer not in words
                 record |= {"outcome": words.get(answer, "imported"), "new_dlq_id": answer if is_new else None}

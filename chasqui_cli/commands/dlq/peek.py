@@ -102,9 +102,7 @@ def peek(
             _print_reasons(desk, session, keys, seen, newest=not oldest)
 
 
-def _print_reasons(
-    desk: CommandContext, session: Session, keys: Keys, seen: Snapshot, *, newest: bool
-) -> None:
+def _print_reasons(desk: CommandContext, session: Session, keys: Keys, seen: Snapshot, *, newest: bool) -> None:
     """How many died of what, among the letters at this end: of all of them where they are few."""
     from chasqui.operate import dead_letters
 
@@ -118,11 +116,7 @@ def _print_reasons(
         letters = session.query(dead_letters.dead_letter_page, keys, more, newest=newest)
     counts = Counter(letter.field(b"reason").decode("utf-8", "replace") or "–" for letter in letters)
     told = " · ".join(f"{reason} {count:,}" for reason, count in counts.most_common())
-    among = (
-        f"the {'newest' if newest else 'oldest'} {len(letters):,} of "
-        if len(letters) < seen.dlq_depth
-        else ""
-    )
+    among = f"the {'newest' if newest else 'oldest'} {len(letters):,} of " if len(letters) < seen.dlq_depth else ""
     desk.info(f"reasons of {among}{seen.dlq_depth:,} dead letters: {told}")
 
 
@@ -153,9 +147,7 @@ def groups(
     keys = Keys(queue)
     with desk.session() as session:
         now_ms = session.query(snapshot.server_time_ms)
-        search = DeadLetterSearch(
-            session, keys, desk.filters.compile(now_ms, ""), desk.filters.scan, newest=True
-        )
+        search = DeadLetterSearch(session, keys, desk.filters.compile(now_ms, ""), desk.filters.scan, newest=True)
         with desk.progress("looking through the dead letters", None) as advance:
             found = _grouped(session, keys, search)
             advance(search.scanned)

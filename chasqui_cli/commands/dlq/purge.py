@@ -30,9 +30,7 @@ def purge(
     desk: CommandContext,
     queue: QueueName,
     ids: DeadLetterIdsArgument = None,
-    limit: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Purge so many at most, oldest first.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Purge so many at most, oldest first.")] = None,
 ) -> None:
     """Delete dead letters; each is written to the journal first, whole, so `chasqui undo` brings it back.
 
@@ -75,15 +73,11 @@ def _purge(desk: CommandContext, session: Session, keys: Keys, caught: DeadLette
         desk.progress("purging", len(caught.records)) as advance,
     ):
         for some in chunked(caught.records, caught.chunk_size):
-            letters = session.run(
-                dead_letters.dead_letters_by_id, keys, [record["dlq_id"] for record in some]
-            )
+            letters = session.run(dead_letters.dead_letters_by_id, keys, [record["dlq_id"] for record in some])
             there = [letter for letter in letters if letter]
             first = pen.write_items([letter_item(letter, "dead") for letter in there])
             went = session.run(dead_letters.delete_dead_letters, keys, [letter.dead_id for letter in there])
-            pen.add_facts(
-                {first + at: {"untouched": "gone"} for at, was_there in enumerate(went) if not was_there}
-            )
+            pen.add_facts({first + at: {"untouched": "gone"} for at, was_there in enumerate(went) if not was_there})
             gone = {one.dead_id for one, was_there in zip(there, went, strict=True) if was_there}
             told += [one | {"outcome": "purged" if one["dlq_id"] in gone else "gone"} for one in some]
             advance(len(told))

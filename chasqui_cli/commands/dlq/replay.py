@@ -46,9 +46,7 @@ def replay(
     desk: CommandContext,
     queue: QueueName,
     ids: DeadLetterIdsArgument = None,
-    limit: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Replay so many at most, oldest first.")
-    ] = 100,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Replay so many at most, oldest first.")] = 100,
     rps: Annotated[
         float | None, typer.Option("--rps", min=0.01, metavar="N", help="So many a second, and no more.")
     ] = None,
@@ -98,8 +96,7 @@ def replay(
     if ids:
         told += [outcome_record(one, "undecodable") for one in caught.unreadable]
         told += [
-            outcome_record({"dlq_id": one, "id": None, "name": "", "reason": ""}, "not found")
-            for one in caught.missing
+            outcome_record({"dlq_id": one, "id": None, "name": "", "reason": ""}, "not found") for one in caught.missing
         ]
     desk.write_records(told, COLUMNS)
     if any(one["outcome"] in FAILED_OUTCOMES for one in told):
@@ -137,9 +134,7 @@ def _effects(
     if not seen.consumers:
         effects.append("no consumer is known: nobody may be there to run them")
     if canary:
-        effects.append(
-            f"the first {min(canary, count):,} go ahead, the rest only when all of those have completed"
-        )
+        effects.append(f"the first {min(canary, count):,} go ahead, the rest only when all of those have completed")
     if rps:
         effects.append(f"at {rps:g} a second that takes {format_duration(round(count / rps * 1000))}")
     return effects

@@ -119,9 +119,7 @@ def retry(
 
 
 @command(shape=CHANGE_SCHEMA, changes=True)
-def cancel(
-    desk: CommandContext, queue: QueueArgument, ids: JobIdsArgument = None, every: AllOption = False
-) -> None:
+def cancel(desk: CommandContext, queue: QueueArgument, ids: JobIdsArgument = None, every: AllOption = False) -> None:
     """Delete pending jobs; what was claimed meanwhile runs. `chasqui undo` brings them back."""
     from chasqui.foreign import joblist
 
@@ -131,9 +129,7 @@ def cancel(
         return session.link.run(joblist.cancel(keys, some))
 
     effect = "they will not run; `chasqui undo` puts them at the end of the queue"
-    change_jobs(
-        desk, keys, ids, JobChange("cancel", "cancelled", "pending", effect, act, deletes=True), every=every
-    )
+    change_jobs(desk, keys, ids, JobChange("cancel", "cancelled", "pending", effect, act, deletes=True), every=every)
 
 
 @command(shape=CHANGE_SCHEMA, changes=True)
@@ -142,9 +138,7 @@ def move(
     queue: QueueArgument,
     to: TargetOption,
     ids: JobIdsArgument = None,
-    which: Annotated[
-        ListName, typer.Option("--list", help="Which of the lists; not processing.")
-    ] = "pending",
+    which: Annotated[ListName, typer.Option("--list", help="Which of the lists; not processing.")] = "pending",
     every: AllOption = False,
 ) -> None:
     """Move jobs to the same list of another queue, whole. Moving them back is the undo."""
@@ -211,10 +205,7 @@ def change_jobs(
         by = "ids" if ids else ""
         plan = ChangePlan(way.verb, keys.queue, f"{way.list_name} jobs", rows, COLUMNS[:1], by, [way.effect])
         told = apply_change(desk, plan, chosen, _batch_change(session, keys, way))
-    rows = [
-        row | {"outcome": word, "why": _OUTCOME_REASONS.get(word)}
-        for row, word in zip(rows, told, strict=True)
-    ]
+    rows = [row | {"outcome": word, "why": _OUTCOME_REASONS.get(word)} for row, word in zip(rows, told, strict=True)]
     desk.write_records(rows, COLUMNS)
     if any(word in _OUTCOME_REASONS for word in told):
         raise typer.Exit(3)
@@ -249,9 +240,7 @@ def reclaim(
     visibility: VisibilityOption = "5s",
     max_attempts: Annotated[
         int | None,
-        typer.Option(
-            "--max-attempts", min=1, metavar="N", help="Jobs claimed so often go to failed instead."
-        ),
+        typer.Option("--max-attempts", min=1, metavar="N", help="Jobs claimed so often go to failed instead."),
     ] = None,
     drop_orphans: Annotated[
         bool, typer.Option("--drop-orphans", help="Remove ids without a job from the processing list.")
@@ -271,17 +260,13 @@ def reclaim(
         check_same_slot(session.link, keys)
         require_queue(session, keys)
         planned = session.link.run(
-            joblist.reclaim(
-                keys, options=options, dry_run=True, give_up_at=max_attempts, drop_orphans=drop_orphans
-            )
+            joblist.reclaim(keys, options=options, dry_run=True, give_up_at=max_attempts, drop_orphans=drop_orphans)
         )
         meant = {*planned.moved, *planned.failed, *planned.dropped}
         why = _stale_reasons(session, keys, options.visibility_ms)
         rows = _records(planned, why, would=True)
         changes = [row for row in rows if row["id"] in meant]
-        effects = [
-            f"{len(planned.skipped)} ids cannot be judged and stay; see chasqui joblist doctor {queue}"
-        ]
+        effects = [f"{len(planned.skipped)} ids cannot be judged and stay; see chasqui joblist doctor {queue}"]
         plan = ChangePlan(
             "reclaim",
             queue,
@@ -307,15 +292,11 @@ def reclaim(
                 known = {row["id"] for row in rows}
                 rows += [_record(one, "changed", why.get(one)) for one in sorted(meant - known)]
                 rows += [
-                    _record(one.claim.id, "skipped", one.reason)
-                    for one in planned.skipped
-                    if one.claim.id not in known
+                    _record(one.claim.id, "skipped", one.reason) for one in planned.skipped if one.claim.id not in known
                 ]
                 pen.set_result(**Counter(row["outcome"] for row in rows))
     if planned.skipped:
-        desk.info(
-            f"skipped {len(planned.skipped)} ids that cannot be judged; see chasqui joblist doctor {queue}"
-        )
+        desk.info(f"skipped {len(planned.skipped)} ids that cannot be judged; see chasqui joblist doctor {queue}")
     desk.write_records(rows, COLUMNS)
     if any(row["outcome"] == "changed" for row in rows):
         raise typer.Exit(3)

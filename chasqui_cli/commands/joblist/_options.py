@@ -25,13 +25,9 @@ QueueArgument = Annotated[
 JobIdsArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which jobs.")]
 VisibilityOption = Annotated[
     str,
-    typer.Option(
-        "--visibility", metavar="TIME", help="After how long a claim is stale; only its workers know."
-    ),
+    typer.Option("--visibility", metavar="TIME", help="After how long a claim is stale; only its workers know."),
 ]
-TtlOption = Annotated[
-    str, typer.Option("--ttl", metavar="TIME", help="How long completed and failed jobs are kept.")
-]
+TtlOption = Annotated[str, typer.Option("--ttl", metavar="TIME", help="How long completed and failed jobs are kept.")]
 HistoryOption = Annotated[
     int, typer.Option("--history", min=1, metavar="N", help="How many completed and failed ids are kept.")
 ]
@@ -109,9 +105,7 @@ def joblist_job_record(desk: CommandContext, queue: str, job: ListJob) -> Record
         "id": job.id,
         "lists": {name: list(places) for name, places in job.places.items()},
         "status": job.text("status"),
-        "claim_token": job.text("claim_token")
-        if desk.show_secrets
-        else _shortened_token(job.text("claim_token")),
+        "claim_token": job.text("claim_token") if desk.show_secrets else _shortened_token(job.text("claim_token")),
         "expires_in_ms": job.ttl_ms,
         "payload": desk.redacted(job.value("payload")),
         "result": desk.redacted(job.value("result")),

@@ -35,9 +35,7 @@ def doctor(
     desk: CommandContext,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues
-        ),
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues),
     ] = None,
     repair: RepairOption = False,
     only: OnlyOption = None,

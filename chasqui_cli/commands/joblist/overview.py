@@ -60,9 +60,7 @@ def overview(
     desk: CommandContext,
     queues: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues
-        ),
+        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues),
     ] = None,
     visibility: VisibilityOption = "5s",
 ) -> None:
@@ -95,9 +93,7 @@ def _overview_record(name: str, told: ListOverview, visibility_ms: int) -> Recor
         "failed": depths.failed,
         "oldest_pending_ms": told.oldest_pending_ms,
         "oldest_claim_ms": told.oldest_claim_ms,
-        "unsettled": [
-            {"id": one.claim.id, "verdict": one.status, "why": one.reason} for one in told.unsettled
-        ],
+        "unsettled": [{"id": one.claim.id, "verdict": one.status, "why": one.reason} for one in told.unsettled],
         "attempts": {str(tries): many for tries, many in sorted(told.attempts.items())},
         "parked": told.parked,
     }
@@ -136,9 +132,7 @@ def show(
         now_ms = session.server_now_ms()
         job = session.link.run(joblist.read_job(joblist_keys(queue), job_id))
     if job is None:
-        raise NotFound(
-            f"{queue} has nothing of a job {job_id}", hint="its hash has expired and its id left the lists"
-        )
+        raise NotFound(f"{queue} has nothing of a job {job_id}", hint="its hash has expired and its id left the lists")
     if job.is_expired:
         desk.info("its hash has expired: only the id is left")
     desk.write_record(joblist_job_record(desk, queue, job), COLUMNS, now_ms=now_ms)

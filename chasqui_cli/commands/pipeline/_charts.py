@@ -46,9 +46,7 @@ def throughput_chart(records: Sequence[Record]) -> str:
             f"{LEFT + n * wide:.1f},{HEIGHT - BOTTOM - value / top * (HEIGHT - BOTTOM - 10):.1f}"
             for n, value in enumerate(values)
         ]
-        ground = (
-            f"{LEFT},{HEIGHT - BOTTOM} {' '.join(points)} {LEFT + (count - 1) * wide:.1f},{HEIGHT - BOTTOM}"
-        )
+        ground = f"{LEFT},{HEIGHT - BOTTOM} {' '.join(points)} {LEFT + (count - 1) * wide:.1f},{HEIGHT - BOTTOM}"
         return (
             f'<polygon points="{ground}" fill="var({colour})" fill-opacity=".15"/>'
             f'<polyline points="{" ".join(points)}" fill="none" stroke="var({colour})" stroke-width="1.8"/>'
@@ -76,9 +74,7 @@ def throughput_chart(records: Sequence[Record]) -> str:
 
 def latency_chart(records: Sequence[Record]) -> str:
     """Run time of each job name: a bar from the median to the 99th percentile, on a logarithmic scale."""
-    shown = sorted((one for one in records if one["run_us_p50"]), key=lambda one: -one["completed"])[
-        :MAX_BARS
-    ]
+    shown = sorted((one for one in records if one["run_us_p50"]), key=lambda one: -one["completed"])[:MAX_BARS]
     if not shown:
         return ""
     low = min(log10(max(1, one["run_us_p50"])) for one in shown) - 0.2
@@ -105,9 +101,7 @@ def latency_chart(records: Sequence[Record]) -> str:
             f'<circle cx="{at(last):.1f}" cy="{y + 8}" r="5" fill="var(--bad)"/>'
             f'<text x="{at(last) + 10:.1f}" y="{y + 12}">{_duration_text(last)}</text></g>'
         )
-    key = _legend(
-        ("--good", "half are faster"), ("--warm", "95 %"), ("--bad", "99 %"), told="length of a run"
-    )
+    key = _legend(("--good", "half are faster"), ("--warm", "95 %"), ("--bad", "99 %"), told="length of a run")
     return key + _svg("".join(parts), ground + 22, "run time by job name")
 
 

@@ -47,18 +47,14 @@ DEAD_LETTER_COLUMNS: list[Column] = [
     column("detail"),
 ]
 COLUMNS: list[Column] = [column("id"), column("name"), column("data")]
-TargetQueueArgument = Annotated[
-    str, typer.Argument(help="Where the jobs go.", autocompletion=complete_queues)
-]
+TargetQueueArgument = Annotated[str, typer.Argument(help="Where the jobs go.", autocompletion=complete_queues)]
 RunIdOption = Annotated[
     str | None,
     typer.Option("--run-id", metavar="NAME", help="Name the load; under one name nothing is added twice."),
 ]
 MaxBacklogOption = Annotated[
     int,
-    typer.Option(
-        "--max-backlog", min=0, metavar="N", help="Wait while so many jobs are in the queue; 0: never."
-    ),
+    typer.Option("--max-backlog", min=0, metavar="N", help="Wait while so many jobs are in the queue; 0: never."),
 ]
 MaxRateOption = Annotated[
     int, typer.Option("--max-rate", min=0, metavar="N", help="Jobs a second at most; 0: no limit.")
@@ -82,9 +78,7 @@ def produce(
     ] = None,
     data_field: Annotated[
         str | None,
-        typer.Option(
-            "--data-field", metavar="F", help="The field a job carries; the whole row, if not given."
-        ),
+        typer.Option("--data-field", metavar="F", help="The field a job carries; the whole row, if not given."),
     ] = None,
     run_at_field: Annotated[
         str | None,
@@ -128,9 +122,7 @@ def produce(
                 )
 
             def make() -> Any:
-                return bulk_jobs.jobs_from_lines(
-                    lines, shape, run, asks.run(_begin_load, queue, run).since_ms
-                )
+                return bulk_jobs.jobs_from_lines(lines, shape, run, asks.run(_begin_load, queue, run).since_ms)
 
             samples = [
                 {"id": job_id, "name": job_name, "data": desk.redacted(data)}
@@ -147,9 +139,7 @@ def replay(
     path: ArchiveOption = None,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to", metavar="QUEUE", help="Another queue to put them into.", autocompletion=complete_queues
-        ),
+        typer.Option("--to", metavar="QUEUE", help="Another queue to put them into.", autocompletion=complete_queues),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="GLOB", help="Jobs of this name; * and ? allowed.")
@@ -157,12 +147,8 @@ def replay(
     reason: Annotated[
         str | None, typer.Option("--reason", "--why", metavar="REASON", help="What died of this.")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="What died from then on.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="What died up to then.")
-    ] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="What died from then on.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="What died up to then.")] = None,
     sql: Annotated[
         str | None,
         typer.Option("--sql", metavar="CONDITION", help="Any SQL condition: \"detail LIKE '%timeout%'\"."),

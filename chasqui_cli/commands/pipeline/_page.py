@@ -66,8 +66,7 @@ def render_page(found: dict[str, list[Record]], asked: ReportQuery, where: str) 
     from chasqui.spark.reports import REPORTS
 
     sections = "".join(
-        _section(name, REPORTS[name].title, report_caption(name, asked), records)
-        for name, records in found.items()
+        _section(name, REPORTS[name].title, report_caption(name, asked), records) for name, records in found.items()
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -86,9 +85,7 @@ def html_text(value: Any) -> str:
 
 def _scope_text(found: dict[str, list[Record]], asked: ReportQuery) -> str:
     """Which queues and which time: as asked for, or else as found."""
-    queues = asked.queues or sorted(
-        {one["queue"] for records in found.values() for one in records if one.get("queue")}
-    )
+    queues = asked.queues or sorted({one["queue"] for records in found.values() for one in records if one.get("queue")})
     steps = [one["at_ms"] for one in found.get("throughput", [])]
     first = asked.since_ms if asked.since_ms is not None else min(steps, default=None)
     ends = (step + asked.bucket_ms for step in steps)
@@ -106,17 +103,13 @@ def _summary_cards(found: dict[str, list[Record]]) -> str:
     told: list[tuple[str, str]] = []
     steps = found.get("throughput")
     if steps is not None:
-        totals = {
-            name: sum(one[name] for one in steps) for name in ("completed", "failed", "retried", "dead")
-        }
+        totals = {name: sum(one[name] for one in steps) for name in ("completed", "failed", "retried", "dead")}
         told += [(f"{count:,}", name) for name, count in totals.items()]
     if "sla" in found:
         told.append((f"{sum(one['breaches'] for one in found['sla']):,}", "too late"))
     if "gaps" in found:
         told.append((f"{sum(one['lost'] or 0 for one in found['gaps']):,}", "events missing"))
-    cards = "".join(
-        f"<div><b>{html_text(number)}</b><span>{html_text(label)}</span></div>" for number, label in told
-    )
+    cards = "".join(f"<div><b>{html_text(number)}</b><span>{html_text(label)}</span></div>" for number, label in told)
     return f'<div class="figures">{cards}</div>' if cards else ""
 
 

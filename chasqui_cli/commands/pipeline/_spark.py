@@ -28,9 +28,7 @@ MIN_HEAP_MB = 512
 
 ArchiveOption = Annotated[
     str | None,
-    typer.Option(
-        "--archive", metavar="PATH", help="Where the archive is: a directory, or a URL Spark can write to."
-    ),
+    typer.Option("--archive", metavar="PATH", help="Where the archive is: a directory, or a URL Spark can write to."),
 ]
 MasterOption = Annotated[
     str | None,
@@ -40,9 +38,7 @@ RemoteOption = Annotated[
     str | None,
     typer.Option("--remote", metavar="URL", help="Run through a Spark Connect server: sc://host:15002."),
 ]
-HeapOption = Annotated[
-    str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")
-]
+HeapOption = Annotated[str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")]
 
 
 def select_spark(
@@ -72,9 +68,7 @@ def select_spark(
     return SparkTarget(
         cache / "spark",
         state / "spark.log",
-        master=SUBMITTED
-        if is_under_spark_submit()
-        else master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL_MASTER),
+        master=SUBMITTED if is_under_spark_submit() else master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL_MASTER),
         remote=remote or (found.url if found else None),
         heap=heap,
     )
@@ -96,9 +90,7 @@ def open_archive(path: str | None, remote: str | None = None) -> Archive:
     from chasqui.spark.layout import Archive
 
     if path == "":
-        raise ConfigError(
-            "--archive names nothing", hint="leave it out for the archive in your data directory"
-        )
+        raise ConfigError("--archive names nothing", hint="leave it out for the archive in your data directory")
     root = path or str(data_directory().parent / "archive")
     if "://" in root:
         return Archive(root.rstrip("/"))
@@ -132,9 +124,7 @@ def parse_length_ms(option: str, text: str, *, least: int = 1, most: int = MAX_S
     found = parse_duration_ms(text)
     if not least <= found <= most:
         above = "" if most == MAX_SAFE_INTEGER else f", at most {format_duration(most)}"
-        raise ArgumentError(
-            f"{option}: {text} is no length to count with", hint=f"write it as 30s, 5m or 1h{above}"
-        )
+        raise ArgumentError(f"{option}: {text} is no length to count with", hint=f"write it as 30s, 5m or 1h{above}")
     return found
 
 

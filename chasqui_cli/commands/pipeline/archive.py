@@ -115,9 +115,7 @@ def archive(
             done += account.rows
             advance(done)
             if account.lost:
-                desk.info(
-                    f"warning: {account.lost:,} events were trimmed before batch {account.batch} could read them"
-                )
+                desk.info(f"warning: {account.lost:,} events were trimmed before batch {account.batch} could read them")
 
         totals = archiver.archive_queues(spark, plan, on_batch=told, log=desk.info, should_stop=ended)
     lost = sum(totals.lost.values())

@@ -26,9 +26,9 @@ DEMO_SCHEMA = {"events": "int", "archive": "str", "page": "str"}
 @offline(shape=DEMO_SCHEMA, many=False)
 def demo(
     desk: CommandContext,
-    place: Annotated[
-        Path, typer.Argument(metavar="[DIRECTORY]", help="Where the archive and the page go.")
-    ] = Path("chasqui-tour"),
+    place: Annotated[Path, typer.Argument(metavar="[DIRECTORY]", help="Where the archive and the page go.")] = Path(
+        "chasqui-tour"
+    ),
     master: MasterOption = None,
     heap: HeapOption = "1g",
 ) -> None:
@@ -49,16 +49,12 @@ def demo(
         asyncio.run(_run_jobs(url))
         desk.info("starting Spark, and archiving what happened")
         with spark_session.open_session(select_spark(master, None, heap)) as spark:
-            plan = archiver.ArchivePlan(
-                archive, {"redis.url": url}, (QUEUE,), once=True, accept_recreated=True
-            )
+            plan = archiver.ArchivePlan(archive, {"redis.url": url}, (QUEUE,), once=True, accept_recreated=True)
             totals = archiver.archive_queues(spark, plan)
             asked = resolve_diff_window(spark, archive, reports.ReportQuery(bucket_ms=STEP_MS))
             found = {name: reports.run_report(spark, archive, name, asked) for name in reports.REPORTS}
     target.write_text(render_page(found, asked, archive.root), "utf-8")
-    desk.write_record(
-        {"events": totals.rows.get("events", 0), "archive": archive.root, "page": str(target.absolute())}
-    )
+    desk.write_record({"events": totals.rows.get("events", 0), "archive": archive.root, "page": str(target.absolute())})
 
 
 def _require_unused(place: Path, *names: str) -> None:

@@ -84,12 +84,8 @@ def report(
         typer.Option("--since", metavar="TIME", help="From then on; 5m is before the newest archived event."),
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Up to then.")] = None,
-    step: Annotated[
-        str, typer.Option("--step", metavar="SPAN", help="How long a step of `throughput` is.")
-    ] = "1m",
-    sla: Annotated[
-        str, typer.Option("--sla", metavar="SPAN", help="How long a job may take, for `sla`.")
-    ] = "1m",
+    step: Annotated[str, typer.Option("--step", metavar="SPAN", help="How long a step of `throughput` is.")] = "1m",
+    sla: Annotated[str, typer.Option("--sla", metavar="SPAN", help="How long a job may take, for `sla`.")] = "1m",
     top: Annotated[int, typer.Option("--top", min=1, max=MOST_ROWS, help="How many of the worst.")] = 20,
     job: Annotated[str | None, typer.Option("--job", metavar="ID", help="Whose `timeline`.")] = None,
     at: Annotated[
@@ -127,11 +123,7 @@ def report(
         return
     spark_session.check_installed()
     archive = open_archive(path, remote)
-    names = (
-        [one.value for one in ReportName if one is not ReportName.ALL]
-        if name is ReportName.ALL
-        else [name.value]
-    )
+    names = [one.value for one in ReportName if one is not ReportName.ALL] if name is ReportName.ALL else [name.value]
     asked = reports.ReportQuery(
         queues=tuple(queue or ()),
         span_ms=parse_length_ms("--span", span) if span else None,
@@ -188,9 +180,7 @@ def report_caption(name: str, asked: ReportQuery) -> str:
     return ""
 
 
-def _write_reports(
-    desk: CommandContext, found: dict[str, list[Record]], asked: ReportQuery, *, alone: bool
-) -> None:
+def _write_reports(desk: CommandContext, found: dict[str, list[Record]], asked: ReportQuery, *, alone: bool) -> None:
     from chasqui.spark.reports import REPORTS
 
     if not alone and desk.output in (Format.TABLE, Format.WIDE, Format.NAME):
@@ -253,9 +243,7 @@ def _column(name: str, *, exact: bool) -> Column:
     if name in TEXT_FIELDS:
         return column(name, wide=name in ("sample", "sample_job_id"))
     if _is_measured(name) and not exact:
-        return Column(
-            name, lambda record: _rounded(record.get(name)), align="right", wide=name.endswith("_p50")
-        )
+        return Column(name, lambda record: _rounded(record.get(name)), align="right", wide=name.endswith("_p50"))
     return column(name, kind="count")
 
 

@@ -43,9 +43,7 @@ def up(
     desk: CommandContext,
     warm_up: Annotated[
         str,
-        typer.Option(
-            "--warm-up", metavar="SPAN", help="How long reports may be rehearsed; 0s for not at all."
-        ),
+        typer.Option("--warm-up", metavar="SPAN", help="How long reports may be rehearsed; 0s for not at all."),
     ] = "60s",
     master: MasterOption = None,
     heap: HeapOption = "1g",
@@ -105,8 +103,7 @@ def status(desk: CommandContext, path: ArchiveOption = None) -> None:
             told |= archiver.totals_up_to(archive, table, newest.batch)
         tables.append(told)
     desk.write_record(
-        server_record(connect_server.find_running(state_directory()))
-        | {"archive": archive.root, "tables": tables}
+        server_record(connect_server.find_running(state_directory())) | {"archive": archive.root, "tables": tables}
     )
 
 

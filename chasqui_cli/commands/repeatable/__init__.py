@@ -49,12 +49,8 @@ ScheduleKeyArgument = Annotated[
 CronOption = Annotated[
     str | None, typer.Option("--cron", metavar="EXPR", help="By the calendar, as in '0 9 * * MON-FRI'.")
 ]
-TimezoneOption = Annotated[
-    str | None, typer.Option("--tz", metavar="ZONE", help="Its zone, as in Europe/Madrid; UTC.")
-]
-EveryOption = Annotated[
-    str | None, typer.Option("--every", metavar="TIME", help="Each time so long has passed: 60s.")
-]
+TimezoneOption = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="Its zone, as in Europe/Madrid; UTC.")]
+EveryOption = Annotated[str | None, typer.Option("--every", metavar="TIME", help="Each time so long has passed: 60s.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -94,9 +90,7 @@ def upsert(
     cron: CronOption = None,
     tz: TimezoneOption = None,
     every: EveryOption = None,
-    data: Annotated[
-        str, typer.Option("--data", metavar="JSON", help="What each job carries; `-`: stdin.")
-    ] = "null",
+    data: Annotated[str, typer.Option("--data", metavar="JSON", help="What each job carries; `-`: stdin.")] = "null",
     key: Annotated[
         str,
         typer.Option(
@@ -105,18 +99,12 @@ def upsert(
             autocompletion=complete_schedule_keys,
         ),
     ] = "",
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Fire so often at most.")
-    ] = None,
-    start_after: Annotated[
-        str | None, typer.Option("--start-after", metavar="TIME", help="Not before.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Fire so often at most.")] = None,
+    start_after: Annotated[str | None, typer.Option("--start-after", metavar="TIME", help="Not before.")] = None,
     end_before: Annotated[str | None, typer.Option("--end-before", metavar="TIME", help="Not after.")] = None,
     missed: Annotated[
         str,
-        typer.Option(
-            "--missed", metavar="RULE", help="Fires nobody was there for: skip, fire-once, fire-all:N."
-        ),
+        typer.Option("--missed", metavar="RULE", help="Fires nobody was there for: skip, fire-once, fire-all:N."),
     ] = "skip",
 ) -> None:
     """Store a schedule, or replace the one with its key; how often it fired is kept. `undo` puts back what was there."""
@@ -137,9 +125,7 @@ def upsert(
             "start_after_ms": parse_time_ms(start_after, now_ms, "future") if start_after else None,
             "end_before_ms": parse_time_ms(end_before, now_ms, "future") if end_before else None,
         }
-        spec = replace(
-            arguments.parse_repeat_spec(name, carried, pattern, rule, limit=limit, **bounds), key=key
-        )
+        spec = replace(arguments.parse_repeat_spec(name, carried, pattern, rule, limit=limit, **bounds), key=key)
         spec, raw = repeatable.prepare_spec(spec)
         next_ms = fire_times.first_fire(spec.pattern, now_ms, spec.start_after_ms, spec.end_before_ms)
         [before] = session.query(repeatable.read_raw_specs, Keys(queue), [spec.key])
@@ -235,9 +221,7 @@ def preview(
     cron: CronOption = None,
     tz: TimezoneOption = None,
     every: EveryOption = None,
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=10_000, metavar="N", help="So many fires.")
-    ] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, metavar="N", help="So many fires.")] = 10,
     start: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="From then on instead of now; not for a KEY.")
     ] = None,
@@ -302,9 +286,7 @@ def find_schedules(session: Session, queue: str, names: Sequence[str]) -> list[t
 
     found = session.query(repeatable.read_raw_specs, Keys(queue), names)
     chosen = [
-        (repeatable.decode_raw_spec(name, held), held)
-        for name, held in zip(names, found, strict=True)
-        if held.exists
+        (repeatable.decode_raw_spec(name, held), held) for name, held in zip(names, found, strict=True) if held.exists
     ]
     if missing := [name for name, held in zip(names, found, strict=True) if not held.exists]:
         odd = {one.key: one.raw_key for one in session.query(repeatable.list_specs, Keys(queue), 10_000)}
@@ -313,9 +295,7 @@ def find_schedules(session: Session, queue: str, names: Sequence[str]) -> list[t
             shown = ", ".join(name for name in missing if name not in odd)
             raise NotFound(f"{queue} has no schedule {shown}", hint=f"chasqui repeatable list {queue}")
         more = session.query(repeatable.read_raw_specs, Keys(queue), raw)
-        chosen += [
-            (repeatable.decode_raw_spec(name, held), held) for name, held in zip(raw, more, strict=True)
-        ]
+        chosen += [(repeatable.decode_raw_spec(name, held), held) for name, held in zip(raw, more, strict=True)]
     return chosen
 
 

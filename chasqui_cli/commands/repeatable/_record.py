@@ -40,9 +40,7 @@ def schedule_record(found: ListedSpec, now_ms: int) -> Record:
     from chasqui import Undecodable
 
     if isinstance(found.spec, Undecodable):
-        nothing: Record = dict.fromkeys(
-            name for name in SCHEDULE_SCHEMA if name not in ("overdue_ms", "undecodable")
-        )
+        nothing: Record = dict.fromkeys(name for name in SCHEDULE_SCHEMA if name not in ("overdue_ms", "undecodable"))
         record = nothing | {
             "key": found.key,
             "pattern": {"kind": None, "expression": None, "tz": None, "interval_ms": None},
@@ -126,10 +124,7 @@ def next_fires_text(spec: RepeatSpec, next_ms: int) -> list[str]:
     from chasqui.schedule import fire_times
 
     times = fire_times.upcoming_fires(spec.pattern, next_ms, 3, end_before_ms=spec.end_before_ms)
-    told = [
-        one["local"] + (f" ({one['note']})" if one["note"] else "")
-        for one in fire_records(spec.pattern, times)
-    ]
+    told = [one["local"] + (f" ({one['note']})" if one["note"] else "") for one in fire_records(spec.pattern, times)]
     return ["next: " + "; ".join(islice(told, spec.limit or 3))]
 
 

@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 CHANGE_SCHEMA: dict[str, Any] = {**MESSAGE_SCHEMA, "outcome": "str"}
 CHANGE_COLUMNS = [*COLUMNS[:5], column("outcome")]
-TargetOption = Annotated[
-    str, typer.Option("--to", metavar="QUEUE", help="The other queue; it must be there.")
-]
+TargetOption = Annotated[str, typer.Option("--to", metavar="QUEUE", help="The other queue; it must be there.")]
 TargetNamespaceOption = Annotated[
     str | None, typer.Option("--to-ns", metavar="NS", help="Its namespace; the same by itself.")
 ]
@@ -98,9 +96,7 @@ def sweep(
     desk: CommandContext,
     queue: QueueArgument,
     to: TargetOption,
-    max_rc: Annotated[
-        int, typer.Option("--max-rc", min=1, metavar="N", help="Messages that were received so often.")
-    ],
+    max_rc: Annotated[int, typer.Option("--max-rc", min=1, metavar="N", help="Messages that were received so often.")],
     wanted: MessageFilterOptions,
     to_ns: TargetNamespaceOption = None,
     ns: NamespaceOption = DEFAULT_NAMESPACE,
@@ -129,11 +125,7 @@ def expire(
     """Delete messages by age, or move them; ids that tell no time stay. `chasqui undo` takes it back."""
     keys = rsmq_keys(queue, ns)
     wanted = replace(wanted, older_than=older_than)
-    way = (
-        purge_change(keys, "expire")
-        if to is None
-        else move_change(keys, rsmq_keys(to, to_ns or ns), "expire")
-    )
+    way = purge_change(keys, "expire") if to is None else move_change(keys, rsmq_keys(to, to_ns or ns), "expire")
     change_messages(desk, keys, wanted, way)
 
 
@@ -149,9 +141,7 @@ def release(
     keys = rsmq_keys(queue, ns)
     wanted = replace(wanted, state=None if wanted.ids else wanted.state, held=True, every=True)
     effect = "any consumer may receive them now; one that still holds a message will not know"
-    change_messages(
-        desk, keys, wanted, lambda now_ms: reschedule_change(keys, now_ms, "release", "released", effect)
-    )
+    change_messages(desk, keys, wanted, lambda now_ms: reschedule_change(keys, now_ms, "release", "released", effect))
 
 
 @command(shape=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
@@ -168,9 +158,7 @@ def hold(
 
     def way(now_ms: int) -> MessageChange:
         at_ms = parse_time_ms(until, now_ms, "future")
-        return reschedule_change(
-            keys, at_ms, "hold", "held", f"nobody can receive them before {format_iso(at_ms)}"
-        )
+        return reschedule_change(keys, at_ms, "hold", "held", f"nobody can receive them before {format_iso(at_ms)}")
 
     change_messages(desk, keys, wanted, way)
 
@@ -238,18 +226,10 @@ def change_messages(
         chosen = " ".join(filter(None, [str(wanted), str(desk.filters)]))
         effects = [
             how.effect,
-            *(
-                []
-                if wanted.filter().include_in_flight
-                else ["what consumers hold is left alone; --held means it too"]
-            ),
+            *([] if wanted.filter().include_in_flight else ["what consumers hold is left alone; --held means it too"]),
         ]
-        plan = ChangePlan(
-            how.verb, keys.queue, "messages", found.records, CHANGE_COLUMNS[:3], chosen, effects
-        )
-        told = apply_change(
-            desk, plan, found.messages, _batch_change(session, keys, how), now_ms=found.now_ms
-        )
+        plan = ChangePlan(how.verb, keys.queue, "messages", found.records, CHANGE_COLUMNS[:3], chosen, effects)
+        told = apply_change(desk, plan, found.messages, _batch_change(session, keys, how), now_ms=found.now_ms)
     _write_outcomes(desk, found, told)
 
 
@@ -267,17 +247,12 @@ def _with_full_bodies(session: Session, keys: RsmqKeys, messages: Sequence[Messa
     """As they were seen, with all of their bodies; those that are gone by now as far as they are known."""
     from chasqui.foreign import rsmq
 
-    now = {
-        one.id: one
-        for one in session.link.run(rsmq.messages_by_id(keys, [one.id for one in messages])).messages
-    }
+    now = {one.id: one for one in session.link.run(rsmq.messages_by_id(keys, [one.id for one in messages])).messages}
     return [replace(one, body=now[one.id].body) if one.id in now else one for one in messages]
 
 
 def _write_outcomes(desk: CommandContext, found: FoundMessages, told: Sequence[str]) -> None:
-    rows: list[Record] = [
-        record | {"outcome": word} for record, word in zip(found.records, told, strict=True)
-    ]
+    rows: list[Record] = [record | {"outcome": word} for record, word in zip(found.records, told, strict=True)]
     rows += [record | {"outcome": "in flight"} for record in found.held]
     nothing = {**dict.fromkeys(MESSAGE_SCHEMA), "state": "", "visible_at_ms": 0}
     rows += [{**nothing, "id": one, "outcome": "not found"} for one in found.missing]

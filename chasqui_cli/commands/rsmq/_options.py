@@ -20,9 +20,7 @@ QueueArgument = Annotated[
     str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=complete_rsmq_queues)
 ]
 MessageIdsArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which messages.")]
-NamespaceOption = Annotated[
-    str, typer.Option("--ns", metavar="NS", help="RSMQ's namespace: what its keys begin with.")
-]
+NamespaceOption = Annotated[str, typer.Option("--ns", metavar="NS", help="RSMQ's namespace: what its keys begin with.")]
 DEFAULT_NAMESPACE = "rsmq"
 
 MESSAGE_SCHEMA: dict[str, Any] = {

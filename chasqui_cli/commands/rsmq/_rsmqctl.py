@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Record
 
 queue_app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Queues, in the words of rsmqctl.")
-message_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="Messages, in the words of rsmqctl."
-)
+message_app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Messages, in the words of rsmqctl.")
 
 QueueNameOption = Annotated[
     str, typer.Option("--name", "-n", metavar="QUEUE", help="The queue.", autocompletion=complete_rsmq_queues)
@@ -37,9 +35,7 @@ QueueNameOption = Annotated[
 MessageIdOption = Annotated[str, typer.Option("--message-id", "-i", metavar="ID", help="The message.")]
 OutputOption = Annotated[
     Format | None,
-    typer.Option(
-        "--output", "-o", help="How to write the data; by itself as rsmqctl does, JSON on one line."
-    ),
+    typer.Option("--output", "-o", help="How to write the data; by itself as rsmqctl does, JSON on one line."),
 ]
 QUEUE_SCHEMA: dict[str, Any] = {
     "vt": "float",
@@ -109,9 +105,7 @@ def _output_style(desk: CommandContext, output: Format) -> Any:
 
 @queue_app.command("list")
 @command()
-def list_queues(
-    desk: CommandContext, ns: NamespaceOption = DEFAULT_NAMESPACE, output: OutputOption = None
-) -> None:
+def list_queues(desk: CommandContext, ns: NamespaceOption = DEFAULT_NAMESPACE, output: OutputOption = None) -> None:
     """The names of all queues, as a JSON array, sorted."""
     from chasqui.foreign import rsmq
 
@@ -158,9 +152,7 @@ def describe(
 def set_attributes(
     desk: CommandContext,
     name: QueueNameOption,
-    vt: Annotated[
-        int | None, typer.Option("--visibility-timeout", "-t", metavar="S", help="Seconds.")
-    ] = None,
+    vt: Annotated[int | None, typer.Option("--visibility-timeout", "-t", metavar="S", help="Seconds.")] = None,
     delay: Annotated[int | None, typer.Option("--delay", "-d", metavar="S", help="Seconds.")] = None,
     maxsize: Annotated[
         int | None, typer.Option("--maxsize", "-m", metavar="N", help="1024 to 65536, -1 for any.")
@@ -231,9 +223,7 @@ def send(
     body = sys.stdin.buffer.read() if message == "-" else message.encode("utf-8", "surrogateescape")
     delay_ms = None if delay is None else _parse_seconds_ms(delay)
     with full_access_session(desk, rsmq_keys(name, ns)) as session, rsmqctl_errors(name):
-        print_line(
-            session.link.run(rsmq.send(rsmq_keys(name, ns), body, delay_ms=delay_ms, realtime=realtime))
-        )
+        print_line(session.link.run(rsmq.send(rsmq_keys(name, ns), body, delay_ms=delay_ms, realtime=realtime)))
 
 
 @message_app.command()
@@ -243,9 +233,7 @@ def receive(
     name: QueueNameOption,
     vt: Annotated[
         str | None,
-        typer.Option(
-            "--visibility-timeout", "-t", metavar="TIME", help="Seconds, or 500ms; the queue's by itself."
-        ),
+        typer.Option("--visibility-timeout", "-t", metavar="TIME", help="Seconds, or 500ms; the queue's by itself."),
     ] = None,
     ns: NamespaceOption = DEFAULT_NAMESPACE,
     output: OutputOption = None,
@@ -295,9 +283,7 @@ def visibility(
     desk: CommandContext,
     name: QueueNameOption,
     message_id: MessageIdOption,
-    vt: Annotated[
-        str, typer.Option("--visibility-timeout", "-t", metavar="TIME", help="Seconds from now, or 500ms.")
-    ],
+    vt: Annotated[str, typer.Option("--visibility-timeout", "-t", metavar="TIME", help="Seconds from now, or 500ms.")],
     ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """Hide a message for so long from now on; 0 shows it at once."""
@@ -306,9 +292,7 @@ def visibility(
     with desk.session() as session:
         failed = rsmqctl_error(f"Failed to change visibility timeout for message ID: {message_id}")
         try:
-            changed = session.link.run(
-                rsmq.change_visibility(rsmq_keys(name, ns), message_id, _parse_seconds_ms(vt))
-            )
+            changed = session.link.run(rsmq.change_visibility(rsmq_keys(name, ns), message_id, _parse_seconds_ms(vt)))
         except rsmq.QueueNotFound:
             raise failed from None
         if not changed:

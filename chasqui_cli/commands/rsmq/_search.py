@@ -43,9 +43,7 @@ def message_filter_options(
     held: Annotated[
         bool, typer.Option("--held", help="Also what consumers hold right now: they may still delete it.")
     ] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every message, if neither ids nor a filter say which.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every message, if neither ids nor a filter say which.")] = False,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")
     ] = None,
@@ -93,9 +91,7 @@ class MessageFilterOptions:
     @property
     def matches_everything(self) -> bool:
         """Whether nothing is left out."""
-        return (
-            not (self.ids or self.state or self.older_than or self.grep or self.limit) and self.min_rc is None
-        )
+        return not (self.ids or self.state or self.older_than or self.grep or self.limit) and self.min_rc is None
 
     def filter(self) -> MessageFilter:
         """For the engine."""
@@ -182,9 +178,7 @@ def _unredacted(desk: CommandContext) -> CommandContext:
     return replace(desk, show_secrets=True)
 
 
-def _find_by_ids(
-    desk: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions
-) -> FoundMessages:
+def _find_by_ids(desk: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions) -> FoundMessages:
     from chasqui.foreign import rsmq
 
     if not desk.filters.matches_everything:

@@ -64,9 +64,7 @@ def export(desk: CommandContext, queue: QueueArgument, ns: NamespaceOption = DEF
             for message in page.messages:
                 row = rsmq.to_row(message)
                 if not desk.show_secrets and has_secrets(body_value(message.body)):
-                    row = {name: row[name] for name in row if not name.startswith("body")} | {
-                        "redacted": True
-                    }
+                    row = {name: row[name] for name in row if not name.startswith("body")} | {"redacted": True}
                     covered += 1
                 print_line(json_text(row))
             count, after = count + len(page.messages), page.after
@@ -160,19 +158,13 @@ def _import_messages(
         for start in range(0, len(good), PAGE_SIZE):
             some = good[start : start + PAGE_SIZE]
             ids = [found.id for _, found in some if found.id]
-            there = (
-                {one.id for one in session.link.run(rsmq.messages_by_id(keys, ids)).messages}
-                if ids
-                else set[str]()
-            )
+            there = {one.id for one in session.link.run(rsmq.messages_by_id(keys, ids)).messages} if ids else set[str]()
             whole = [found for _, found in some if isinstance(found, rsmq.Message) and found.id not in there]
             pen.write_items([rsmq.message_item(keys, "sent", message) for message in whole])
             if whole:
                 session.link.run(rsmq.import_messages(keys, whole))
             drafts = [
-                (record, found)
-                for record, found in some
-                if isinstance(found, rsmq.Draft) and found.id not in there
+                (record, found) for record, found in some if isinstance(found, rsmq.Draft) and found.id not in there
             ]
             sent = session.link.run(rsmq.send_many(keys, [draft for _, draft in drafts])) if drafts else []
             for (record, _), message_id in zip(drafts, sent, strict=True):

@@ -65,9 +65,7 @@ def show(
     desk: CommandContext,
     queue: QueueArgument,
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Which message.")],
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Write the bytes of the body, and nothing else.")
-    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Write the bytes of the body, and nothing else.")] = False,
     ns: NamespaceOption = DEFAULT_NAMESPACE,
 ) -> None:
     """One message, whole, without receiving it. Exit code 4 when it is not there."""
@@ -129,6 +127,4 @@ def counts(
             )
     named = [column("queue")]
     numbers = [column(name, kind="count") for name in ("messages", "ready", "delayed", "in_flight")]
-    desk.write_records(
-        rows, [*named, *numbers, column("hidden", "hidden_as_npm_counts", kind="count", wide=True)]
-    )
+    desk.write_records(rows, [*named, *numbers, column("hidden", "hidden_as_npm_counts", kind="count", wide=True)])

@@ -37,20 +37,14 @@ def run(
     ],
     queue: Annotated[
         str | None,
-        typer.Option(
-            "--queue", help="Whose jobs; by itself the handler's `queue`.", autocompletion=complete_queues
-        ),
+        typer.Option("--queue", help="Whose jobs; by itself the handler's `queue`.", autocompletion=complete_queues),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="So many jobs at a time.")] = 100,
-    processes: Annotated[
-        int, typer.Option(min=1, metavar="N", help="So many processes; one uses one core.")
-    ] = 1,
+    processes: Annotated[int, typer.Option(min=1, metavar="N", help="So many processes; one uses one core.")] = 1,
     max_attempts: Annotated[
         int, typer.Option(min=0, metavar="N", help="How often a job runs that does not say so itself.")
     ] = 25,
-    store_results: Annotated[
-        bool, typer.Option("--store-results", help="Keep what handlers return.")
-    ] = False,
+    store_results: Annotated[bool, typer.Option("--store-results", help="Keep what handlers return.")] = False,
     result_ttl: Annotated[
         str | None, typer.Option("--result-ttl", metavar="TIME", help="For how long; 1h by itself.")
     ] = None,
@@ -60,9 +54,7 @@ def run(
     no_events: Annotated[bool, typer.Option("--no-events", help="Tell nobody what happens.")] = False,
     claim_idle: Annotated[
         str | None,
-        typer.Option(
-            "--claim-idle", metavar="TIME", help="Take over jobs left alone for so long; 30s by itself."
-        ),
+        typer.Option("--claim-idle", metavar="TIME", help="Take over jobs left alone for so long; 30s by itself."),
     ] = None,
     metrics_port: Annotated[
         str | None,
@@ -130,9 +122,7 @@ def _print_start(desk: CommandContext, orders: WorkerOptions, found: LoadedHandl
         desk.info(f"handler {orders.target} from {found.file}")
         desk.info(f"queue {orders.queue} on {link.address} ({features.kind} {features.version})")
     many = f"{processes} processes with " if processes > 1 else ""
-    desk.info(
-        f"{many}up to {orders.concurrency:,} jobs at a time" + (", until drained" if orders.burst else "")
-    )
+    desk.info(f"{many}up to {orders.concurrency:,} jobs at a time" + (", until drained" if orders.burst else ""))
     if orders.metrics:
         desk.info(f"metrics on http://{orders.metrics[0]}:{orders.metrics[1]}/metrics")
 
@@ -140,9 +130,7 @@ def _print_start(desk: CommandContext, orders: WorkerOptions, found: LoadedHandl
 def _require_queue(target: str) -> str:
     from chasqui.errors import ArgumentError
 
-    raise ArgumentError(
-        f"{target} does not say whose jobs it is for", hint="add --queue NAME, or give it a `queue`"
-    )
+    raise ArgumentError(f"{target} does not say whose jobs it is for", hint="add --queue NAME, or give it a `queue`")
 
 
 def _parse_endpoint(text: str) -> tuple[str, int]:

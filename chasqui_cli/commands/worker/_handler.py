@@ -78,9 +78,7 @@ def _check_not_world_writable(path: Path) -> None:
         mode = one.stat().st_mode
         sticky = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
         if mode & stat.S_IWOTH and not (sticky and one != path):
-            raise ConfigError(
-                f"everybody may write to {one}, so it is not imported from", hint=f"chmod o-w {one}"
-            )
+            raise ConfigError(f"everybody may write to {one}, so it is not imported from", hint=f"chmod o-w {one}")
 
 
 def _import_module(module_name: str, file: Path) -> ModuleType:

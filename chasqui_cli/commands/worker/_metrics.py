@@ -80,9 +80,7 @@ class WorkerMetrics:
         labels = ["queue", "name"]
         self._done = Counter("chasqui_jobs_done", "Runs that ended well.", labels, registry=self._registry)
         self._failed = Counter("chasqui_jobs_failed", "Runs that failed.", labels, registry=self._registry)
-        self._seconds = Histogram(
-            "chasqui_job_seconds", "How long runs took.", labels, registry=self._registry
-        )
+        self._seconds = Histogram("chasqui_job_seconds", "How long runs took.", labels, registry=self._registry)
         in_flight = Gauge("chasqui_in_flight", "Runs that are under way.", ["queue"], registry=self._registry)
         in_flight.labels(queue).set_function(lambda: counts.running)
 

@@ -62,9 +62,7 @@ def run_process(desk: CommandContext, orders: WorkerOptions, found: LoadedHandle
     asyncio.run(_run_process(desk, orders, found, number))
 
 
-async def _run_process(
-    desk: CommandContext, orders: WorkerOptions, found: LoadedHandler, number: int
-) -> None:
+async def _run_process(desk: CommandContext, orders: WorkerOptions, found: LoadedHandler, number: int) -> None:
     import asyncio
 
     from chasqui import SystemClock, serve
@@ -89,9 +87,7 @@ async def _run_process(
             while not running.done():
                 now = clock.monotonic()
                 status.update(
-                    *_status_texts(
-                        worker, counts, gauge.rate(counts.done + counts.failed, now), clock.now_ms()
-                    )
+                    *_status_texts(worker, counts, gauge.rate(counts.done + counts.failed, now), clock.now_ms())
                 )
                 await asyncio.wait([running], timeout=status.refresh_interval_s)
             status.close()

@@ -38,9 +38,7 @@ class CronReader(QueueTabReader):
         """In one round trip while the schedules are those of the tick before; in two more when they are not."""
         queue, keys = target.queue or "", queue_keys(target.queue or "")
         known = self._known[1] if self._known[0] == queue else []
-        row, now_ms, [held] = await self.query(
-            queue, repeatable.read_raw_specs(self.place.commands, keys, known)
-        )
+        row, now_ms, [held] = await self.query(queue, repeatable.read_raw_specs(self.place.commands, keys, known))
         if len(held) == row.native_snapshot.repeatable_count and all(one.next_ms is not None for one in held):
             found = [repeatable.decode_raw_spec(key, one) for key, one in zip(known, held, strict=True)]
             found.sort(key=lambda one: (one.next_ms, one.raw_key))

@@ -45,9 +45,7 @@ class DelayedReader(QueueTabReader):
         if told.later:
             buckets.append((told.buckets[-1].to_ms if told.buckets else told.now_ms, None, told.later))
         rows = [
-            job_row(
-                f"{one.run_at_ms}/{nth}/{_ref(one.job)}", one.job, one.name, one.run_at_ms, one, _ref(one.job)
-            )
+            job_row(f"{one.run_at_ms}/{nth}/{_ref(one.job)}", one.job, one.name, one.run_at_ms, one, _ref(one.job))
             for nth, one in enumerate(page)
         ]
         return DelayedView(row, tuple(rows), tuple(buckets)), now_ms
@@ -57,9 +55,7 @@ class DelayedReader(QueueTabReader):
         if queue not in self._histogram_range:
             return delayed_jobs.due_histogram(commands, keys, buckets=BUCKETS)
         apart_ms, latest_ms = self._histogram_range.pop(queue)
-        return delayed_jobs.due_histogram_at(
-            commands, keys, self._mono_ms() + apart_ms, latest_ms, buckets=BUCKETS
-        )
+        return delayed_jobs.due_histogram_at(commands, keys, self._mono_ms() + apart_ms, latest_ms, buckets=BUCKETS)
 
     @staticmethod
     def _mono_ms() -> int:

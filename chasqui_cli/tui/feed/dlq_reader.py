@@ -60,17 +60,13 @@ class DlqReader(QueueTabReader):
             shelf = await self._read_all(queue, target.page, row)
         else:
             last = shelf.letters[0].dead_id if shelf.letters else "0-0"
-            page = dead_letters.dead_letter_page(
-                self.place.commands, queue_keys(queue), PAGE_SIZE, first=f"({last}"
-            )
+            page = dead_letters.dead_letter_page(self.place.commands, queue_keys(queue), PAGE_SIZE, first=f"({last}")
             row, now_ms, [new] = await self.query(queue, page)
             shelf = await self._add_new(shelf, row, new)
         self._shelf = shelf
         return DlqView(row, shelf.letters, _groups(shelf.letters, now_ms), shelf.all_read), now_ms
 
-    async def _add_new(
-        self, shelf: _LoadedDeadLetters, row: QueueRow, new: Sequence[DeadLetter]
-    ) -> _LoadedDeadLetters:
+    async def _add_new(self, shelf: _LoadedDeadLetters, row: QueueRow, new: Sequence[DeadLetter]) -> _LoadedDeadLetters:
         """The shelf with what is new on top, if nothing else has changed; otherwise all of it anew."""
         seen = row.native_snapshot
         if not new and seen.dlq_depth == shelf.depth:
@@ -86,9 +82,7 @@ class DlqReader(QueueTabReader):
         found: list[DeadLetter] = []
         weight, last, ended = 0, "+", False
         while len(found) < most and weight < MAX_BYTES * (page + 1) and not ended:
-            asked = dead_letters.dead_letter_page(
-                self.place.commands, keys, PAGE_SIZE, last=last, newest=True
-            )
+            asked = dead_letters.dead_letter_page(self.place.commands, keys, PAGE_SIZE, last=last, newest=True)
             some = await self.place.link.run(asked)
             found += some
             weight += sum(len(word) for letter in some for word in letter.fields)

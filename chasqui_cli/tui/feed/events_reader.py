@@ -40,17 +40,13 @@ class EventsReader(QueueTabReader):
         queue, commands = target.queue or "", self.place.commands
         if self._position is None or self._position.keys != queue_keys(queue):
             return await self._read_latest(queue)
-        row, now_ms, [[haul]] = await self.query(
-            queue, events.read_after(commands, [self._position], count=PAGE_SIZE)
-        )
+        row, now_ms, [[haul]] = await self.query(queue, events.read_after(commands, [self._position], count=PAGE_SIZE))
         if haul.error:
             raise haul.error
         lines = [self._event_row(item, now_ms) for item in haul.items]
         self._position = haul.position
         if haul.more and len(haul.items) >= PAGE_SIZE:
-            [self._position] = await self.place.link.run(
-                events.start_positions(commands, [queue_keys(queue)])
-            )
+            [self._position] = await self.place.link.run(events.start_positions(commands, [queue_keys(queue)]))
             self._gaps += 1
             note = "more events than can be shown: the rest was passed over"
             lines.append(EventRow(f"gap-{self._gaps}", now_ms, "gap", "", "", None, note))
@@ -62,9 +58,7 @@ class EventsReader(QueueTabReader):
         last = told[-1].entry_id if told else "0-0"
         [self._position] = await self.place.link.run(events.start_positions(commands, [keys], last))
         return (
-            EventsView(
-                row, tuple(self._event_row(one, now_ms) for one in told), True, _reach_ms(row, now_ms), False
-            ),
+            EventsView(row, tuple(self._event_row(one, now_ms) for one in told), True, _reach_ms(row, now_ms), False),
             now_ms,
         )
 
@@ -83,9 +77,7 @@ class EventsReader(QueueTabReader):
             )
         event = item.event
         at_ms = event.ts if event.ts is not None else int(item.entry_id.partition("-")[0])
-        return EventRow(
-            item.entry_id, at_ms, event.kind, event.name, event.job_id or "", event.attempt, _note(item)
-        )
+        return EventRow(item.entry_id, at_ms, event.kind, event.name, event.job_id or "", event.attempt, _note(item))
 
 
 def _note(told: StoredEvent) -> str:

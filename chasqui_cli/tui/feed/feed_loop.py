@@ -96,9 +96,7 @@ class Feed:
         """Read until cancelled."""
         link = self._open_link()
         try:
-            self._place = FeedContext(
-                link, Commands(no_features()), TrendMemory(), self._names, self._nudged.set
-            )
+            self._place = FeedContext(link, Commands(no_features()), TrendMemory(), self._names, self._nudged.set)
             introduced = False
             while True:
                 await self._awake.wait()

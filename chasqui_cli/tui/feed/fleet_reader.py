@@ -76,9 +76,7 @@ class FleetReader:
         places: list[Where] = [*map(Keys, self._native_names), *map(parse_queue_ref, self._foreign_names)]
         commands = self._place.commands
         seen, now_ms, replies = await self._place.link.run(
-            run_together(
-                self._snapshots(places), snapshot.server_time_ms(commands), as_flow(self._scan_calls())
-            )
+            run_together(self._snapshots(places), snapshot.server_time_ms(commands), as_flow(self._scan_calls()))
         )
         for answer in (seen, now_ms):
             if isinstance(answer, ServerError):
@@ -97,9 +95,7 @@ class FleetReader:
     def _snapshots(self, places: Sequence[Where]) -> Flow[Any]:
         """Where there are only queues of ours, nothing is imported for the others."""
         if not self._foreign_names:
-            return snapshot.take_snapshots(
-                self._place.commands, [one for one in places if isinstance(one, Keys)]
-            )
+            return snapshot.take_snapshots(self._place.commands, [one for one in places if isinstance(one, Keys)])
         from chasqui import foreign
 
         return foreign.snapshots(self._place.commands, places, cluster=self._is_cluster)

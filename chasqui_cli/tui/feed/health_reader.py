@@ -30,19 +30,13 @@ class HealthReader(QueueTabReader):
         commands, link = self.place.commands, self.place.link
         before_ms = self.place.clock_ms()
         ours = bool(target.queue) and is_native(target.queue or "")
-        look = (
-            sample_queue(commands, queue_keys(target.queue or ""))
-            if ours
-            else snapshot.server_time_ms(commands)
-        )
+        look = sample_queue(commands, queue_keys(target.queue or "")) if ours else snapshot.server_time_ms(commands)
         report, seen = await link.run(run_together(server_info(), look))
         if isinstance(report, ServerError):
             raise report
         features = await link.features()
         skew_ms = _skew(report.server_time_ms, before_ms, self.place.clock_ms())
-        found = [
-            finding_row(one) for one in health.check_server(health.ServerFacts(report, features, skew_ms))
-        ]
+        found = [finding_row(one) for one in health.check_server(health.ServerFacts(report, features, skew_ms))]
         if isinstance(seen, ServerError):
             found.append(FindingRow(3, "refused", f"this queue cannot be looked at: {seen}", None))
         elif target.queue and not ours:

@@ -21,9 +21,7 @@ PREVIEW_CHARS = 120
 DETAIL_BYTES = 65_536
 
 
-def job_row(
-    key: str, job: Envelope | Undecodable, name: str, due_ms: int | None, raw: Any, ref: str = ""
-) -> JobRow:
+def job_row(key: str, job: Envelope | Undecodable, name: str, due_ms: int | None, raw: Any, ref: str = "") -> JobRow:
     """A job, opened as far as a table needs it. ref: what to call it when it has no id."""
     if isinstance(job, Undecodable):
         return JobRow(key, ref, name, None, None, due_ms, len(job.raw), f"unreadable: {job.reason}", raw)

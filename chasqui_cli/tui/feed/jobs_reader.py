@@ -36,9 +36,7 @@ class JobsReader(QueueTabReader):
             jobs_by_state.list_in_flight(commands, queue_keys(queue), [name for name, _ in groups], count),
         )
         self._remember(queue, row)
-        flights = [
-            InFlightRow(one.entry_id, one.group, one.consumer, one.idle_ms, one.deliveries) for one in flying
-        ]
+        flights = [InFlightRow(one.entry_id, one.group, one.consumer, one.idle_ms, one.deliveries) for one in flying]
         rows = [job_row(one.entry_id or "", one.job, one.name, None, one) for one in waiting]
         return JobsView(row, tuple(rows), tuple(flights)), now_ms
 

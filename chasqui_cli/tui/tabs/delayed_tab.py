@@ -63,9 +63,7 @@ class DelayedTab(TabBase):
         seen = view.row.native_snapshot
         told = f"   {seen.delayed_depth:,} delayed"
         late = (
-            f", {seen.delayed_due:,} due for {format_duration(seen.oldest_delayed_lag_ms)}"
-            if seen.delayed_due
-            else ""
+            f", {seen.delayed_due:,} due for {format_duration(seen.oldest_delayed_lag_ms)}" if seen.delayed_due else ""
         )
         self.set_text("#delayed-head", *self.headline(view.row, (told, "dim"), (late, "warn")))
         self.query_one(RecordTable).set_rows(
@@ -155,9 +153,7 @@ def _job_cells(row: JobRow, now_ms: int) -> dict[str, Cell]:
         "due": Cell(when, "warn" if late else "", due),
         "id": Cell(row.job_id or "–", "" if row.job_id else "dim"),
         "name": Cell(row.name or "–", "strong" if row.name else "dim"),
-        "attempt": Cell(
-            "–" if row.attempt is None else str(row.attempt + 1), "warn" if row.attempt else "dim"
-        ),
+        "attempt": Cell("–" if row.attempt is None else str(row.attempt + 1), "warn" if row.attempt else "dim"),
         "size": Cell(short_count(row.size), "dim", row.size),
         "data": Cell(row.preview, "crit" if row.preview.startswith("unreadable") else "dim"),
     }

@@ -206,9 +206,7 @@ class DlqTab(TabBase):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A browser gets no files of this machine."""
-        return (
-            None if action == "export" and self.dashboard.is_web else super().check_action(action, parameters)
-        )
+        return None if action == "export" and self.dashboard.is_web else super().check_action(action, parameters)
 
     def action_export(self) -> None:
         """Write the chosen letters to a file of this machine; its name is asked for."""

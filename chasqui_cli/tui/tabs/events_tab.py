@@ -76,9 +76,7 @@ class EventsTab(TabBase):
         """Keep what is told; draw it unless frozen."""
         lines: EventsView = view
         known = {line.key for line in self._frozen or ()}
-        self._missed = sum(line.key not in known for line in lines.lines) + (
-            0 if lines.restarted else self._missed
-        )
+        self._missed = sum(line.key not in known for line in lines.lines) + (0 if lines.restarted else self._missed)
         self._lines = [*([] if lines.restarted else self._lines), *lines.lines][-MAX_ROWS_KEPT:]
         super().show(view, now_ms)
 
@@ -89,11 +87,7 @@ class EventsTab(TabBase):
         follows = table.cursor_row >= table.row_count - 1
         rows = self.filtered([(line.key, _event_cells(line)) for line in self._rows_shown])[-MAX_ROWS_SHOWN:]
         table.set_rows(rows, to_end=follows and self._frozen is None)
-        reach = (
-            "no events yet"
-            if view.horizon_ms is None
-            else f"events reach back {format_duration(view.horizon_ms)}"
-        )
+        reach = "no events yet" if view.horizon_ms is None else f"events reach back {format_duration(view.horizon_ms)}"
         frozen = f"   ⏸ frozen, {self._missed:,} more" if self._frozen is not None else ""
         sampled = "   ✂ too many to show all" if view.sampled else ""
         self.set_text(

@@ -99,9 +99,7 @@ class FleetTab(TabBase):
             ]
         parts: list[tuple[object, str]] = []
         if not view.complete:
-            parts.append(
-                (f"looking through the keys: {view.keys_scanned:,} of {view.keys_total:,}  ", "warn")
-            )
+            parts.append((f"looking through the keys: {view.keys_scanned:,} of {view.keys_total:,}  ", "warn"))
         if shown != len(view.rows):
             hidden = " (healthy ones hidden: h)" if self.hides_healthy else ""
             parts.append((f"{shown:,} of {len(view.rows):,} queues{hidden}", "dim"))
@@ -124,15 +122,11 @@ def queue_cells(row: QueueRow) -> dict[str, Cell]:
         "queue": Cell(row.queue, "strong" if row.level >= 2 else ""),
         "kind": Cell(KINDS.get(seen.kind, seen.kind), "dim"),
         "waiting": _count_cell(seen.waiting),
-        "age": Cell(
-            format_duration(seen.oldest_waiting_ms) if seen.waiting else "–", "", seen.oldest_waiting_ms
-        ),
+        "age": Cell(format_duration(seen.oldest_waiting_ms) if seen.waiting else "–", "", seen.oldest_waiting_ms),
         "flight": _count_cell(seen.pending),
         "in": Cell(format_rate(rates.arriving) if rates else later, "", rates.arriving if rates else -1),
         "out": Cell(format_rate(rates.leaving) if rates else later, "", rates.leaving if rates else -1),
-        "forecast": Cell(
-            told, look if bad and row.level >= 2 else "warn" if bad else "dim" if told == "–" else ""
-        ),
+        "forecast": Cell(told, look if bad and row.level >= 2 else "warn" if bad else "dim" if told == "–" else ""),
         "dlq": _count_cell(seen.dlq_depth, "warn"),
         "died": _died_cell(row),
         "delayed": _count_cell(seen.delayed_depth),

@@ -81,22 +81,16 @@ class HealthTab(TabBase):
         elif one is None:
             self.set_text("#finding", ("", ""))
         else:
-            mend: list[tuple[object, str]] = (
-                [("\n", ""), ("→ ", "dim"), (one.fix, "accent")] if one.fix else []
-            )
+            mend: list[tuple[object, str]] = [("\n", ""), ("→ ", "dim"), (one.fix, "accent")] if one.fix else []
             self.set_text("#finding", (one.text, ""), *mend)
 
     def _chosen(self) -> FindingRow | None:
         key = self.query_one(RecordTable).current
-        return (
-            self.view.findings[int(key)] if self.view and key and int(key) < len(self.view.findings) else None
-        )
+        return self.view.findings[int(key)] if self.view and key and int(key) < len(self.view.findings) else None
 
 
 def _is_bad(name: str, value: str) -> bool:
-    return (name == "eviction" and value not in ("noeviction", "–")) or (
-        name == "persistence" and value == "none"
-    )
+    return (name == "eviction" and value not in ("noeviction", "–")) or (name == "persistence" and value == "none")
 
 
 def _finding_cells(one: FindingRow) -> dict[str, Cell]:

@@ -133,9 +133,7 @@ def _waiting_cells(row: JobRow, now_ms: int) -> dict[str, Cell]:
         "entry": Cell(row.key, "dim"),
         "id": Cell(row.job_id or "–", "" if row.job_id else "dim"),
         "name": Cell(row.name or "–", "strong" if row.name else "dim"),
-        "attempt": Cell(
-            "–" if row.attempt is None else str(row.attempt + 1), "warn" if row.attempt else "dim"
-        ),
+        "attempt": Cell("–" if row.attempt is None else str(row.attempt + 1), "warn" if row.attempt else "dim"),
         "age": Cell(format_duration(max(0, now_ms - since)), "", now_ms - since),
         "size": Cell(short_count(row.size), "dim", row.size),
         "data": Cell(row.preview, "crit" if row.preview.startswith("unreadable") else "dim"),

@@ -145,11 +145,7 @@ class TabBase(Vertical, metaclass=AbstractMeta):
 
     def filtered(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that the filter lets through."""
-        return (
-            [row for row in rows if self.filter.keeps(_cell_texts(row[1]))]
-            if self.filter.rules
-            else list(rows)
-        )
+        return [row for row in rows if self.filter.keeps(_cell_texts(row[1]))] if self.filter.rules else list(rows)
 
     def set_text(self, widget: str, *parts: tuple[object, str]) -> None:
         """Write into one of the tab's lines, unless it says that already: Textual lays out the whole screen for it."""

@@ -114,8 +114,6 @@ def _worker_cells(row: WorkerRow) -> dict[str, Cell]:
         "pending": Cell(str(row.pending), "" if row.pending else "dim", row.pending),
         "oldest": Cell("–" if row.oldest_ms is None else format_duration(row.oldest_ms), "", row.oldest_ms),
         "idle": Cell(format_duration(row.idle_ms), "", row.idle_ms),
-        "inactive": Cell(
-            "–" if row.inactive_ms is None else format_duration(row.inactive_ms), "dim", row.inactive_ms
-        ),
+        "inactive": Cell("–" if row.inactive_ms is None else format_duration(row.inactive_ms), "dim", row.inactive_ms),
         "again": Cell(str(row.redelivered), "warn" if row.redelivered else "dim", row.redelivered),
     }

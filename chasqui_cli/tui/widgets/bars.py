@@ -79,8 +79,7 @@ class ClickableBar(Widget, metaclass=AbstractMeta):
             segments.append(Segment(" " * (column - at), style))
             over = hover if part.action == self.hovered else Style.null()
             segments += [
-                Segment(text, self.get_component_rich_style(f"bar--{name}") + over)
-                for text, name in part.words
+                Segment(text, self.get_component_rich_style(f"bar--{name}") + over) for text, name in part.words
             ]
             at = column + part.width
         return Strip(segments).crop_extend(0, self.size.width, style).simplify()

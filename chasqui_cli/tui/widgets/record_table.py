@@ -150,9 +150,7 @@ class RecordTable(RowList):
         if self._sorted_by is None:
             return self._given[::-1] if self._backwards else self._given
         key = self._cols[self._sorted_by].key
-        return sorted(
-            self._given, key=lambda row: _sort_key(row[1].get(key, _NOTHING)), reverse=self._backwards
-        )
+        return sorted(self._given, key=lambda row: _sort_key(row[1].get(key, _NOTHING)), reverse=self._backwards)
 
     def _reorder(self) -> None:
         """Rows in their order, the cursor where its row is now, and what is seen of it drawn again where it differs."""

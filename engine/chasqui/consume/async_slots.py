@@ -144,9 +144,7 @@ class AsyncSlots:
         """Run the job in an entry that is not the usual case, if there is one to run."""
         job = await self._admit_unusual(row, batch)
         if job is not None:
-            await self._await_handler(
-                JobRun(row, batch, job, self._mono()), _start_handler(self._handler, job)
-            )
+            await self._await_handler(JobRun(row, batch, job, self._mono()), _start_handler(self._handler, job))
 
     async def _admit_unusual(self, row: EntryRow, batch: EntryLease) -> Any:
         """The job in an entry that is not the usual case; None when there is none to run, and that is seen to.

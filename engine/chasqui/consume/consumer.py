@@ -122,9 +122,7 @@ class Consumer:
             dead_after_ms=max(options.dead_consumer_ms, 2 * lease_ms),  # a lease long the dead are evidence
         )
         beat_ms = options.heartbeat_ms or max(1, lease_ms // 3)
-        self._heartbeat = Heartbeat(
-            open_link, office, holdings, clock, beat_ms / 1000, asyncio.get_running_loop()
-        )
+        self._heartbeat = Heartbeat(open_link, office, holdings, clock, beat_ms / 1000, asyncio.get_running_loop())
         self._changed = asyncio.Event()
 
     @property

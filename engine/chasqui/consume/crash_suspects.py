@@ -175,9 +175,7 @@ class CrashSuspects:
 
 def set_start_counts(office: ConsumerIdentity, deliveries: dict[bytes, int]) -> Flow[list[bytes]]:
     """Say how many deliveries of each entry count; answers those that are still ours."""
-    [mine] = yield [
-        office.commands.set_delivery_counts(office.keys, office.group, office.consumer, deliveries)
-    ]
+    [mine] = yield [office.commands.set_delivery_counts(office.keys, office.group, office.consumer, deliveries)]
     return list(mine)
 
 

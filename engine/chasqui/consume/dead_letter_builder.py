@@ -43,9 +43,7 @@ def error_detail(error: BaseException, most: int) -> str:
     return told[: most - 3].decode(errors="ignore") + "…"
 
 
-def _encode(
-    entry_id: bytes, entry: StreamEntry, d: bytes, reason: DeadLetterReason, detail: str | None
-) -> list[bytes]:
+def _encode(entry_id: bytes, entry: StreamEntry, d: bytes, reason: DeadLetterReason, detail: str | None) -> list[bytes]:
     return dead_letter_entry.encode(
         DeadLetterEntry(
             d,

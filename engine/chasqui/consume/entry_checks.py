@@ -95,9 +95,7 @@ class Admission:
         verdict = attempts.start_decision(job.attempt, starts, most, self._retry.crash_limit)
         if verdict == "crashed" and row[0] not in self.extra_start_ids:
             told = f"started {starts} times, and no worker lived to tell what came of it"
-            return RejectedEntry(
-                row, DeadLetterReason.CRASHED, told, job.id, attempts.run_number(job.attempt)
-            )
+            return RejectedEntry(row, DeadLetterReason.CRASHED, told, job.id, attempts.run_number(job.attempt))
         if verdict == "retries_exhausted":
             return RejectedEntry(row, DeadLetterReason.RETRIES_EXHAUSTED, None, job.id, job.attempt)
         try:

@@ -76,23 +76,17 @@ class EventEncoder:
 
     def any_event(self, event: Event) -> bytes:
         """Anything else."""
-        return pack_commands(
-            [self._commands.emit_event(self._keys, event_entry.encode(event), cap=self._cap).args]
-        )
+        return pack_commands([self._commands.emit_event(self._keys, event_entry.encode(event), cap=self._cap).args])
 
     def _templates(self, kind: str, cap: int | None) -> tuple[bytes, bytes]:
         """For a job without a name, and for one with."""
         extras = (
-            ("attempt", PLACEHOLDER, "duration_us", PLACEHOLDER)
-            if kind == "completed"
-            else ("attempt", PLACEHOLDER)
+            ("attempt", PLACEHOLDER, "duration_us", PLACEHOLDER) if kind == "completed" else ("attempt", PLACEHOLDER)
         )
         common = ("e", kind, "id", PLACEHOLDER, "ts", PLACEHOLDER)
         return (
             command_template(self._commands.emit_event(self._keys, (*common, *extras), cap=cap).args),
-            command_template(
-                self._commands.emit_event(self._keys, (*common, "n", PLACEHOLDER, *extras), cap=cap).args
-            ),
+            command_template(self._commands.emit_event(self._keys, (*common, "n", PLACEHOLDER, *extras), cap=cap).args),
         )
 
     def _common_values(self, job: Any, moment: float) -> list[bytes]:

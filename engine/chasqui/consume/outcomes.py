@@ -109,9 +109,7 @@ class OutcomeHandler:
             self.encode_started_and_completed(packed, job, started, ended)
         self.completed_many([row[0]], packed, self._tells * (1 if active_sent else 2), ended - started)
 
-    def completed_many(
-        self, entry_ids: Sequence[bytes], packed: Sequence[bytes], events: int, busy_s: float
-    ) -> None:
+    def completed_many(self, entry_ids: Sequence[bytes], packed: Sequence[bytes], events: int, busy_s: float) -> None:
         """Runs of entries that are ours beyond doubt came to their end with nothing to keep: tell, and settle."""
         self._outbox.acknowledge(entry_ids, packed, events)
         self._holdings.unfinished -= len(entry_ids)
@@ -154,9 +152,7 @@ class OutcomeHandler:
             reason=misfit.reason.value,
         )
         self._verdicts.add(
-            DeadLetterMove(
-                entry_id, dead_letter_builder.for_rejected_entry(misfit), self._options.dlq_cap, event
-            )
+            DeadLetterMove(entry_id, dead_letter_builder.for_rejected_entry(misfit), self._options.dlq_cap, event)
         )
         self._suspects.on_run_end(entry_id)
         self._finish_entry()

@@ -258,9 +258,7 @@ class ReadAhead:
             self._ahead = min(MAX_READ_AHEAD, int(rate * self._options.prefetch_ms / 1000))
             self._measured, self._done, self._busy_s = now, self._outcomes.done, self._outcomes.busy_s
         limit = self._options.concurrency + self._ahead
-        return (
-            limit if not self._bytes else min(limit, max(1, int(self._options.prefetch_bytes / self._bytes)))
-        )
+        return limit if not self._bytes else min(limit, max(1, int(self._options.prefetch_bytes / self._bytes)))
 
     def learn_sizes(self, rows: Sequence[EntryRow]) -> None:
         """Remember about how large entries are."""
@@ -277,9 +275,7 @@ def _release_strays(office: ConsumerIdentity, holdings: HeldEntries, since_ms: i
     after = None
     while True:
         [rows] = yield [
-            office.commands.pending_page(
-                office.keys, office.group, PAGE_SIZE, after=after, consumer=office.consumer
-            )
+            office.commands.pending_page(office.keys, office.group, PAGE_SIZE, after=after, consumer=office.consumer)
         ]
         pending = PendingEntry.list_from_reply(rows)
         strays = {

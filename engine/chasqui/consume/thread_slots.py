@@ -77,9 +77,7 @@ class ThreadSlots:
 
     def wake(self) -> None:
         """There is work: let as many threads do it as that takes."""
-        wanted = max(
-            1, min(self._concurrency, int(len(self._buffer) * self._usual_s / EMPTY_BUFFER_WITHIN_S))
-        )
+        wanted = max(1, min(self._concurrency, int(len(self._buffer) * self._usual_s / EMPTY_BUFFER_WITHIN_S)))
         while self._threads - self._asleep < wanted and self._wake_or_start_thread():
             pass
         if not self._looking:

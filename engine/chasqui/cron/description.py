@@ -117,9 +117,7 @@ def _day_phrase(told: CronTerms) -> str:
     if not told.any_weekday and not told.weekday:
         weekday = "on no day of the week"
     else:
-        weekday = (
-            "" if told.any_weekday else "on " + join_words([_weekday_phrase(term) for term in told.weekday])
-        )
+        weekday = "" if told.any_weekday else "on " + join_words([_weekday_phrase(term) for term in told.weekday])
     if date and weekday:
         return f"{date}, if that is also {weekday}" if told.both else f"{date} or {weekday}"
     return date or weekday
@@ -150,17 +148,13 @@ def _weekday_name(number: int) -> str:
 def _month_phrase(terms: Sequence[FieldTerm]) -> str:
     if _is_star(terms):
         return ""
-    return "in " + join_words(
-        [_number_phrase(term, lambda number: MONTHS[number], "", "month", 12) for term in terms]
-    )
+    return "in " + join_words([_number_phrase(term, lambda number: MONTHS[number], "", "month", 12) for term in terms])
 
 
 def _year_phrase(told: CronTerms) -> str:
     if told.any_year:
         return ""
-    return "in " + join_words(
-        [_number_phrase(term, str, "", "year", grammar.LAST_YEAR) for term in told.year]
-    )
+    return "in " + join_words([_number_phrase(term, str, "", "year", grammar.LAST_YEAR) for term in told.year])
 
 
 def _number_phrase(term: FieldTerm, name: Callable[[int], str], article: str, unit: str, high: int) -> str:
@@ -171,11 +165,7 @@ def _number_phrase(term: FieldTerm, name: Callable[[int], str], article: str, un
     if numbers.step == 1:
         return f"{article}{name(numbers[0])} to {article}{name(numbers[-1])}"
     if unit == "year" or len(numbers) > _FEW_TIMES:
-        end = (
-            ""
-            if unit == "year" and numbers[-1] + numbers.step > high
-            else f" to {article}{name(numbers[-1])}"
-        )
+        end = "" if unit == "year" and numbers[-1] + numbers.step > high else f" to {article}{name(numbers[-1])}"
         return f"every {ordinal(numbers.step)} {unit} from {article}{name(numbers[0])}{end}"
     return join_words([f"{article}{name(number)}" for number in numbers])
 

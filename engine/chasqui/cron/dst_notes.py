@@ -25,11 +25,7 @@ def local_time_text(at_ms: int, zone: tzinfo) -> str:
 def dst_remark(schedule: CronSchedule, at_ms: int, before_ms: int | None = None) -> str | None:
     """What is odd about a fire, if anything is; `before_ms` is the fire before it."""
     zone, wall = schedule.zone, zones.wall_clock(at_ms, schedule.zone)
-    return (
-        _moved_by_gap(schedule, wall, at_ms)
-        or _shown_twice(wall, zone)
-        or _offset_change(zone, before_ms, at_ms)
-    )
+    return _moved_by_gap(schedule, wall, at_ms) or _shown_twice(wall, zone) or _offset_change(zone, before_ms, at_ms)
 
 
 def _moved_by_gap(schedule: CronSchedule, wall: datetime, at_ms: int) -> str | None:

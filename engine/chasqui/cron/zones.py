@@ -37,9 +37,7 @@ def _offset(text: str, name: str) -> tzinfo:
     hours, colon, minutes = digits.partition(":")
     if not colon:
         if len(digits.encode()) != 4:
-            raise ConfigError(
-                f"malformed timezone offset {quote(text)}: expected +HH:MM or +HHMM", hint=_HINT
-            )
+            raise ConfigError(f"malformed timezone offset {quote(text)}: expected +HH:MM or +HHMM", hint=_HINT)
         hours, minutes = digits[:2], digits[2:]
     # Each half may carry a sign of its own: the reference reads "+-1:00" as one hour west.
     if not (_SIGNED.fullmatch(hours) and _SIGNED.fullmatch(minutes)):
@@ -85,6 +83,4 @@ def has_constant_offset(wall: datetime, end: datetime, tz: tzinfo) -> bool:
 def end_of_gap(wall: datetime, tz: tzinfo) -> datetime:
     """The first reading that exists, whole seconds later than one that does not."""
     seconds = range(_MAX_GAP_S)
-    return wall + timedelta(
-        seconds=bisect_left(seconds, True, key=lambda s: exists(wall + timedelta(seconds=s), tz))
-    )
+    return wall + timedelta(seconds=bisect_left(seconds, True, key=lambda s: exists(wall + timedelta(seconds=s), tz)))

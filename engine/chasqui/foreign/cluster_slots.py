@@ -37,9 +37,7 @@ def check_same_slot(link: Link | AsyncLink, *queues: RsmqKeys | JobListKeys, lis
     keys = [key for queue in queues for key in _keys_of(queue, listed=listed)]
     if are_split(keys):
         names = " and ".join(repr(queue.queue) for queue in queues)
-        raise ChangeRefused(
-            f"the keys of {names} lie in several slots of this cluster", hint=_hint(queues[0])
-        )
+        raise ChangeRefused(f"the keys of {names} lie in several slots of this cluster", hint=_hint(queues[0]))
 
 
 def is_cross_slot_error(reply: Reply) -> bool:

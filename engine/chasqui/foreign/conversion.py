@@ -112,9 +112,7 @@ def _pack_job(
         failure = f"received {attempts} times, and {terms.max_attempts} are allowed"
     if failure is None:
         return ImportedJob(job_id, raw, name, due_ms)
-    letter = DeadLetterEntry(
-        raw, job_id, DeadLetterReason.RETRIES_EXHAUSTED, failure or None, name_bytes=name
-    )
+    letter = DeadLetterEntry(raw, job_id, DeadLetterReason.RETRIES_EXHAUSTED, failure or None, name_bytes=name)
     return ImportedJob(job_id, raw, name, due_ms, tuple(dead_letter_entry.encode(letter)))
 
 

@@ -63,8 +63,7 @@ def discover_on_node(
     looked = 0
     while cursors and (most_keys is None or looked < most_keys):
         replies = yield [
-            looks.scan_keys(cursor, kind, count=page, match=_SCAN_PATTERNS[kind])
-            for kind, cursor in cursors.items()
+            looks.scan_keys(cursor, kind, count=page, match=_SCAN_PATTERNS[kind]) for kind, cursor in cursors.items()
         ]
         named = {kind: [*map(to_text, names)] for kind, (_, names) in zip(cursors, replies, strict=True)}
         cursors = {kind: reply[0] for kind, reply in zip(cursors, replies, strict=True) if reply[0] != b"0"}
@@ -84,9 +83,7 @@ def discover(
     """The queues of all nodes."""
     told = ForeignQueues()
     for node in link.nodes():
-        told = told.merge(
-            node.run(discover_on_node(most_keys=most_keys, progress=_offset_progress(told, progress)))
-        )
+        told = told.merge(node.run(discover_on_node(most_keys=most_keys, progress=_offset_progress(told, progress))))
     return told
 
 

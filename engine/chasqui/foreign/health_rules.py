@@ -53,9 +53,7 @@ def _fix_command(seen: ForeignSnapshot, *words: str) -> str:
 
 def _key_findings(seen: ForeignSnapshot, _: HealthThresholds) -> Iterator[Finding]:
     for wrong in seen.wrong:
-        text = (
-            f"{wrong.key} holds a {wrong.found} where a {wrong.expected} belongs; nothing that uses it works"
-        )
+        text = f"{wrong.key} holds a {wrong.found} where a {wrong.expected} belongs; nothing that uses it works"
         evidence = {"key": wrong.key, "found": wrong.found, "expected": wrong.expected}
         yield Finding(Level.CRITICAL, "wrong-type", text, seen.queue, evidence, _fix_command(seen, "doctor"))
     if seen.split:
@@ -63,9 +61,7 @@ def _key_findings(seen: ForeignSnapshot, _: HealthThresholds) -> Iterator[Findin
         yield Finding(Level.WARNING, "split", SPLIT_MESSAGE, seen.queue, {}, _fix_command(seen, look))
     if seen.parked:
         text = f"{count_text(seen.parked, 'message is', 'messages are')} on the way to another server"
-        yield Finding(
-            Level.NOTE, "parked", text, seen.queue, {"parked": seen.parked}, _fix_command(seen, "doctor")
-        )
+        yield Finding(Level.NOTE, "parked", text, seen.queue, {"parked": seen.parked}, _fix_command(seen, "doctor"))
 
 
 def _backlog_findings(seen: ForeignSnapshot, limits: HealthThresholds) -> Iterator[Finding]:
@@ -109,14 +105,10 @@ def _listing_findings(seen: ForeignSnapshot, _: HealthThresholds) -> Iterator[Fi
     if lacks and (seen.stream_depth or seen.attributes):
         text = "it has no attributes: no client sees its messages"
         evidence = {"messages": seen.stream_depth}
-        yield Finding(
-            Level.WARNING, "ghost", text, seen.queue, evidence, _fix_command(seen, "doctor", "--repair")
-        )
+        yield Finding(Level.WARNING, "ghost", text, seen.queue, evidence, _fix_command(seen, "doctor", "--repair"))
     elif lacks:
         text = "it is listed, but there is no such queue"
         yield Finding(Level.NOTE, "phantom", text, seen.queue, {}, _fix_command(seen, "doctor", "--repair"))
     elif not seen.listed:
         text = "no client lists it"
-        yield Finding(
-            Level.WARNING, "unlisted", text, seen.queue, {}, _fix_command(seen, "doctor", "--repair")
-        )
+        yield Finding(Level.WARNING, "unlisted", text, seen.queue, {}, _fix_command(seen, "doctor", "--repair"))

@@ -130,9 +130,7 @@ class Migration:
         report.before = report.after = self._link.run(source.count())
         while not dry_run:
             moved = report.moved
-            report.counts = {
-                what: many for what, many in report.counts.items() if what not in RETRIED_NEXT_PASS
-            }
+            report.counts = {what: many for what, many in report.counts.items() if what not in RETRIED_NEXT_PASS}
             self._run_pass(report, progress)
             report.passes += 1
             report.after = self._link.run(source.count())

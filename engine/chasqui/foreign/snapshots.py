@@ -198,9 +198,7 @@ def _count_stale(held: Sequence[ClaimState], now_ms: int, visibility_ms: int) ->
     return sum(stale.guide_rule(one, now_ms, visibility_ms) == "stale" for one in held)
 
 
-def _wrong_keys(
-    names: Sequence[str], types: Sequence[Any], expected: Sequence[str]
-) -> tuple[WrongTypeKey, ...]:
+def _wrong_keys(names: Sequence[str], types: Sequence[Any], expected: Sequence[str]) -> tuple[WrongTypeKey, ...]:
     return tuple(
         WrongTypeKey(name, found.decode(), wanted)
         for name, found, wanted in zip(names, types, expected, strict=True)

@@ -103,9 +103,7 @@ def _backlog(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]:
     if level := level_of(limits.age_ms, seen.oldest_waiting_ms):
         text = f"the oldest waiting job has waited for {duration_text(seen.oldest_waiting_ms)}"
         evidence = {"oldest_waiting_ms": seen.oldest_waiting_ms, "waiting": seen.waiting}
-        yield Finding(
-            level, "old-backlog", text, seen.queue, evidence, chasqui_command("workers", "list", seen.queue)
-        )
+        yield Finding(level, "old-backlog", text, seen.queue, evidence, chasqui_command("workers", "list", seen.queue))
 
 
 def _late_delayed(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]:
@@ -117,24 +115,22 @@ def _late_delayed(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]
         mend = chasqui_command("promote", seen.queue, "--follow")
         yield Finding(Level.CRITICAL, "no-promoter", text, seen.queue, evidence, mend)
     elif level := level_of(limits.delayed_lag_ms, lag_ms):
-        yield Finding(
-            level, "delayed-late", late, seen.queue, evidence, chasqui_command("promote", seen.queue)
-        )
+        yield Finding(level, "delayed-late", late, seen.queue, evidence, chasqui_command("promote", seen.queue))
 
 
 def _late_schedules(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]:
     first, overdue = seen.next_repeat_ms, seen.repeatable_overdue
     lag_ms = max(0, seen.server_time_ms - first) if first is not None and overdue else 0
-    late = f"{count_text(overdue, 'repeatable job is', 'repeatable jobs are')} overdue, by up to {duration_text(lag_ms)}"
+    late = (
+        f"{count_text(overdue, 'repeatable job is', 'repeatable jobs are')} overdue, by up to {duration_text(lag_ms)}"
+    )
     evidence = {"repeatable_overdue": overdue, "oldest_repeat_lag_ms": lag_ms}
     if _has_no_leader(seen.scheduler_lock, lag_ms, limits):
         text = f"{late}, and nobody schedules"
         mend = chasqui_command("schedule", seen.queue, "--follow")
         yield Finding(Level.CRITICAL, "no-scheduler", text, seen.queue, evidence, mend)
     elif level := level_of(limits.repeat_lag_ms, lag_ms):
-        yield Finding(
-            level, "cron-overdue", late, seen.queue, evidence, chasqui_command("schedule", seen.queue)
-        )
+        yield Finding(level, "cron-overdue", late, seen.queue, evidence, chasqui_command("schedule", seen.queue))
 
 
 def _has_no_leader(lock: LockHolder | None, lag_ms: int, limits: HealthThresholds) -> bool:
@@ -145,9 +141,7 @@ def _dead_letters(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]
     if level := level_of(limits.dlq, seen.dlq_depth):
         text = f"{count_text(seen.dlq_depth, 'dead letter')}"
         evidence = {"dlq_depth": seen.dlq_depth}
-        yield Finding(
-            level, "dead-letters", text, seen.queue, evidence, chasqui_command("dlq", "groups", seen.queue)
-        )
+        yield Finding(level, "dead-letters", text, seen.queue, evidence, chasqui_command("dlq", "groups", seen.queue))
 
 
 def _nearly_full(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]:

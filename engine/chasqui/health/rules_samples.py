@@ -114,11 +114,7 @@ def _bad_specs(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
             )
             continue
         pattern = one.spec.pattern
-        if (
-            isinstance(pattern, Every)
-            and pattern.interval_ms < tick_ms
-            and isinstance(one.spec.missed_fires, Skip)
-        ):
+        if isinstance(pattern, Every) and pattern.interval_ms < tick_ms and isinstance(one.spec.missed_fires, Skip):
             yield Finding(
                 Level.WARNING,
                 "too-frequent",
@@ -236,9 +232,7 @@ def double_runs(events: Sequence[StoredEvent]) -> list[tuple[str, int | None]]:
             if event.attempt in begun:
                 doubled[event.job_id, event.attempt] = None
             begun.add(event.attempt)
-        elif event.kind in _RUN_ENDINGS or (
-            event.kind == event_entry.COMPLETED and created_ms(event.job_id) is None
-        ):
+        elif event.kind in _RUN_ENDINGS or (event.kind == event_entry.COMPLETED and created_ms(event.job_id) is None):
             active.pop(event.job_id, None)
     return list(doubled)
 

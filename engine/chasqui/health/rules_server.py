@@ -79,9 +79,7 @@ def _data_loss_risks(told: ServerInfo) -> Iterator[Finding]:
 def _is_replica(told: ServerInfo) -> Iterator[Finding]:
     if told.role not in (None, "master"):
         text = f"this is a {told.role}: what it shows may be old, and nothing can be changed here"
-        yield Finding(
-            Level.WARNING, "replica", text, evidence={"role": told.role}, fix="chasqui context list"
-        )
+        yield Finding(Level.WARNING, "replica", text, evidence={"role": told.role}, fix="chasqui context list")
 
 
 def _clock_skew(facts: ServerFacts, options: SampleLimits) -> Iterator[Finding]:

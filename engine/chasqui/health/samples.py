@@ -120,9 +120,7 @@ def _read_samples(
     return samples, events
 
 
-def _sample(
-    place: SamplePlace, rows: Sequence[Reply], total: int, unread: Iterable[UnreadableItem]
-) -> Sample:
+def _sample(place: SamplePlace, rows: Sequence[Reply], total: int, unread: Iterable[UnreadableItem]) -> Sample:
     return Sample(place, len(rows), max(total, len(rows)), tuple(unread))
 
 
@@ -131,9 +129,7 @@ def _unreadable_jobs(rows: Reply) -> list[UnreadableItem]:
 
 
 def _unreadable_dead_letters(rows: Reply) -> list[UnreadableItem]:
-    return _unreadable_entries(
-        rows, lambda fields: dead_letter_entry.decode(fields).d, "the letter has no field d"
-    )
+    return _unreadable_entries(rows, lambda fields: dead_letter_entry.decode(fields).d, "the letter has no field d")
 
 
 def _unreadable_entries(
@@ -184,8 +180,7 @@ def _sample_groups(
             tuple(ConsumerInfo.list_from_reply(consumers or ())),
             tuple(PendingEntry.list_from_reply(pending or ())),
             tuple(
-                decode_name_exact(ghost.entry_id)
-                for ghost in PendingEntry.list_from_reply(ghosts[2] if ghosts else ())
+                decode_name_exact(ghost.entry_id) for ghost in PendingEntry.list_from_reply(ghosts[2] if ghosts else ())
             ),
         )
         for group, consumers, pending, ghosts in zip(groups, told[::3], told[1::3], told[2::3], strict=True)

@@ -44,9 +44,7 @@ def find_errors(commands: Commands, keys: Keys, died_ms: Mapping[str, int]) -> F
         return (yield from find_recent_errors(commands, keys))
     spans = [(job_id, span) for job_id, at_ms in died_ms.items() for span in _spans_around(at_ms)]
     replies = yield [
-        commands.find_entries(
-            keys.events, SearchTerm("id", job_id.encode(), whole=True), span, bound=SEARCH_SLICE
-        )
+        commands.find_entries(keys.events, SearchTerm("id", job_id.encode(), whole=True), span, bound=SEARCH_SLICE)
         for job_id, span in spans
     ]
     found = {entry_id for reply in replies for entry_id in EntrySearchResult.from_reply(reply).entry_ids}

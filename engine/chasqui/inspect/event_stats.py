@@ -87,9 +87,7 @@ def event_stats(told: Sequence[StoredEvent]) -> EventStats:
                 runs[event.name].append(event.duration_us / 1000)
     window_ms = _window_ms(told)
     names = [
-        JobNameStats(
-            name, good + bad, bad, (good + bad) * 1000 / max(1, window_ms), Percentiles.of(runs[name])
-        )
+        JobNameStats(name, good + bad, bad, (good + bad) * 1000 / max(1, window_ms), Percentiles.of(runs[name]))
         for name, (good, bad) in ended.items()
     ]
     names.sort(key=lambda row: (-row.failed, -row.ended, row.name))

@@ -92,15 +92,10 @@ def read_extents(commands: Commands, queues: Sequence[Keys]) -> Flow[list[Stream
     return [reply if isinstance(reply, ServerError) else extent_and_rows(reply)[0] for reply in replies]
 
 
-def latest_events(
-    commands: Commands, keys: Keys, count: int, *, before: str | None = None
-) -> Flow[list[StoredEvent]]:
+def latest_events(commands: Commands, keys: Keys, count: int, *, before: str | None = None) -> Flow[list[StoredEvent]]:
     """The last events, oldest first, or those before an id."""
     [rows] = yield [commands.newest_entries(keys.events, count, before=before)]
-    return [
-        _stored_event(keys, entry.entry_id, entry.fields)
-        for entry in reversed(RawEntry.list_from_reply(rows))
-    ]
+    return [_stored_event(keys, entry.entry_id, entry.fields) for entry in reversed(RawEntry.list_from_reply(rows))]
 
 
 def start_positions(
@@ -205,9 +200,7 @@ def _find_gap(at: EventPosition, found: StreamExtent, told: Sequence[StoredEvent
     return Gap(at.keys.queue, at.entry_id, to_id, None, "recreated") if lost < 0 and is_past else None
 
 
-def _advanced(
-    at: EventPosition, found: StreamExtent, told: Sequence[StoredEvent], more: bool
-) -> EventPosition:
+def _advanced(at: EventPosition, found: StreamExtent, told: Sequence[StoredEvent], more: bool) -> EventPosition:
     newest = told[-1].entry_id if told else at.entry_id
     if not more:
         return replace(at, entry_id=newest, ordinal=found.added)
@@ -223,9 +216,7 @@ def _stored_event(keys: Keys, entry_id: bytes, fields: Sequence[bytes]) -> Store
 def parse_user_id(entry_id: str) -> str:
     """An id as people write them: the part after the dash may be left out."""
     if not _USER_FORM.fullmatch(entry_id):
-        raise ArgumentError(
-            f"{entry_id!r} is no event id", hint="give `$`, `0`, or an id such as 1794797012371-0"
-        )
+        raise ArgumentError(f"{entry_id!r} is no event id", hint="give `$`, `0`, or an id such as 1794797012371-0")
     return entry_id if "-" in entry_id else f"{entry_id}-0"
 
 

@@ -82,9 +82,7 @@ def find_delayed_job(
     looked, complete = 0, False
     while looked < most and not complete:
         bound = SearchBudget(min(DEFAULT_BUDGET.entries, most - looked), DEFAULT_BUDGET.bytes)
-        [reply] = yield [
-            commands.find_members(key, packed_job_id(job_id), least=least, skip=looked, bound=bound)
-        ]
+        [reply] = yield [commands.find_members(key, packed_job_id(job_id), least=least, skip=looked, bound=bound)]
         looked, complete = looked + reply[0], bool(reply[1])
         for score, data in zip(reply[2::2], reply[3::2], strict=True):
             member = decode_delayed_job(data, score_to_ms(score))

@@ -112,14 +112,7 @@ class UnknownState:
 
 
 JobState = (
-    WaitingState
-    | InFlightState
-    | PassedState
-    | DelayedState
-    | DeadState
-    | DoneState
-    | ScheduleState
-    | UnknownState
+    WaitingState | InFlightState | PassedState | DelayedState | DeadState | DoneState | ScheduleState | UnknownState
 )
 
 

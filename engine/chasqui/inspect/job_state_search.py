@@ -60,9 +60,7 @@ def find_job_state(
     yield from case.read_events(case.options.max_entries_nearby if live else case.options.max_entries)
     live = live or (yield from case.find_by_last_event())
     if not live and not case.is_over:
-        live = (yield from case.find_in_stream(IdRange(), case.options.max_entries)) or (
-            yield from case.find_delayed()
-        )
+        live = (yield from case.find_in_stream(IdRange(), case.options.max_entries)) or (yield from case.find_delayed())
     dead = None if live or case.is_over else (yield from case.find_dead())
     return case.report(live, dead)
 
@@ -111,9 +109,7 @@ class _JobStateSearch:
         has_result = ttl_ms is not None and ttl_ms != -2
         self.done = DoneState(size or 0, ttl_ms if ttl_ms >= 0 else None, None) if has_result else None
         self.scheduled = (
-            None
-            if fires_at is None
-            else ScheduleState(score_to_ms(fires_at), self._lag(score_to_ms(fires_at)))
+            None if fires_at is None else ScheduleState(score_to_ms(fires_at), self._lag(score_to_ms(fires_at)))
         )
 
     def find_by_index(self) -> Flow[DelayedState | None]:
@@ -123,11 +119,7 @@ class _JobStateSearch:
         delayed = self.keys.delayed
         [due] = yield [Call(("ZSCORE", delayed, self.index), keys=(delayed,), tolerant=True)]
         due = _none_if_refused(due)
-        return (
-            None
-            if due is None
-            else self._delayed_state(job_search.decode_delayed_job(self.index, score_to_ms(due)))
-        )
+        return None if due is None else self._delayed_state(job_search.decode_delayed_job(self.index, score_to_ms(due)))
 
     def find_near_creation(self) -> Flow[JobState | None]:
         """The stream, around the time the id was minted: most jobs are added within a moment of it."""
@@ -142,9 +134,7 @@ class _JobStateSearch:
             SearchTerm("id", self.job_id.encode("utf-8", "surrogateescape"), whole=True),
             IdRange(since, backwards=True),
         )
-        self.events = yield from self._search_stream(
-            "events", needle, span, self._match_event, most, MAX_EVENTS
-        )
+        self.events = yield from self._search_stream("events", needle, span, self._match_event, most, MAX_EVENTS)
         self.events.reverse()
         completed = next((told for told in reversed(self.events) if told.event.kind == "completed"), None)
         if completed:
@@ -158,9 +148,7 @@ class _JobStateSearch:
             return None
         if last.event.kind == event_entry.RETRY_SCHEDULED:
             due_ms = time_ms(last.entry_id) + (last.event.backoff_ms or 0)
-            return (
-                yield from self.find_delayed(due_ms - self.options.after_ms, self.options.max_entries_nearby)
-            )
+            return (yield from self.find_delayed(due_ms - self.options.after_ms, self.options.max_entries_nearby))
         if last.event.kind == event_entry.WAITING:
             return (yield from self._find_around(time_ms(last.entry_id) - self.options.after_ms // 2))
         if last.event.kind == event_entry.ACTIVE and self.queue.groups:
@@ -316,11 +304,7 @@ class _JobStateSearch:
 
     def _match_event(self, row: RawEntry) -> StoredEvent | None:
         event = event_entry.decode(row.fields)
-        return (
-            StoredEvent(self.keys.queue, row.entry_id.decode(), event)
-            if event.job_id == self.job_id
-            else None
-        )
+        return StoredEvent(self.keys.queue, row.entry_id.decode(), event) if event.job_id == self.job_id else None
 
     def _last_error(self) -> str | None:
         failed = [told.event.reason for told in self.events if told.event.kind == event_entry.FAILED]

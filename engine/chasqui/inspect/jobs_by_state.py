@@ -33,9 +33,7 @@ class ListedJob:
     prefix: str | None = None
 
 
-def list_waiting(
-    commands: Commands, keys: Keys, count: int, *, after: str | None = None
-) -> Flow[list[ListedJob]]:
+def list_waiting(commands: Commands, keys: Keys, count: int, *, after: str | None = None) -> Flow[list[ListedJob]]:
     """Jobs in the stream, oldest first."""
     [rows] = yield [commands.oldest_entries(keys.stream, count, after=after)]
     return [_from_stream(entry) for entry in RawEntry.list_from_reply(rows)]
@@ -52,9 +50,7 @@ class InFlightJob:
     deliveries: int
 
 
-def list_in_flight(
-    commands: Commands, keys: Keys, groups: Sequence[str], count: int
-) -> Flow[list[InFlightJob]]:
+def list_in_flight(commands: Commands, keys: Keys, groups: Sequence[str], count: int) -> Flow[list[InFlightJob]]:
     """Jobs that were delivered and not settled, up to `count` of each group, oldest first; no job is read for it."""
     replies = (yield [commands.pending_page(keys, group, count) for group in groups]) if groups else []
     return [

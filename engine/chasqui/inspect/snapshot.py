@@ -138,9 +138,7 @@ def take_snapshots(
     return [snapshot_from_reply(keys, reply, caps) for keys, reply in zip(queues, replies, strict=True)]
 
 
-def snapshot_from_reply(
-    keys: Keys, reply: Reply, caps: StreamCaps | None = None
-) -> Snapshot | SnapshotFailure:
+def snapshot_from_reply(keys: Keys, reply: Reply, caps: StreamCaps | None = None) -> Snapshot | SnapshotFailure:
     """The queue in the answer to `Commands.look`."""
     if isinstance(reply, ServerError):
         return SnapshotFailure(keys.queue, reply)

@@ -65,9 +65,7 @@ class StreamPage:
     def lost(self) -> int:
         """How many entries between the mark and the first row cannot be read any more."""
         return (
-            max(0, self.removed_ordinal - self.start.ordinal)
-            if self.starts_after_position and self.reach.exists
-            else 0
+            max(0, self.removed_ordinal - self.start.ordinal) if self.starts_after_position and self.reach.exists else 0
         )
 
     @property
@@ -99,9 +97,7 @@ class PositionStatus(Enum):
     ROLLED_BACK = "rolled back"
 
 
-def check_position(
-    commands: Commands, stream: str, at: StreamPosition
-) -> Flow[tuple[PositionStatus, StreamPage]]:
+def check_position(commands: Commands, stream: str, at: StreamPosition) -> Flow[tuple[PositionStatus, StreamPage]]:
     """Whether a mark still holds. A server that crashed, or whose replica took over, may have forgotten the newest
     entries and given their ordinals to others: then the mark's own entry is missing, though older ones are there.
     """
@@ -109,9 +105,7 @@ def check_position(
     reach, rows = exact_extent_and_rows(replies)
     chunk = StreamPage(at, reach, rows, is_last=False)
     if chunk.is_other_stream:
-        return (
-            PositionStatus.RECREATED if chunk.starts_after_position else PositionStatus.ROLLED_BACK
-        ), chunk
+        return (PositionStatus.RECREATED if chunk.starts_after_position else PositionStatus.ROLLED_BACK), chunk
     is_there = bool(rows) and rows[0][0].decode() == at.id
     if (
         reach.exists
@@ -136,9 +130,7 @@ def position_after_rollback(commands: Commands, stream: str, at: StreamPosition)
     return StreamPosition(min(at.id, last_id, key=sort_key), chunk.reach.added - rows, at.epoch + 1)
 
 
-def stream_bounds(
-    commands: Commands, stream: str
-) -> Flow[tuple[StreamPosition, StreamPosition, StreamExtent]]:
+def stream_bounds(commands: Commands, stream: str) -> Flow[tuple[StreamPosition, StreamPosition, StreamExtent]]:
     """Before the first entry that is there, and after the last ever given."""
     chunk = yield from read_page(commands, stream, StreamPosition(), count=1)
     reach = chunk.reach

@@ -62,8 +62,4 @@ def forecast_backlog(waiting: int, added: int, read: int, over_ms: int) -> Backl
         return None
     if read > added:
         return BacklogForecast("clears", clears_ms=waiting * over_ms // (read - added))
-    return (
-        BacklogForecast("grows", per_s=1000 * (added - read) / over_ms)
-        if added
-        else BacklogForecast("stalled")
-    )
+    return BacklogForecast("grows", per_s=1000 * (added - read) / over_ms) if added else BacklogForecast("stalled")

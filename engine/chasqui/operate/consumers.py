@@ -115,9 +115,7 @@ def list_consumers(
     return ConsumerList(parse_server_time(clock), members, looked, complete, tuple(groups))
 
 
-def _consumer_status(
-    one: ConsumerInfo, group: bytes, entries: Iterable[PendingEntry], gone_ms: int
-) -> ConsumerStatus:
+def _consumer_status(one: ConsumerInfo, group: bytes, entries: Iterable[PendingEntry], gone_ms: int) -> ConsumerStatus:
     own = [entry for entry in entries if entry.consumer == one.name]
     return ConsumerStatus(
         name=printable_name(one.name),
@@ -143,17 +141,13 @@ def _consumer_state(one: ConsumerInfo, gone_ms: int) -> ConsumerState:
     return "working" if one.pending else "waiting"
 
 
-def pending_entries(
-    commands: Commands, keys: Keys, member: ConsumerStatus, most: int
-) -> Flow[list[PendingEntry]]:
+def pending_entries(commands: Commands, keys: Keys, member: ConsumerStatus, most: int) -> Flow[list[PendingEntry]]:
     """The entries a consumer holds, oldest first."""
     found: list[PendingEntry] = []
     while len(found) < most:
         count = min(PAGE_SIZE, most - len(found))
         after = found[-1].entry_id if found else None
-        [rows] = yield [
-            commands.pending_page(keys, member.group, count, after=after, consumer=member.raw_name)
-        ]
+        [rows] = yield [commands.pending_page(keys, member.group, count, after=after, consumer=member.raw_name)]
         found += PendingEntry.list_from_reply(rows)
         if len(rows) < count:
             break
@@ -193,17 +187,13 @@ def find_ghosts(commands: Commands, keys: Keys, groups: Sequence[str], most: int
     return GhostEntries(found, looked, complete=True)
 
 
-def remove_ghosts(
-    commands: Commands, keys: Keys, found: Sequence[tuple[str, PendingEntry]]
-) -> Flow[list[bool]]:
+def remove_ghosts(commands: Commands, keys: Keys, found: Sequence[tuple[str, PendingEntry]]) -> Flow[list[bool]]:
     """Let ghosts rest, exactly these; answers which were in flight until now."""
     laid: set[tuple[str, bytes]] = set()
     for group in dict.fromkeys(group for group, _ in found):
         entry_ids = [entry.entry_id for its_group, entry in found if its_group == group]
         for start in range(0, len(entry_ids), BATCH_SIZE):
-            [removed] = yield [
-                commands.drop_dangling_pending(keys, group, entry_ids[start : start + BATCH_SIZE])
-            ]
+            [removed] = yield [commands.drop_dangling_pending(keys, group, entry_ids[start : start + BATCH_SIZE])]
             laid |= {(group, entry_id) for entry_id in removed}
     return [(group, entry.entry_id) in laid for group, entry in found]
 

@@ -97,9 +97,7 @@ class ReplayResult:
     is_stream_full: bool = False
 
 
-def list_dead_letters(
-    commands: Commands, keys: Keys, limit: int, *, after: str | None = None
-) -> Flow[list[DeadJob]]:
+def list_dead_letters(commands: Commands, keys: Keys, limit: int, *, after: str | None = None) -> Flow[list[DeadJob]]:
     """The dead letters, oldest first, or those after an id."""
     found: list[DeadJob] = []
     while len(found) < limit:
@@ -184,9 +182,7 @@ def dead_letter_page(
     return [DeadLetter(row[0].decode(), row[1]) for row in rows]
 
 
-def dead_letters_by_id(
-    commands: Commands, keys: Keys, dead_ids: Sequence[str]
-) -> Flow[list[DeadLetter | None]]:
+def dead_letters_by_id(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list[DeadLetter | None]]:
     """The letters with these ids, in one round trip; None for each that is not there."""
     if not dead_ids:
         return []
@@ -257,12 +253,10 @@ def check_imports(commands: Commands, keys: Keys, letters: Sequence[DeadLetter])
     looks = [commands.entries_between(keys.dlq, letter.dead_id, letter.dead_id, 1) for letter in letters]
     *found, before = yield [*looks, commands.imported_ids(keys, [letter.digest for letter in letters])]
     there = [
-        bool(rows) and list(rows[0][1]) == list(letter.fields)
-        for rows, letter in zip(found, letters, strict=True)
+        bool(rows) and list(rows[0][1]) == list(letter.fields) for rows, letter in zip(found, letters, strict=True)
     ]
     return [
-        ImportCheck(is_there, as_id.decode() if as_id else None)
-        for is_there, as_id in zip(there, before, strict=True)
+        ImportCheck(is_there, as_id.decode() if as_id else None) for is_there, as_id in zip(there, before, strict=True)
     ]
 
 
@@ -274,8 +268,7 @@ def import_dead_letters(
     again: also those that were imported before and have left since.
     """
     answers = yield [
-        commands.import_dead(keys, letter.dead_id, letter.digest, letter.fields, again=again)
-        for letter in letters
+        commands.import_dead(keys, letter.dead_id, letter.digest, letter.fields, again=again) for letter in letters
     ]
     return [answer.decode() for answer in answers]
 

@@ -102,9 +102,7 @@ def find_delayed_jobs(
         looked += len(rows)
         found += [one for data, due_ms in rows if matches(one := job_search.decode_delayed_job(data, due_ms))]
         if len(rows) < count:
-            return DelayedScan(
-                found[:max_matches], looked, complete=max_matches is None or len(found) <= max_matches
-            )
+            return DelayedScan(found[:max_matches], looked, complete=max_matches is None or len(found) <= max_matches)
         skip = sum(due_ms == rows[-1][1] for _, due_ms in rows) + (skip if rows[-1][1] == least else 0)
         least = rows[-1][1]
     return DelayedScan(found[:max_matches], looked, complete=False)
@@ -169,9 +167,7 @@ def _bucket_width_ms(span_ms: int, buckets: int) -> int:
     return next(fitting, span_ms // max(1, buckets - 1) + 1)
 
 
-def read_saved_jobs(
-    commands: Commands, keys: Keys, members: Sequence[DelayedJob]
-) -> Flow[list[SavedDelayedJob]]:
+def read_saved_jobs(commands: Commands, keys: Keys, members: Sequence[DelayedJob]) -> Flow[list[SavedDelayedJob]]:
     """What is known of these jobs' ids, so that it can be put back; one round trip for each few hundred."""
     found: list[SavedDelayedJob] = []
     for start in range(0, len(members), BATCH_SIZE):
@@ -220,9 +216,7 @@ def _waiting_events(commands: Commands, keys: Keys, members: Iterable[DelayedJob
 
 def cancel_delayed_jobs(commands: Commands, keys: Keys, members: Sequence[DelayedJob]) -> Flow[list[bool]]:
     """Remove jobs by their exact bytes, and forget their ids; answers which were still there."""
-    told = yield from _call_each(
-        members, lambda one: commands.cancel_delayed_member(keys, job_id_of(one), one.member)
-    )
+    told = yield from _call_each(members, lambda one: commands.cancel_delayed_member(keys, job_id_of(one), one.member))
     return [bool(answer) for answer in told]
 
 
@@ -305,9 +299,7 @@ def _withdraw_started(
     commands: Commands, keys: Keys, items: Sequence[JournalItem], places: Sequence[int], told: list[str]
 ) -> Flow[None]:
     members = {at: bytes.fromhex(items[at]["member"]) for at in places}
-    marks = [
-        (added_jobs.member_job_stamp(members[at]) or JobStamp("", 0), items[at]["after"]) for at in places
-    ]
+    marks = [(added_jobs.member_job_stamp(members[at]) or JobStamp("", 0), items[at]["after"]) for at in places]
     found = yield from added_jobs.find_jobs(commands, keys, marks)
     for start in range(0, len(places), BATCH_SIZE):
         some = list(zip(places, found, strict=True))[start : start + BATCH_SIZE]

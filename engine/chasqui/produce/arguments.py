@@ -151,9 +151,7 @@ def parse_repeat_spec(
     policy = Skip() if missed_fires is None else parse_missed_fires(missed_fires)
     if name is not None and not isinstance(name, str):
         raise ArgumentError("spec.job_name must be a string")
-    return RepeatSpec(
-        "", name or "", parse_pattern(repeat), payload.from_data(data), missed_fires=policy, **bounds
-    )
+    return RepeatSpec("", name or "", parse_pattern(repeat), payload.from_data(data), missed_fires=policy, **bounds)
 
 
 def parse_pattern(given: RepeatLike) -> Pattern:
@@ -177,9 +175,7 @@ def parse_missed_fires(given: MissedFiresLike) -> MissedFires:
     if kind in ("skip", "fire-once"):
         return Skip() if kind == "skip" else FireOnce()
     if kind != "fire-all":
-        raise ArgumentError(
-            f"unknown missed-fires kind \"{kind}\"; expected 'skip' / 'fire-once' / 'fire-all'"
-        )
+        raise ArgumentError(f"unknown missed-fires kind \"{kind}\"; expected 'skip' / 'fire-once' / 'fire-all'")
     if most is None:
         raise ArgumentError("missed_fires.max_catchup is required when kind is 'fire-all'")
     return FireAll(int(most))

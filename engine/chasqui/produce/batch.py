@@ -90,9 +90,7 @@ def add_jobs(
     return (yield from send_delivery(Delivery(list(clerk.chunks()), ledger, look, copied)))
 
 
-def _check_capacity(
-    commands: Commands, keys: Keys, batch: Batch, ledger: ProducerMemory, cap: int | None
-) -> Flow[int]:
+def _check_capacity(commands: Commands, keys: Keys, batch: Batch, ledger: ProducerMemory, cap: int | None) -> Flow[int]:
     """Ask for room and for the time, whichever is needed; answers the server's time, or 0 if it was not."""
     dues = [terms.due for terms in batch.job_options.values() if terms.due is not None]
     count, dated = len(batch.jobs) - len(dues), any(isinstance(due, int) for due in dues)
@@ -245,9 +243,7 @@ class _ChunkBuilder:
         name = names[0] if names.count(names[0]) == len(names) else None
         if name is None:
             jobs = list(chain.from_iterable(zip(jobs, names, strict=True)))
-        return self.commands.add_batch(
-            self.keys, self.ledger.producer_id, self._id(places[0]), jobs, name=name
-        )
+        return self.commands.add_batch(self.keys, self.ledger.producer_id, self._id(places[0]), jobs, name=name)
 
     def _single_job_chunk(self, at: int) -> Chunk:
         terms = self.goods.job_options_of(at)

@@ -94,9 +94,7 @@ class LoadChunkResult:
     wait_ms: int = 0
 
 
-def start_load(
-    commands: Commands, keys: Keys, run_id: str, idempotence: str, *, ttl_s: int
-) -> Flow[LoadStart]:
+def start_load(commands: Commands, keys: Keys, run_id: str, idempotence: str, *, ttl_s: int) -> Flow[LoadStart]:
     """Note when and how a load is begun, the first time; any later try is told the same moment again.
 
     how: what its ledger knows jobs by. A try that goes about it otherwise is refused, for that ledger would know nothing
@@ -261,9 +259,7 @@ def check_idmp(commands: Commands, keys: Keys, *, jobs_each: int = 1000) -> Flow
 
     [info] = yield [Call(("XINFO", "STREAM", keys.stream), keys=(keys.stream,), tolerant=True)]
     if not commands.features.idmp:
-        raise ArgumentError(
-            "this server does not know XADD IDMP", hint="use idempotence=rows: it works everywhere"
-        )
+        raise ArgumentError("this server does not know XADD IDMP", hint="use idempotence=rows: it works everywhere")
     told = {} if isinstance(info, ServerError) else dict(zip(info[::2], info[1::2], strict=True))
     most, seconds = told.get(b"idmp-maxsize", 100), told.get(b"idmp-duration", 100)
     if most < jobs_each or seconds < 3600:

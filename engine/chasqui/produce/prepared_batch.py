@@ -126,8 +126,7 @@ def prepare_batch(wanted: Sequence[JobRequest], now_ms: int, options: ProducerOp
     """The jobs, with ids and dates, found fit to be sent: if one is not, `ArgumentError` says why."""
     minted = new_job_ids(len(wanted), now_ms)
     jobs = [
-        SyncJob(one.job_id or new_id, one.name, one.data, 0, now_ms)
-        for one, new_id in zip(wanted, minted, strict=True)
+        SyncJob(one.job_id or new_id, one.name, one.data, 0, now_ms) for one, new_id in zip(wanted, minted, strict=True)
     ]
     batch = Batch.of(jobs, {place: one.options for place, one in enumerate(wanted) if one.options})
     PackedJobs.pack(batch, options)
@@ -137,14 +136,10 @@ def prepare_batch(wanted: Sequence[JobRequest], now_ms: int, options: ProducerOp
     return PreparedBatch(batch, options)
 
 
-def send_batch(
-    commands: Commands, keys: Keys, load: PreparedBatch, ledger: ProducerMemory
-) -> Flow[PreparedBatch]:
+def send_batch(commands: Commands, keys: Keys, load: PreparedBatch, ledger: ProducerMemory) -> Flow[PreparedBatch]:
     """Send a load, or what is left of it after trouble. The same ledger every time: then nothing comes twice."""
     if load.delivery is None:
-        load.delivery = yield from batch.add_jobs(
-            commands, keys, load.batch, ledger=ledger, options=load.options
-        )
+        load.delivery = yield from batch.add_jobs(commands, keys, load.batch, ledger=ledger, options=load.options)
     else:
         yield from delivery.send_delivery(load.delivery)
     return load

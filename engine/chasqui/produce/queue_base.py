@@ -111,9 +111,7 @@ class QueueBase(ABC):
             kind(one.job_id or new_id, one.name, one.data, 0, now_ms, self)
             for one, new_id in zip(wanted, minted, strict=True)
         ]
-        return PendingAdd(
-            jobs, Batch.of(jobs, {place: one.options for place, one in enumerate(wanted) if one.options})
-        )
+        return PendingAdd(jobs, Batch.of(jobs, {place: one.options for place, one in enumerate(wanted) if one.options}))
 
     def _prepare_bulk(self, kind: type[J], entries: Iterable[Mapping[str, Any]]) -> PendingAdd[J]:
         """As a rule all have a name, data and nothing else: then quickly made, because there are many."""

@@ -43,17 +43,11 @@ def promote(
     Losing the second half loses an event and leaves an index that finds nothing and expires; no job depends on it.
     told_ms: the time of the events; None for no events.
     """
-    call = commands.promote(
-        keys, batch=options.batch * batch_factor, cap=options.stream_cap, dead_cap=options.dead_cap
-    )
+    call = commands.promote(keys, batch=options.batch * batch_factor, cap=options.stream_cap, dead_cap=options.dead_cap)
     [reply] = yield [call]
     promoted = PromoteResult.from_reply(reply)
     if ids := _job_ids(promoted.envelopes):
-        events = (
-            []
-            if event_ts_ms is None
-            else _waiting_events(commands, keys, ids, event_ts_ms, options.events_cap)
-        )
+        events = [] if event_ts_ms is None else _waiting_events(commands, keys, ids, event_ts_ms, options.events_cap)
         yield [commands.delete_indexes(keys, ids), *events]
     return promoted
 

@@ -90,9 +90,7 @@ def upsert_spec(commands: Commands, keys: Keys, spec: RepeatSpec) -> Flow[Upsert
     """
     named, data = prepare_spec(spec)
     [clock] = yield [commands.server_time()]
-    next_ms = fire_times.first_fire(
-        spec.pattern, parse_server_time(clock), spec.start_after_ms, spec.end_before_ms
-    )
+    next_ms = fire_times.first_fire(spec.pattern, parse_server_time(clock), spec.start_after_ms, spec.end_before_ms)
     [created] = yield [commands.upsert_repeat(keys, named.key, data, next_ms=next_ms)]
     return UpsertedSpec(named.key, next_ms, bool(created))
 

@@ -107,22 +107,16 @@ class Scheduler:
         sweep = self._sweep or _DuePass(await self._link.run(server_time_ms(commands)))
         self._sweep = None  # a tick that fails starts over
         batch = self._options.batch
-        page = await self._link.run(
-            commands.due_specs(self._keys, sweep.now_ms, batch, offset=sweep.passed_over)
-        )
+        page = await self._link.run(commands.due_specs(self._keys, sweep.now_ms, batch, offset=sweep.passed_over))
         planned = await self._plan_page(page, sweep.now_ms)
         orders = [one for one in planned if isinstance(one, SpecFirePlan)]
         cap = self._options.stream_cap
-        outcomes = await self._link.run(
-            firing.fire_specs(commands, self._keys, orders, sweep.now_ms, cap=cap)
-        )
+        outcomes = await self._link.run(firing.fire_specs(commands, self._keys, orders, sweep.now_ms, cap=cap))
         ticked = _tick_result(planned, orders, outcomes)
         self._count(ticked)
         if self._has_more(sweep, ticked, unplanned=len(page) - len(planned), full=len(page) >= batch):
             return replace(ticked, has_more=True)
-        return replace(
-            ticked, idle_ms=await self._link.run(_ms_until_next(commands, self._keys, sweep.now_ms))
-        )
+        return replace(ticked, idle_ms=await self._link.run(_ms_until_next(commands, self._keys, sweep.now_ms)))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Lead or stand by until told to stop; no error of the server ends it."""
@@ -158,9 +152,7 @@ class Scheduler:
         for found in sorted(page, key=lambda spec: now_ms - spec.next_ms > PLAN_IN_THREAD_AFTER_MS):
             args = (found, now_ms, self._options.tick_ms)
             is_late = now_ms - found.next_ms > PLAN_IN_THREAD_AFTER_MS
-            planned.append(
-                await asyncio.to_thread(firing.plan_spec, *args) if is_late else firing.plan_spec(*args)
-            )
+            planned.append(await asyncio.to_thread(firing.plan_spec, *args) if is_late else firing.plan_spec(*args))
             if self._clock.monotonic() - begun > MAX_PLANNING_S:
                 break
         return planned

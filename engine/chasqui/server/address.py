@@ -140,9 +140,7 @@ def _parse_url(url: str, given: Login, tls: Tls | None) -> Address:
     scheme, colon, rest = url.partition("://")
     if not colon or scheme.lower() not in SCHEMES:
         known = " ".join(f"{name}://" for name in SCHEMES)
-        raise ConfigError(
-            "the URL does not say what kind of server it means", hint=f"start it with one of {known}"
-        )
+        raise ConfigError("the URL does not say what kind of server it means", hint=f"start it with one of {known}")
     kind, secure = SCHEMES[scheme.lower()]
     if tls and not secure:
         raise ConfigError(f"TLS options need a rediss URL, not {scheme}://", hint="write rediss:// instead")

@@ -181,15 +181,11 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca)
         if tls.cert:
-            context.load_cert_chain(
-                tls.cert, tls.key, password=lambda: ""
-            )  # an encrypted key fails, never prompts
+            context.load_cert_chain(tls.cert, tls.key, password=lambda: "")  # an encrypted key fails, never prompts
     except (OSError, ValueError) as problem:
         files = ", ".join(str(path) for path in (tls.ca, tls.cert, tls.key) if path)
         reason = getattr(problem, "strerror", None) or "not a readable certificate or key"
-        raise ConfigError(
-            f"cannot use the TLS files {files}: {reason}", hint="give unencrypted PEM files"
-        ) from None
+        raise ConfigError(f"cannot use the TLS files {files}: {reason}", hint="give unencrypted PEM files") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.insecure:
         log.warning("TLS without verification: whoever answers is believed")

@@ -52,36 +52,26 @@ class ErrorMeaning:
 
 
 ERROR_MEANINGS: dict[str, ErrorMeaning] = {
-    "OOM": ErrorMeaning(
-        "the server is full: raise maxmemory or delete something; reading still works", transient=True
-    ),
+    "OOM": ErrorMeaning("the server is full: raise maxmemory or delete something; reading still works", transient=True),
     "READONLY": ErrorMeaning("this is a replica now, a failover is under way; try again", transient=True),
     "UNBLOCKED": ErrorMeaning("the server changed its role while we waited; try again", transient=True),
     "LOADING": ErrorMeaning("the server is reading its data from disk; try again", transient=True),
     "MASTERDOWN": ErrorMeaning("the replica has lost its master; try again", transient=True),
     "CLUSTERDOWN": ErrorMeaning("part of the cluster has no master; see CLUSTER INFO", transient=True),
     "TRYAGAIN": ErrorMeaning("the keys are moving to another node; try again", transient=True),
-    "BUSY": ErrorMeaning(
-        "a script runs too long; SCRIPT KILL ends one that has written nothing", transient=True
-    ),
+    "BUSY": ErrorMeaning("a script runs too long; SCRIPT KILL ends one that has written nothing", transient=True),
     "UNKILLABLE": ErrorMeaning("the running script has written already; wait for it"),
-    "MISCONF": ErrorMeaning(
-        "the server cannot save to its disk and refuses writes; see its log", transient=True
-    ),
+    "MISCONF": ErrorMeaning("the server cannot save to its disk and refuses writes; see its log", transient=True),
     "NOREPLICAS": ErrorMeaning("too few replicas are connected for a write", transient=True),
     "NOAUTH": ErrorMeaning("give a password: in the URL, by file or by environment", kind=AuthRefused),
-    "WRONGPASS": ErrorMeaning(
-        "the user name or the password is wrong, or the user is disabled", kind=AuthRefused
-    ),
+    "WRONGPASS": ErrorMeaning("the user name or the password is wrong, or the user is disabled", kind=AuthRefused),
     "DENIED": ErrorMeaning(
         "the server runs in protected mode: it wants a password or a local caller", kind=AuthRefused
     ),
     "WRONGTYPE": ErrorMeaning(
         "something else wrote this key; `chasqui doctor QUEUE` names it and what mends it", kind=WrongType
     ),
-    "NOGROUP": ErrorMeaning(
-        "the stream or its group was deleted; a starting worker creates it again", kind=NoGroup
-    ),
+    "NOGROUP": ErrorMeaning("the stream or its group was deleted; a starting worker creates it again", kind=NoGroup),
     "BUSYGROUP": ErrorMeaning("the group exists already"),
     "EXECABORT": ErrorMeaning("one command of the transaction was refused, so none was run"),
     "CROSSSLOT": ErrorMeaning(
@@ -173,9 +163,7 @@ def _tls_error(cause: ssl.SSLError, where: str) -> ServerError:
     if reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}:
         return ServerError(f"{where} does not speak TLS", hint="use redis:// instead of rediss://")
     if "CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason:
-        return AuthRefused(
-            f"{where} wants another certificate of ours: {reason}", hint=CLIENT_CERTIFICATE_HINT
-        )
+        return AuthRefused(f"{where} wants another certificate of ours: {reason}", hint=CLIENT_CERTIFICATE_HINT)
     return ServerError(f"TLS with {where} failed: {reason or cause.strerror}")
 
 
@@ -213,11 +201,7 @@ def _command_at_error_line(text: str, call: Call) -> re.Match[str] | None:
 
 def _new_syntax_hint(call: Call) -> str | None:
     """A refusal of words that only newer servers know most likely means that the server is not the one we asked."""
-    return (
-        SERVER_CHANGED_HINT
-        if {"IDMP", "CLAIM"} & {_as_text(word).upper() for word in call.args[:9]}
-        else None
-    )
+    return SERVER_CHANGED_HINT if {"IDMP", "CLAIM"} & {_as_text(word).upper() for word in call.args[:9]} else None
 
 
 def _error_text(problem: BaseException) -> str:

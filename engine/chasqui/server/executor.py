@@ -117,11 +117,7 @@ class FlowExecutor:
 
     def _exchange_fast(self, calls: Sequence[Call], node: Node) -> Steps[list[Reply]]:
         """The usual way, kept short because every job goes along it: one node, and no error among the replies."""
-        parcel = (
-            self._lazy_request(node, calls)
-            if isinstance(calls, LazyBatch)
-            else self._whole_request(node, calls)
-        )
+        parcel = self._lazy_request(node, calls) if isinstance(calls, LazyBatch) else self._whole_request(node, calls)
         [outcome] = yield [parcel]
         if isinstance(outcome, list) and ErrorReply not in map(type, outcome):
             return outcome
@@ -225,9 +221,7 @@ class FlowExecutor:
         if reply.code == "NOSCRIPT" and errand.call.script:
             return _resend_with_script(errand, before)
         if reply.code in {"MOVED", "ASK"} and self.route.follows_redirects and node:
-            errand.send_again(
-                *([("ASKING",)] if reply.code == "ASK" else []), at=redirect_target(reply, node)
-            )
+            errand.send_again(*([("ASKING",)] if reply.code == "ASK" else []), at=redirect_target(reply, node))
             self.route.invalidate()
             return True
         if reply.code in RETRYABLE_CODES:

@@ -63,9 +63,7 @@ def probe_features(*, read_only: bool = False) -> Flow[Features]:
         Call(("INFO", "server"), tolerant=True),
     ]
     listed = [word in set(_table_words(table)) for word in PROBED_WORDS]
-    has = (
-        [_is_supported(reply, known) for reply, known in zip(tried, listed, strict=True)] if tried else listed
-    )
+    has = [_is_supported(reply, known) for reply, known in zip(tried, listed, strict=True)] if tried else listed
     idmp, ackdel, claim = has
     kind, version = _identity(info)
     return Features(idmp, ackdel, claim, kind, version)
@@ -92,7 +90,5 @@ def _identity(info: Reply) -> tuple[str, str]:
         return "unknown", ""
     lines = (line.partition(":") for line in info.decode(errors="replace").splitlines())
     told = {name: value for name, _, value in lines}
-    kind = told.get("server_name") or next(
-        (k for k in ("dragonfly", "valkey") if f"{k}_version" in told), "redis"
-    )
+    kind = told.get("server_name") or next((k for k in ("dragonfly", "valkey") if f"{k}_version" in told), "redis")
     return kind, told.get(f"{kind}_version") or told.get("redis_version", "")

@@ -311,7 +311,5 @@ def _start_embedded(address: Address, data_dir: Path | None) -> Address:
         raise ConfigError("an embedded server needs a directory for its data", hint="pass data_dir")
     from chasqui.server.embedded import embedded_server  # most links never need it
 
-    socket = embedded_server.ensure_running(
-        embedded_server.embedded_directory(data_dir, address.name or "default")
-    )
+    socket = embedded_server.ensure_running(embedded_server.embedded_directory(data_dir, address.name or "default"))
     return replace(address, kind="unix", nodes=(Node(str(socket)),))

@@ -43,9 +43,7 @@ class _ExpectedReplies(NamedTuple):
 class PipelinedConnection(asyncio.Protocol):
     """One connection, taken from a link's pool and given back closed. `lost` is called once if it breaks."""
 
-    def __init__(
-        self, setup: PoolFactory, pool: Any, node: Node, traffic: TrafficCounters, silence: float
-    ) -> None:
+    def __init__(self, setup: PoolFactory, pool: Any, node: Node, traffic: TrafficCounters, silence: float) -> None:
         self._setup = setup
         self._pool = pool
         self._node = node

@@ -121,9 +121,7 @@ def script_call(name: str, /, *, rest: Sequence[Arg] = (), **named: Arg) -> Call
 def _check_names(spec: Script, named: Iterable[str], rest: Sequence[Arg]) -> None:
     wanted, given = {*spec.keys, *spec.args}, set(named)
     if wanted != given:
-        raise TypeError(
-            f"{spec.name}.lua: missing {sorted(wanted - given)}, unexpected {sorted(given - wanted)}"
-        )
+        raise TypeError(f"{spec.name}.lua: missing {sorted(wanted - given)}, unexpected {sorted(given - wanted)}")
     if rest and spec.list_arg is None:
         raise TypeError(f"{spec.name}.lua takes no list after its arguments")
 

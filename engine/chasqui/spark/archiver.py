@@ -192,9 +192,7 @@ def start_query(spark: Any, plan: ArchivePlan, table: str) -> Any:
         .option("checkpointLocation", plan.archive.checkpoint_path(table))
     )
     timed = (
-        writer.trigger(availableNow=True)
-        if plan.once
-        else writer.trigger(processingTime=f"{plan.trigger_s} seconds")
+        writer.trigger(availableNow=True) if plan.once else writer.trigger(processingTime=f"{plan.trigger_s} seconds")
     )
     return timed.start()
 
@@ -203,9 +201,7 @@ def _gather_options(plan: ArchivePlan, table: str) -> dict[str, int]:
     """Events gather a little. Dead letters do not: somebody may replay or purge them in the meantime."""
     if plan.once or table != "events":
         return {}
-    delay_s = max(
-        0, int(plan.gather_s - plan.trigger_s)
-    )  # whoever is passed over is looked at a trigger later
+    delay_s = max(0, int(plan.gather_s - plan.trigger_s))  # whoever is passed over is looked at a trigger later
     return {"minOffsetsPerTrigger": MIN_EVENTS_PER_BATCH, "maxTriggerDelay": delay_s}
 
 
@@ -217,15 +213,9 @@ def write_batch(archive: Archive, table: str, is_first: list[bool], rows: Any, b
     from pyspark_chasqui import error_marks
 
     sums, ends = Observation(), _batch_offsets(rows, archive, table, batch_id)
-    odd = {
-        display_name(queue): directory_name(queue)
-        for queue in ends
-        if directory_name(queue) != display_name(queue)
-    }
+    odd = {display_name(queue): directory_name(queue) for queue in ends if directory_name(queue) != display_name(queue)}
     named = rows.replace(odd, subset=["queue"]) if odd else rows
-    seen = named.observe(
-        sums, F.count(F.when(~is_gap(table), 1)).alias("rows"), lost_count(table).alias("lost")
-    )
+    seen = named.observe(sums, F.count(F.when(~is_gap(table), 1)).alias("rows"), lost_count(table).alias("lost"))
     day = F.date_format(entry_time(), "yyyy-MM-dd")
     with archive.write_lock(table):
         leftovers = _batch_directories(archive, table, batch_id) if is_first[0] else {}
@@ -339,9 +329,7 @@ class _ArchiveMonitor:
     ) -> None:
         self._spark = spark
         self._elsewhere = (
-            {}
-            if plan.archive.local_root
-            else {one: _newest_batch(spark, plan.archive, one) for one in plan.tables}
+            {} if plan.archive.local_root else {one: _newest_batch(spark, plan.archive, one) for one in plan.tables}
         )
         self._plan, self._totals, self._tell, self._say = plan, totals, tell, say
         self._progress: Any = None
@@ -376,9 +364,7 @@ class _ArchiveMonitor:
 
         if table not in self._elsewhere:
             return
-        rows = read_table(self._spark, self._plan.archive, table).where(
-            F.col("batch") > self._elsewhere[table]
-        )
+        rows = read_table(self._spark, self._plan.archive, table).where(F.col("batch") > self._elsewhere[table])
         counted = (F.count_if(~is_gap(table)), lost_count(table), F.count_distinct("batch"))
         with suppress(NotFound), error_decoding.decoded_errors():
             [(kept, lost, batches)] = rows.agg(*counted).collect()
@@ -399,9 +385,7 @@ def queues_too_fast(before: Any, now: Any) -> dict[str, float]:
         if queue in first and first[queue]["ep"] == mark["ep"]
     }
     return {
-        queue: rate
-        for queue, rate in rates.items()
-        if rate * now.batchDuration / 1000 * BATCHES_AHEAD > EVENTS_CAP
+        queue: rate for queue, rate in rates.items() if rate * now.batchDuration / 1000 * BATCHES_AHEAD > EVENTS_CAP
     }
 
 
@@ -468,9 +452,7 @@ def _archive_lock(plan: ArchivePlan) -> Iterator[None]:
     if root is None:
         yield
         return
-    taken = Conflict(
-        f"somebody else archives to {root} already", hint="one archive, one writer; use another directory"
-    )
+    taken = Conflict(f"somebody else archives to {root} already", hint="one archive, one writer; use another directory")
     with file_lock(root / "_lock", taken):
         maintenance.recover_swaps(plan.archive)
         for table in plan.tables:
@@ -496,11 +478,7 @@ def _remove_unfinished(archive: Archive, table: str) -> None:
 
 def _batch_directories(archive: Archive, table: str, batch_id: int) -> dict[Path, int]:
     """Directories of a batch that exist already, and which they are."""
-    return {
-        path: path.stat().st_ino
-        for day in archive.day_dirs(table)
-        if (path := day / f"batch={batch_id}").exists()
-    }
+    return {path: path.stat().st_ino for day in archive.day_dirs(table) if (path := day / f"batch={batch_id}").exists()}
 
 
 def _hint_suffix(hint: str | None) -> str:

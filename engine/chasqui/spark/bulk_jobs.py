@@ -241,10 +241,7 @@ def _check_batches(shape: RowMapping, now_ms: int, batches: Iterator[Any]) -> It
         lines = batch.column(0).cast(pa.binary()).to_pylist()  # Spark lets bytes pass that are no text
         faults = [why for line in lines if (why := _row_error(shape, now_ms, pack, line))]
         columns = [[len(faults)], [batch.num_rows], [min(faults, default=None)]]
-        arrays = [
-            pa.array(one, kind)
-            for one, kind in zip(columns, (pa.int64(), pa.int64(), pa.string()), strict=True)
-        ]
+        arrays = [pa.array(one, kind) for one, kind in zip(columns, (pa.int64(), pa.int64(), pa.string()), strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=["bad", "rows", "why"])
 
 
@@ -340,9 +337,7 @@ def _revive_batches(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _glob_to_regex(text: str) -> str:
     """A pattern of * and ? as a regular expression that Java reads."""
-    parts = (
-        ".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", text)
-    )
+    parts = (".*" if part == "*" else "." if part == "?" else re.escape(part) for part in re.split(r"([*?])", text))
     return rf"(?s)^{''.join(parts)}\z"
 
 
@@ -354,9 +349,7 @@ def resolve_format(kind: str | None, paths: Sequence[str]) -> str:
         kinds = {known.get(ending) for ending in endings}
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is None:
-            raise ArgumentError(
-                "the files' format is not clear from their names", hint=f"--format {'|'.join(FORMATS)}"
-            )
+            raise ArgumentError("the files' format is not clear from their names", hint=f"--format {'|'.join(FORMATS)}")
     if kind not in FORMATS:
         raise ArgumentError(f"there is no format {kind!r}", hint=f"--format {'|'.join(FORMATS)}")
     return kind

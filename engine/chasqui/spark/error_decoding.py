@@ -90,9 +90,7 @@ def decode_error(text: str, log: str | None = None) -> ChasquiError:
     pythons = [line for line in lines if _PYTHON_ERROR_LINE.match(line)]
     if "Traceback (most recent call last)" in text and pythons:
         lines = pythons[-1:]
-    first = next(
-        (line for line in lines if not line.startswith(("at ", "JVM stacktrace", "Traceback"))), "no reason"
-    )
+    first = next((line for line in lines if not line.startswith(("at ", "JVM stacktrace", "Traceback"))), "no reason")
     where = f"the whole story is in {log}" if log else "`chasqui pipeline doctor` tries the parts one by one"
     return PipelineError(f"Spark failed: {first[:300]}", hint=where)
 

@@ -161,11 +161,7 @@ def read_table(spark: Any, archive: Archive, table: str) -> Any:
     """A table of the archive as a DataFrame; without a single file it is empty."""
     from pyspark_chasqui.tables import TABLE_COLUMNS
 
-    columns = (
-        ROLLUP_COLUMNS
-        if table == "rollup_minute"
-        else TABLE_COLUMNS[table] | {"dt": "STRING", "batch": "BIGINT"}
-    )
+    columns = ROLLUP_COLUMNS if table == "rollup_minute" else TABLE_COLUMNS[table] | {"dt": "STRING", "batch": "BIGINT"}
     ddl = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     if not archive.has_rows(table):
         return spark.createDataFrame([], ddl)

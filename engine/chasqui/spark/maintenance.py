@@ -62,9 +62,7 @@ def compact_days(
     """
     root = archive.local_root
     if root is None:
-        raise ConfigError(
-            "only an archive on this machine's disks can be compacted", hint=f"{archive.root} is not one"
-        )
+        raise ConfigError("only an archive on this machine's disks can be compacted", hint=f"{archive.root} is not one")
     if not root.exists():
         return []
     taken = Conflict(f"somebody else compacts {root} already", hint="wait until that is done")
@@ -74,11 +72,7 @@ def compact_days(
         for table in tables:
             newest = archive.last_committed_batch(table)
             for day in archive.day_dirs(table):
-                batches = [
-                    one
-                    for one in sorted(day.glob("batch=*"))
-                    if newest is None or _batch_number(one) <= newest
-                ]
+                batches = [one for one in sorted(day.glob("batch=*")) if newest is None or _batch_number(one) <= newest]
                 over = day.name.removeprefix("dt=") < before
                 if over and [_batch_number(batch) for batch in batches] not in ([], [COMPACTED_BATCH]):
                     done.append(_compact_day(spark, archive, table, day, batches))
@@ -90,9 +84,7 @@ def _batch_number(batch: Path) -> int:
     return int(batch.name.removeprefix("batch="))
 
 
-def _compact_day(
-    spark: Any, archive: Archive, table: str, day: Path, batches: list[Path]
-) -> CompactionResult:
+def _compact_day(spark: Any, archive: Archive, table: str, day: Path, batches: list[Path]) -> CompactionResult:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     root = archive.local_root
@@ -102,14 +94,10 @@ def _compact_day(
     shape = read_table(spark, archive, table).drop("dt", "batch", "queue").schema
     one_day = spark.read.schema(shape).parquet(*(escape_glob(_file_url(batch)) for batch in batches))
     events = F.count_distinct(F.when(~is_gap(table), F.struct(*ROW_KEYS[table])))
-    [(total, wanted, lost)] = one_day.agg(
-        F.count("*"), events + F.count_if(is_gap(table)), lost_count(table)
-    ).collect()
+    [(total, wanted, lost)] = one_day.agg(F.count("*"), events + F.count_if(is_gap(table)), lost_count(table)).collect()
     files = max(1, -(-total // ROWS_PER_FILE))
     target = staged / f"batch={COMPACTED_BATCH}"
-    _deduplicate(one_day, table).orderBy("ms", "seq").coalesce(files).write.mode("overwrite").parquet(
-        _file_url(target)
-    )
+    _deduplicate(one_day, table).orderBy("ms", "seq").coalesce(files).write.mode("overwrite").parquet(_file_url(target))
     if not any(target.glob("*.parquet")):
         raise ConfigError(
             f"that Spark does not write to this machine's disks: nothing came to {target}",
@@ -224,9 +212,7 @@ def roll_up_minutes(events: Any) -> Any:
     first_run = is_("active") & (F.col("attempt") == 1)
     wait, end_to_end = F.when(first_run, job_age_ms()), F.when(is_("completed"), job_age_ms())
     ran = F.when(is_("completed") | is_("failed"), F.col("duration_us"))
-    grouped = events.where(
-        F.col("event").isin("active", "completed", "failed", "retry-scheduled", "dlq")
-    ).groupBy(
+    grouped = events.where(F.col("event").isin("active", "completed", "failed", "retry-scheduled", "dlq")).groupBy(
         "queue", "dt", F.expr("ms - ms % 60000").alias("minute"), F.coalesce("name", F.lit("")).alias("name")
     )
     return grouped.agg(

@@ -55,9 +55,7 @@ def _by_sorting(measure: Any, name: str, shares: Sequence[float]) -> tuple[Any, 
 def _by_counting(measure: Any, name: str, shares: Sequence[float]) -> tuple[Any, list[Any]]:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-    spread = [
-        F.col(name)[number].alias(percentile_column(name, share)) for number, share in enumerate(shares)
-    ]
+    spread = [F.col(name)[number].alias(percentile_column(name, share)) for number, share in enumerate(shares)]
     return F.percentile(measure, F.array(*map(F.lit, shares))), spread
 
 

@@ -172,9 +172,7 @@ def _latency(tables: ReportTables, asked: ReportQuery) -> Any:
         return _latency_from_rollup(tables)
     named = _with_name(tables.events.where(F.col("event").isin("active", "completed", "failed")))
     ended = {kind: F.col("event") == kind for kind in ("completed", "failed")}
-    found = exact_percentiles(
-        named, ("queue", "name"), ended, _measures(), PERCENTILES, at_most=tables.count_events()
-    )
+    found = exact_percentiles(named, ("queue", "name"), ended, _measures(), PERCENTILES, at_most=tables.count_events())
     return found.orderBy("queue", "name")
 
 
@@ -244,9 +242,7 @@ def _retries(tables: ReportTables, _: ReportQuery) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     return (
-        tables.events.where(
-            F.col("event").isin("active", "completed", "failed", "dlq") & F.col("attempt").isNotNull()
-        )
+        tables.events.where(F.col("event").isin("active", "completed", "failed", "dlq") & F.col("attempt").isNotNull())
         .groupBy("queue", "attempt")
         .agg(
             F.count_if(F.col("event") == "active").alias("started"),

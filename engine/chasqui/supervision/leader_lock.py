@@ -65,9 +65,7 @@ def force_unlock(commands: Commands, lock: str, *, seen: bytes | None = None) ->
     if found is None:
         return None
     if seen is not None and found.holder != seen:
-        raise Conflict(
-            f"{lock} is not held by {printable_name(seen)} any more, but by {printable_name(found.holder)}"
-        )
+        raise Conflict(f"{lock} is not held by {printable_name(seen)} any more, but by {printable_name(found.holder)}")
     dropped = yield from release_lock(commands, lock, found.holder)
     return found if dropped else None
 

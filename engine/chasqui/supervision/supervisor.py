@@ -78,9 +78,7 @@ def backoff_for(error: Exception) -> ErrorBackoff:
 class SupervisedLoop:
     """One loop's life. `heal` is called when the consumer group is gone, before the next turn."""
 
-    def __init__(
-        self, name: str, clock: Clock, *, heal: Callable[[], Awaitable[object]] | None = None
-    ) -> None:
+    def __init__(self, name: str, clock: Clock, *, heal: Callable[[], Awaitable[object]] | None = None) -> None:
         self.name = name
         self._clock = clock
         self._heal = heal

@@ -73,9 +73,7 @@ def revert(commands: Commands, keys: Keys, op: str, items: Sequence[JournalItem]
     return told
 
 
-def find_jobs(
-    commands: Commands, keys: Keys, wanted: Sequence[tuple[JobStamp, str]]
-) -> Flow[list[str | None]]:
+def find_jobs(commands: Commands, keys: Keys, wanted: Sequence[tuple[JobStamp, str]]) -> Flow[list[str | None]]:
     """The entries of jobs, each looked for after the entry that came before it; None for what is not there."""
     by_place: dict[str, set[JobStamp]] = defaultdict(set)
     for mark, after in wanted:
@@ -87,9 +85,7 @@ def find_jobs(
     return [found.get(one) for one in wanted]
 
 
-def _scan_for(
-    commands: Commands, keys: Keys, marks: Collection[JobStamp], after: str
-) -> Flow[dict[JobStamp, str]]:
+def _scan_for(commands: Commands, keys: Keys, marks: Collection[JobStamp], after: str) -> Flow[dict[JobStamp, str]]:
     until = str(int(after.partition("-")[0]) + MAX_SEND_DELAY_MS)
     found: dict[JobStamp, str] = {}
     looked = 0
@@ -106,16 +102,13 @@ def _scan_for(
     return found
 
 
-def _remove_delayed(
-    commands: Commands, keys: Keys, items: Sequence[JournalItem], told: list[str]
-) -> Flow[None]:
+def _remove_delayed(commands: Commands, keys: Keys, items: Sequence[JournalItem], told: list[str]) -> Flow[None]:
     """Those that were delayed and still are."""
     delayed = [(at, item) for at, item in enumerate(items) if item.get("member")]
     for start in range(0, len(delayed), BATCH_SIZE):
         some = delayed[start : start + BATCH_SIZE]
         answers = yield [
-            commands.cancel_delayed_member(keys, item["id"], bytes.fromhex(item["member"]))
-            for _, item in some
+            commands.cancel_delayed_member(keys, item["id"], bytes.fromhex(item["member"])) for _, item in some
         ]
         for (at, _), answer in zip(some, answers, strict=True):
             told[at] = "restored" if answer else "gone"

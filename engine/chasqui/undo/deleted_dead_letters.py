@@ -89,9 +89,7 @@ def _find_by_bytes(commands: Commands, stream: str, data: bytes) -> Flow[str]:
     """The newest entry with these bytes."""
     looked, span = 0, IdRange(backwards=True)
     while looked < MAX_SCANNED_BY_BYTES:
-        [reply] = yield [
-            commands.find_entries(stream, SearchTerm("d", data, whole=True), span, bound=SearchBudget())
-        ]
+        [reply] = yield [commands.find_entries(stream, SearchTerm("d", data, whole=True), span, bound=SearchBudget())]
         found = EntrySearchResult.from_reply(reply)
         if found.entry_ids:
             return found.entry_ids[0]

@@ -27,9 +27,7 @@ from chasqui.wire.retry_override import Backoff, RetryOverride
 
 __all__ = ["Backoff", "Envelope", "Payload", "RetryOverride", "decode", "encode"]
 
-_SHAPE = RecordLayout(
-    "envelope", ("id", "payload", "created_at_ms", "attempt", "retry"), min_elements=3, required=3
-)
+_SHAPE = RecordLayout("envelope", ("id", "payload", "created_at_ms", "attempt", "retry"), min_elements=3, required=3)
 
 
 class Envelope(NamedTuple):
@@ -52,9 +50,7 @@ class Envelope(NamedTuple):
         return self._replace(attempt=min(attempt, U32_MAX))
 
 
-def encode(
-    envelope: Envelope, *, pack: PackFunction = msgpack_codec.pack, exact_payload: bool = False
-) -> bytes:
+def encode(envelope: Envelope, *, pack: PackFunction = msgpack_codec.pack, exact_payload: bool = False) -> bytes:
     """Canonical bytes, as the reference rewrites a job when it is retried, buried or replayed; but an unknown
     backoff kind keeps its text, which the reference loses.
 

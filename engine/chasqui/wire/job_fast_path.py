@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 DECODE_ERRORS = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
-def make_decoder(
-    make_job: Callable[..., Any], max_bytes: int, max_attempts: int
-) -> Callable[[Sequence[bytes]], Any]:
+def make_decoder(make_job: Callable[..., Any], max_bytes: int, max_attempts: int) -> Callable[[Sequence[bytes]], Any]:
     """A function that makes the job in the fields of an entry; it answers None for one that needs a closer look.
 
     A function made once instead of a method: it runs for every job that passes.

@@ -39,9 +39,7 @@ def is_same_value(one: Value, other: Value) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, float):
-        return (one == other and math.copysign(1, one) == math.copysign(1, other)) or (
-            one != one and other != other
-        )
+        return (one == other and math.copysign(1, one) == math.copysign(1, other)) or (one != one and other != other)
     if isinstance(one, list):
         return len(one) == len(other) and all(map(is_same_value, one, other))
     old, new = _pairs(one), _pairs(other)

@@ -108,9 +108,7 @@ def default_key(job_name: str, pattern: Pattern) -> str:
 
 def check(spec: RepeatSpec) -> RepeatSpec:
     """A producer's spec; stored ones are read whatever they say."""
-    if isinstance(spec.pattern, Every) and not check_storable(
-        "pattern.interval_ms", spec.pattern.interval_ms
-    ):
+    if isinstance(spec.pattern, Every) and not check_storable("pattern.interval_ms", spec.pattern.interval_ms):
         raise ArgumentError("pattern.interval_ms must be > 0")
     if isinstance(spec.missed_fires, FireAll):
         got = spec.missed_fires.max_catchup
@@ -189,9 +187,7 @@ def _decode_pattern(element: bytes) -> Pattern:
     variant, content = _decode_variant("pattern", element, ("Every", "Cron"))
     if variant == "Every":
         return Every(
-            check_field(
-                "every interval_ms", as_u64, decode_field(_EVERY.from_element(content), "interval_ms")
-            )
+            check_field("every interval_ms", as_u64, decode_field(_EVERY.from_element(content), "interval_ms"))
         )
     if variant == "Cron":
         fields = _CRON.from_element(content)

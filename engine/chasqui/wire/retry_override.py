@@ -93,9 +93,7 @@ def from_element(element: bytes) -> RetryOverride | None:
         return None
     fields = _RETRY.from_element(element)
     backoff = fields.get("backoff", NIL)
-    return _decode_override(
-        decode_field(fields, "max_attempts"), None if backoff == NIL else _backoff_fields(backoff)
-    )
+    return _decode_override(decode_field(fields, "max_attempts"), None if backoff == NIL else _backoff_fields(backoff))
 
 
 def _float(multiplier: float) -> float:

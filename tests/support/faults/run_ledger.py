@@ -130,9 +130,7 @@ def wait_until_finished(
 ) -> float:
     """Wait until each job is done or dead and nothing is left; answers how long that took."""
     start = CLOCK.monotonic()
-    wait_until(
-        lambda: not set(added) - set(ledger.completions()) - set(dead_job_ids(bench)), "all ran", seconds
-    )
+    wait_until(lambda: not set(added) - set(ledger.completions()) - set(dead_job_ids(bench)), "all ran", seconds)
     wait_until(lambda: remaining_jobs(bench) == EMPTY, "nothing is left", seconds)
     return CLOCK.monotonic() - start
 

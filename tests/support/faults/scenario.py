@@ -37,9 +37,7 @@ class FaultScenario:
     def worker(
         self, engine: Engine = OURS, *, url: str | None = None, **options: Any
     ) -> AbstractContextManager[EngineProcess]:
-        return engine.worker(
-            self.queue_name, url or self.server.url, self.ledger.path, **{**self.quick, **options}
-        )
+        return engine.worker(self.queue_name, url or self.server.url, self.ledger.path, **{**self.quick, **options})
 
     def start_worker(self, engine: Engine = OURS, *, url: str | None = None, **options: Any) -> EngineProcess:
         """For who ends it himself."""
@@ -71,9 +69,7 @@ class FaultScenario:
         """Wait until each job is done or dead and nothing is left; answers how long that took."""
         return wait_until_finished(self.bench, self.ledger, added, seconds)
 
-    def check_accounts(
-        self, added: Collection[str], *, extra_runs: int = 0, dead: Collection[str] = ()
-    ) -> None:
+    def check_accounts(self, added: Collection[str], *, extra_runs: int = 0, dead: Collection[str] = ()) -> None:
         """The account of every job, as `ledger.py` has it."""
         check_accounts(self.bench, self.ledger, added, extra_runs=extra_runs, dead=dead)
 

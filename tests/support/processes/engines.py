@@ -180,9 +180,7 @@ class Engine:
         finally:
             process.end()
 
-    def _start(
-        self, part: str, queue_name: str, url: str, options: dict[str, Any], **setup: Any
-    ) -> EngineProcess:
+    def _start(self, part: str, queue_name: str, url: str, options: dict[str, Any], **setup: Any) -> EngineProcess:
         words = json.dumps({"queue": queue_name, "url": url, "options": options, **setup})
         log = Path(f"{setup['ledger']}.{self.package}-{part}.log")
         with log.open("ab") as errors:

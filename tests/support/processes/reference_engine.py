@@ -62,9 +62,7 @@ def _make() -> None:
 
 
 def _run(*words: str) -> None:
-    done = subprocess.run(
-        [_interpreter(), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    done = subprocess.run([_interpreter(), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise NoReferenceError(f"{PACKAGE} {VERSION}: {' '.join(done.stdout.split())[-400:]}")
 

@@ -99,9 +99,7 @@ def _make(name: str, place: Path) -> None:
 
 
 def _run(name: str, *words: str | Path) -> None:
-    done = subprocess.run(
-        [str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise NoClientError(f"{VERSIONS[name]}: {' '.join(done.stdout.split())[-400:]}")
 

@@ -38,9 +38,7 @@ def add_waiting(link: Link, queue: str, count: int, name: str = "send-email") ->
             door.add(name, {"to": f"user{nth}@example.com", "token": "s3cret-token"}, job_id=f"{name}-{nth}")
 
 
-def add_in_flight(
-    link: Link, queue: str, count: int, consumer: str = "worker-1", *, name: str = "resize"
-) -> None:
+def add_in_flight(link: Link, queue: str, count: int, consumer: str = "worker-1", *, name: str = "resize") -> None:
     """Jobs that a consumer has read and not settled."""
     keys = Keys(queue)
     with SyncQueue(queue, link=link) as door:
@@ -81,9 +79,7 @@ def add_dead_letters(
 
 
 def add_undecodable(link: Link, queue: str) -> str:
-    letter = dead_letter_entry.DeadLetterEntry(
-        b"\x92\xa4oops", "1794000000099-0", "decode_failed", "5 elements, not 4"
-    )
+    letter = dead_letter_entry.DeadLetterEntry(b"\x92\xa4oops", "1794000000099-0", "decode_failed", "5 elements, not 4")
     return str(command(link, "XADD", Keys(queue).dlq, "*", *dead_letter_entry.encode(letter)).decode())
 
 
@@ -100,14 +96,10 @@ def add_run_events(link: Link, queue: str, now_ms: int, count: int = 40) -> None
         at = now_ms - (count - nth) * 500
         told = [event_entry.Event("active", job_id, at, name, 1)]
         if nth % 5 == 4:
-            told.append(
-                event_entry.Event("failed", job_id, at + 90, name, 1, "SMTP timeout after 3000 ms", 90_000)
-            )
+            told.append(event_entry.Event("failed", job_id, at + 90, name, 1, "SMTP timeout after 3000 ms", 90_000))
             told.append(event_entry.Event("retry-scheduled", job_id, at + 91, name, 2, backoff_ms=4000))
         else:
-            told.append(
-                event_entry.Event("completed", job_id, at + 20 + nth, name, 1, duration_us=(20 + nth) * 1000)
-            )
+            told.append(event_entry.Event("completed", job_id, at + 20 + nth, name, 1, duration_us=(20 + nth) * 1000))
         for place, event in enumerate(told):
             command(link, "XADD", Keys(queue).events, f"{at}-{place}", *event_entry.encode(event))
 

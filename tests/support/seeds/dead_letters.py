@@ -103,16 +103,10 @@ def seed_every_kind(yard: DeadLetterSeeder) -> dict[str, str]:
     """One letter of each kind, by job id (or what stands for one)."""
     found = {
         "told": yard.add_dead_letter("told", {"to": "ada@example.org", "n": 1}, detail="timeout after 31 s"),
-        "untold": yard.add_dead_letter(
-            "untold", {"to": "bob", "blob": b"\xc0\xff"}, name="charge", retry=RETRY
-        ),
-        "secret": yard.add_dead_letter(
-            "secret", {"user": "eve", "password": "hunter2"}, reason="unrecoverable"
-        ),
+        "untold": yard.add_dead_letter("untold", {"to": "bob", "blob": b"\xc0\xff"}, name="charge", retry=RETRY),
+        "secret": yard.add_dead_letter("secret", {"user": "eve", "password": "hunter2"}, reason="unrecoverable"),
         "garbage": yard.add_dead_letter("", d=GARBAGE, reason="decode_failed", name=""),
-        "inner": yard.add_dead_letter(
-            "inner", d=envelope.encode(Envelope("inner", Payload("bin", b"\xc1"), 1, 2))
-        ),
+        "inner": yard.add_dead_letter("inner", d=envelope.encode(Envelope("inner", Payload("bin", b"\xc1"), 1, 2))),
         "late": yard.add_dead_letter("late", [1, 2, 3], detail="timeout after 7 s"),
     }
     yard.add_event("failed", "untold", "first error")

@@ -51,9 +51,7 @@ def made_up_events(
                 told.append((at, Event("completed", job_id, at, name, attempt=attempt, duration_us=took_us)))
                 break
             reason = chance.choice(ERRORS).format(n=chance.randrange(10_000))
-            told.append(
-                (at, Event("failed", job_id, at, name, attempt=attempt, reason=reason, duration_us=took_us))
-            )
+            told.append((at, Event("failed", job_id, at, name, attempt=attempt, reason=reason, duration_us=took_us)))
             if attempt == 3:
                 told.append((at, Event("dlq", job_id, at, name, attempt=3, reason="retries_exhausted")))
             else:

@@ -61,9 +61,7 @@ class QueueSeeder:
 
     def read(self, count: int, consumer: str = "c-7") -> None:
         if count:
-            self.command(
-                "XREADGROUP", "GROUP", GROUP, consumer, "COUNT", count, "STREAMS", self.keys.stream, ">"
-            )
+            self.command("XREADGROUP", "GROUP", GROUP, consumer, "COUNT", count, "STREAMS", self.keys.stream, ">")
 
     def delay(self, in_ms: int, job_id: str | None = None, *, name: str = "mail", data: Any = None) -> str:
         job = self.envelope(job_id, data)
@@ -74,17 +72,13 @@ class QueueSeeder:
             self.command("SET", self.keys.delayed_marker(job_id), "1", "PX", in_ms + 3_600_000)
         return job.id
 
-    def add_dead_letter(
-        self, job_id: str | None = None, *, reason: str = "retries_exhausted", detail: str = ""
-    ) -> str:
+    def add_dead_letter(self, job_id: str | None = None, *, reason: str = "retries_exhausted", detail: str = "") -> str:
         job = self.envelope(job_id, attempt=3)
         letter = DeadLetterEntry(envelope.encode(job), "1-0", reason, detail or None, "mail")
         self.command("XADD", self.keys.dlq, "*", *dead_letter_entry.encode(letter))
         return job.id
 
-    def add_event(
-        self, kind: str, job_id: str | None, *, at_ms: int = 0, name: str = "mail", **said: Any
-    ) -> None:
+    def add_event(self, kind: str, job_id: str | None, *, at_ms: int = 0, name: str = "mail", **said: Any) -> None:
         event = Event(kind, job_id, self.now_ms + at_ms, name, **said)
         self.command("XADD", self.keys.events, "*", *event_entry.encode(event))
 

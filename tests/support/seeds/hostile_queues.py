@@ -33,12 +33,7 @@ class HostileQueues:
     def name(self) -> str:
         """As the program hears it: bytes that are no text come as lone surrogates."""
         bare = "".join(text for text in self.texts if len(text) < 100)
-        return (
-            text_bytes(f"{self.plain}-{bare}")
-            .decode("utf-8", "surrogateescape")
-            .replace("{", "(")
-            .replace("}", ")")
-        )
+        return text_bytes(f"{self.plain}-{bare}").decode("utf-8", "surrogateescape").replace("{", "(").replace("}", ")")
 
     @property
     def heard(self) -> list[str]:
@@ -46,9 +41,7 @@ class HostileQueues:
         return [text_bytes(text).decode("utf-8", "surrogateescape") for text in self.texts]
 
     def command(self, *words: Arg) -> Any:
-        return self.link.run(
-            command(*(text_bytes(word) if isinstance(word, str) else word for word in words))
-        )
+        return self.link.run(command(*(text_bytes(word) if isinstance(word, str) else word for word in words)))
 
 
 def careless_pack(value: Any) -> bytes:
@@ -95,9 +88,7 @@ def _spoil_ours(world: HostileQueues) -> None:
             world.command("ZADD", keys.repeat, world.now_ms + HOUR_MS, key)
         world.command("HSET", keys.repeat_spec("") + f"{text} broken", "spec", text)
         world.command("ZADD", keys.repeat, world.now_ms - HOUR_MS, f"{text} broken")
-        world.command(
-            "XADD", keys.events, "*", "e", text, "id", text, "n", text, "reason", text, text or "x", text
-        )
+        world.command("XADD", keys.events, "*", "e", text, "id", text, "n", text, "reason", text, text or "x", text)
         for kind in ("active", "failed", "completed"):
             told = ("e", kind, "id", text, "ts", "1", "n", text, "reason", text, "attempt", text)
             world.command("XADD", keys.events, "*", *told)
@@ -111,9 +102,7 @@ def _spoil_ours(world: HostileQueues) -> None:
 def _spoil_rsmq(world: HostileQueues) -> None:
     for keys in (RsmqKeys(f"{world.name} other"), RsmqKeys(world.name)):
         world.command("SADD", keys.queues, keys.queue)
-        world.command(
-            "HSET", keys.hash, "vt", 30, "delay", 0, "maxsize", 65536, "totalrecv", 0, "totalsent", 0
-        )
+        world.command("HSET", keys.hash, "vt", 30, "delay", 0, "maxsize", 65536, "totalrecv", 0, "totalsent", 0)
         world.command("HSET", keys.hash, "created", world.now_ms // 1000, "modified", world.now_ms // 1000)
     for text in world.texts:
         for message in (text, f"gqll7vywlc{'a' * 22}{text}"):

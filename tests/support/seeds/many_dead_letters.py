@@ -73,9 +73,7 @@ class ManyDeadLetters:
             with Link.open(self.url) as link:
                 yard = DeadLetterSeeder(link, self.yard.keys)
                 while not stop.wait(0.002):
-                    written.append(
-                        yard.add_dead_letter(f"late-{len(written)}", {"kind": "vip"}, reason="stalled")
-                    )
+                    written.append(yard.add_dead_letter(f"late-{len(written)}", {"kind": "vip"}, reason="stalled"))
                     yard.command("XADD", yard.keys.stream, "*", "d", "x")
 
         writer = threading.Thread(target=write)
@@ -112,9 +110,7 @@ def check_groups(crowd: ManyDeadLetters) -> None:
     for group in ended.json:
         counts[group["reason"]] += group["count"]
         assert group["error"] in ("", "timeout after <n> ms at <id>"), group
-    expected = Counter(
-        "decode_failed" if number % 100 == 7 else REASONS[number % 3] for number in range(crowd.size)
-    )
+    expected = Counter("decode_failed" if number % 100 == 7 else REASONS[number % 3] for number in range(crowd.size))
     assert counts == expected
 
 
@@ -146,9 +142,7 @@ def check_that_a_kill_loses_and_doubles_nothing(crowd: ManyDeadLetters) -> None:
     killed = 0
     for part in (0.2, 0.5, 0.8):
         process = crowd.start(*words)
-        while (
-            process.poll() is None and crowd.yard.command("XLEN", crowd.yard.keys.stream) < part * crowd.size
-        ):
+        while process.poll() is None and crowd.yard.command("XLEN", crowd.yard.keys.stream) < part * crowd.size:
             CLOCK.sleep_sync(0.001)
         killed += process.poll() is None
         process.send_signal(signal.SIGKILL)

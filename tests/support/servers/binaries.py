@@ -254,9 +254,7 @@ def debian_addresses(configuration: Path) -> list[str]:
     found = [address for path in lists if path.is_file() for address in _one_line_sources(path.read_text())]
     for path in sorted(configuration.glob("sources.list.d/*.sources")):
         found += _paragraph_sources(path.read_text())
-    usual = [
-        address for address in found if re.search(r"/debian(/|$)", address) and "security" not in address
-    ]
+    usual = [address for address in found if re.search(r"/debian(/|$)", address) and "security" not in address]
     return list(dict.fromkeys(usual))
 
 

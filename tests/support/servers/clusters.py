@@ -138,9 +138,7 @@ def _sentinel(master: Server, service: str) -> Iterator[Server]:
         f"sentinel down-after-milliseconds {service} 500\n"
         f"sentinel failover-timeout {service} 3000\n"
     )
-    server = Server(
-        master.binary, place, [str(master.binary.path), str(file), "--sentinel"], port, None, None
-    )
+    server = Server(master.binary, place, [str(master.binary.path), str(file), "--sentinel"], port, None, None)
     try:
         server.start()
         yield server

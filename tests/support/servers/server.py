@@ -120,9 +120,7 @@ class Server:
 
     def has_native_words(self) -> bool:
         """Whether the server knows XACKDEL: tried, because version texts mislead."""
-        return self.run_command("XACKDEL", "no-such-stream", "no-such-group", "IDS", "1", "0-1").startswith(
-            "*"
-        )
+        return self.run_command("XACKDEL", "no-such-stream", "no-such-group", "IDS", "1", "0-1").startswith("*")
 
 
 @contextmanager
@@ -149,9 +147,7 @@ def start_server(
             shutil.rmtree(place)
 
 
-def wait_until(
-    holds: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, *, seconds: int = 20
-) -> None:
+def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, *, seconds: int = 20) -> None:
     """Look until it holds. Waiting for the process's end meanwhile tells at once when there is no hope."""
     for _ in range(seconds * 200):
         if holds():
@@ -165,9 +161,7 @@ def wait_until(
     raise RuntimeError(f"{process.args!r} did not come up:\n{told}")
 
 
-def _prepare(
-    binary: Binary, place: Path, args: Sequence[str], *, tcp: bool, tls: bool, password: str | None
-) -> Server:
+def _prepare(binary: Binary, place: Path, args: Sequence[str], *, tcp: bool, tls: bool, password: str | None) -> Server:
     port = _free_port() if tcp or tls else None
     certificates = make_certificates(place) if tls else None
     command = [str(binary.path), "--dir", str(place), "--unixsocket", str(place / "s")]
@@ -201,9 +195,7 @@ def main() -> int:
             binary = obtain(kind)
             with start_server(kind) as server:
                 if server.has_native_words() is not NATIVE_WORDS[kind]:
-                    raise NoServerError(
-                        f"{binary.path} is not what its version says: XACKDEL answers otherwise"
-                    )
+                    raise NoServerError(f"{binary.path} is not what its version says: XACKDEL answers otherwise")
             print(f"{kind:<11} {binary.version_text:<8} {binary.path}")
         except NoServerError as missing:
             complete = False

@@ -112,9 +112,7 @@ async def open_browser() -> AsyncIterator[Browser]:
     try:
         assert process.stderr
         async with asyncio.timeout(PATIENCE_S):
-            while not (
-                found := re.search(rb"DevTools listening on ws://([^/]+)/", await process.stderr.readline())
-            ):
+            while not (found := re.search(rb"DevTools listening on ws://([^/]+)/", await process.stderr.readline())):
                 pass
         drain = asyncio.create_task(process.stderr.read())
         async with aiohttp.ClientSession() as session:

@@ -75,9 +75,7 @@ class DashboardDriver:
                 raise AssertionError(f"it crashed before {what}") from self.app._exception
             await CLOCK.sleep(POLL_S)
             left -= POLL_S
-        raise AssertionError(
-            f"waited {PATIENCE_S:g} s in vain until {what}; the screen says:\n{self.screen()}"
-        )
+        raise AssertionError(f"waited {PATIENCE_S:g} s in vain until {what}; the screen says:\n{self.screen()}")
 
     async def wait_for_text(self, *texts: str) -> None:
         """Wait until all of it is on the screen."""

@@ -88,9 +88,7 @@ def row(queue: str, level: int = 0, word: str = "working", **news: Any) -> Queue
     )
 
 
-def foreign_queue_row(
-    queue: str, kind: Literal["rsmq", "joblist"], *, rates: Rates | None, **news: Any
-) -> QueueRow:
+def foreign_queue_row(queue: str, kind: Literal["rsmq", "joblist"], *, rates: Rates | None, **news: Any) -> QueueRow:
     """A queue of another system: what it has no idea of is None."""
     told: dict[str, Any] = {"server_time_ms": NOW_MS, "stream_depth": 64, "longest_idle_ms": None}
     seen = ForeignSnapshot(queue=queue, kind=kind, **(told | news))
@@ -100,9 +98,7 @@ def foreign_queue_row(
 FINDINGS = (
     FindingRow(3, "backlog", "84,213 jobs wait", "chasqui watch payments"),
     FindingRow(2, "dead-letters", "318 dead letters", "chasqui dlq groups payments"),
-    FindingRow(
-        2, "grows", "more come (52.0/s) than are read (40.0/s): the backlog grows", "chasqui watch payments"
-    ),
+    FindingRow(2, "grows", "more come (52.0/s) than are read (40.0/s): the backlog grows", "chasqui watch payments"),
 )
 PAYMENTS = row(
     "payments",
@@ -179,9 +175,7 @@ def _jobs(count: int, *, due: bool = False) -> tuple[JobRow, ...]:
 
 def jobs() -> JobsView:
     flights = tuple(
-        InFlightRow(
-            f"{NOW_MS - 9000 - nth * 777}-0", "default", f"worker-{nth % 4}", 400 + nth * 5200, 1 + (nth == 5)
-        )
+        InFlightRow(f"{NOW_MS - 9000 - nth * 777}-0", "default", f"worker-{nth % 4}", 400 + nth * 5200, 1 + (nth == 5))
         for nth in range(8)
     )
     return JobsView(PAYMENTS, _jobs(30), flights)
@@ -231,9 +225,7 @@ def dead() -> DlqView:
 def delayed() -> DelayedView:
     start = NOW_MS // 300_000 * 300_000
     counts = (412, 1800, 4100, 2600, 900, 300, 120, 40, 10, 3, 0, 1)
-    buckets = [
-        (start + nth * 300_000, start + (nth + 1) * 300_000, count) for nth, count in enumerate(counts)
-    ]
+    buckets = [(start + nth * 300_000, start + (nth + 1) * 300_000, count) for nth, count in enumerate(counts)]
     return DelayedView(PAYMENTS, _jobs(30, due=True), ((None, NOW_MS, 12), *buckets))
 
 
@@ -301,9 +293,7 @@ def events() -> EventsView:
     ]
     lines.insert(
         50,
-        EventRow(
-            "gap-1", NOW_MS, "gap", "", "", None, "1,204 events missing: trimmed before they could be read"
-        ),
+        EventRow("gap-1", NOW_MS, "gap", "", "", None, "1,204 events missing: trimmed before they could be read"),
     )
     return EventsView(PAYMENTS, tuple(lines), restarted=True, horizon_ms=4800, sampled=False)
 

@@ -43,9 +43,7 @@ class JobChanges:
     def from_replies(cls, ids: Sequence[str], told: Sequence[int]) -> JobChanges:
         """From what the scripts answer."""
         answers = list(zip(ids, told, strict=True))
-        return cls(
-            *(tuple(job_id for job_id, answer in answers if answer == code) for code in (1, 0, -1, -2))
-        )
+        return cls(*(tuple(job_id for job_id, answer in answers if answer == code) for code in (1, 0, -1, -2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +106,7 @@ def retry(
     """
     if source in LIVE_LISTS:
         raise ArgumentError(f"{source} jobs are not over; only completed and failed ones can be retried")
-    told = yield [
-        calls.retry(keys, getattr(keys, source), job_id, at_once=at_once, reset=reset) for job_id in job_ids
-    ]
+    told = yield [calls.retry(keys, getattr(keys, source), job_id, at_once=at_once, reset=reset) for job_id in job_ids]
     tended = JobChanges.from_replies(job_ids, told)
     yield from _publish_status(keys, tended.done, "retry", options)
     return tended
@@ -151,11 +147,7 @@ def fail_for_worker(
     if held is None:
         return None
     token, attempts = held
-    return (
-        yield from lifecycle.fail(
-            keys, job_id, token, error, attempts=attempts, now_ms=now_ms, options=options
-        )
-    )
+    return (yield from lifecycle.fail(keys, job_id, token, error, attempts=attempts, now_ms=now_ms, options=options))
 
 
 def move(
@@ -184,9 +176,7 @@ def purge(keys: JobListKeys, which: ListName, *, held: bool = False, dry_run: bo
         [page] = yield [calls.list_range(key, -PAGE, -1)]
         if not page:
             return purged
-        tended = yield from delete_jobs(
-            keys, [to_text(job_id) for job_id in dict.fromkeys(page)], source=which
-        )
+        tended = yield from delete_jobs(keys, [to_text(job_id) for job_id in dict.fromkeys(page)], source=which)
         purged += len(tended.done)
 
 
@@ -198,7 +188,5 @@ def _claim_of(keys: JobListKeys, job_id: str) -> Flow[tuple[str, int] | None]:
     return to_text(fields[0]), to_int(fields[1]) or 1
 
 
-def _publish_status(
-    keys: JobListKeys, ids: Sequence[str], status: str, options: JobListOptions
-) -> Flow[None]:
+def _publish_status(keys: JobListKeys, ids: Sequence[str], status: str, options: JobListOptions) -> Flow[None]:
     yield [publish(keys.events, options.write_json({"id": job_id, "status": status})) for job_id in ids]

@@ -124,8 +124,7 @@ def _scan_lists(keys: JobListKeys, most: int | None) -> Flow[tuple[dict[str, lis
                 break
         found[name] = ids
     return found, [
-        Coverage(name, min(len(found[name]), length), length)
-        for name, length in zip(LISTS, lengths, strict=True)
+        Coverage(name, min(len(found[name]), length), length) for name, length in zip(LISTS, lengths, strict=True)
     ]
 
 

@@ -60,9 +60,7 @@ def sign_claim(keys: JobListKeys, job_id: str, token: str, *, now_ms: int) -> Ca
     )
 
 
-def complete(
-    keys: JobListKeys, job_id: str, token: Arg, result: Arg, *, now_ms: int, ttl_s: int, history: int
-) -> Call:
+def complete(keys: JobListKeys, job_id: str, token: Arg, result: Arg, *, now_ms: int, ttl_s: int, history: int) -> Call:
     """Complete a job; answers 1, or 0 when the token is not its own."""
     return script_call(
         "joblist/complete",
@@ -175,9 +173,7 @@ def delete_job(keys: JobListKeys, source: str, job_id: str) -> Call:
     return script_call("joblist/delete_job", job=keys.job(job_id), list=source, id=job_id)
 
 
-def restore(
-    keys: JobListKeys, op: str, source: str, job_id: Arg, fields: Sequence[Arg], *, expires_ms: Arg
-) -> Call:
+def restore(keys: JobListKeys, op: str, source: str, job_id: Arg, fields: Sequence[Arg], *, expires_ms: Arg) -> Call:
     """Bring back a job that the operation `op` deleted from a list; answers 1, or 0 when it is back."""
     return script_call(
         "joblist/restore",
@@ -232,9 +228,7 @@ def keep_in_list(keys: JobListKeys, which: str, job_id: str) -> Call:
 
 def set_claim_time(keys: JobListKeys, source: str, job_id: str, *, seen: Arg, value: int) -> Call:
     """Give a claim a time, if it has the one that was seen."""
-    return script_call(
-        "joblist/set_claim_time", job=keys.job(job_id), list=source, id=job_id, seen=seen, value=value
-    )
+    return script_call("joblist/set_claim_time", job=keys.job(job_id), list=source, id=job_id, seen=seen, value=value)
 
 
 def set_status(keys: JobListKeys, source: str, job_id: str, status: str, *, keep: bool) -> Call:

@@ -120,9 +120,7 @@ def _job_findings(job: JobPlaces) -> list[DoctorFinding]:
     home = _right_list(job)
     if job.kind not in {"hash", "none"}:
         return [
-            DoctorFinding(
-                JobListProblem.WRONG_TYPE, job.id, home, job.kind, "its key is no hash; rename or delete it"
-            )
+            DoctorFinding(JobListProblem.WRONG_TYPE, job.id, home, job.kind, "its key is no hash; rename or delete it")
         ]
     found = [
         DoctorFinding(JobListProblem.TWICE, job.id, name, str(count), "it is run, or counted, more than once")
@@ -148,9 +146,7 @@ def _right_list(job: JobPlaces) -> str:
 
 def _missing_job_finding(job_id: str, name: str) -> DoctorFinding:
     if name in LIVE_LISTS:
-        return DoctorFinding(
-            JobListProblem.NO_JOB, job_id, name, advice="a worker would run it with no payload"
-        )
+        return DoctorFinding(JobListProblem.NO_JOB, job_id, name, advice="a worker would run it with no payload")
     return DoctorFinding(JobListProblem.EXPIRED, job_id, name, advice="only its id is left in the history")
 
 
@@ -161,9 +157,7 @@ def _unlisted_job_findings(job: JobPlaces) -> list[DoctorFinding]:
     if not job.payload:
         seen = f"status {job.status or 'unknown'}, claimed {job.claimed or 'never'}"
         return [
-            DoctorFinding(
-                JobListProblem.EMPTY_JOB, job.id, seen=seen, advice="it has no payload: nothing can be run"
-            )
+            DoctorFinding(JobListProblem.EMPTY_JOB, job.id, seen=seen, advice="it has no payload: nothing can be run")
         ]
     advice = "no worker will ever find it; put it on the pending list"
     return [DoctorFinding(JobListProblem.LOST_JOB, job.id, seen=job.status, advice=advice)]
@@ -175,9 +169,7 @@ def _listed_job_findings(job: JobPlaces, name: str, *, alone: bool) -> list[Doct
         advice = "its worker has not signed; `joblist reclaim` takes it back when it is stale"
         found.append(DoctorFinding(JobListProblem.UNSIGNED, job.id, name, advice=advice))
     elif job.status != name and alone:
-        found.append(
-            DoctorFinding(JobListProblem.STATUS, job.id, name, job.status, "its hash tells another state")
-        )
+        found.append(DoctorFinding(JobListProblem.STATUS, job.id, name, job.status, "its hash tells another state"))
     if name in LIVE_LISTS and job.ttl_ms >= 0:
         advice = "its payload vanishes while it waits"
         found.append(DoctorFinding(JobListProblem.EXPIRING, job.id, name, str(job.ttl_ms), advice))
@@ -196,17 +188,13 @@ def _key_findings(keys: JobListKeys) -> Flow[list[DoctorFinding]]:
         *(calls.key_exists(key) for key in keys.counters),
     ]
     found = [
-        DoctorFinding(
-            JobListProblem.COUNTERS, key, advice="counters of the Ruby or PHP version; purging leaves them"
-        )
+        DoctorFinding(JobListProblem.COUNTERS, key, advice="counters of the Ruby or PHP version; purging leaves them")
         for key, exists in zip(keys.counters, there, strict=True)
         if exists
     ]
     if parked:
         found.append(
-            DoctorFinding(
-                JobListProblem.PARKED, keys.in_migration, seen=str(parked), advice="finish the migration"
-            )
+            DoctorFinding(JobListProblem.PARKED, keys.in_migration, seen=str(parked), advice="finish the migration")
         )
     return found
 

@@ -34,9 +34,7 @@ class ListJobEvent:
         if not isinstance(told, dict):
             return cls(None, None, raw)
         job_id, status = told.get("id"), told.get("status")
-        return cls(
-            job_id if isinstance(job_id, str) else None, status if isinstance(status, str) else None, raw
-        )
+        return cls(job_id if isinstance(job_id, str) else None, status if isinstance(status, str) else None, raw)
 
 
 def follow_events(link: Link, keys: JobListKeys) -> Iterator[ListJobEvent]:

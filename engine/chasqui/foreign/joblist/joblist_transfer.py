@@ -46,9 +46,7 @@ class JobListSource:
 
     kind = "joblist"
 
-    def __init__(
-        self, keys: JobListKeys, terms: ConversionOptions, *, visibility_ms: int | None = None
-    ) -> None:
+    def __init__(self, keys: JobListKeys, terms: ConversionOptions, *, visibility_ms: int | None = None) -> None:
         self.keys = keys
         self._terms = terms
         self._visibility_ms = visibility_ms
@@ -132,9 +130,7 @@ class JobListSource:
                 rule=stale_claims.patient_rule(self._unsigned),
             )
             [now] = yield [clock()]
-            self._unsigned = {
-                job_id: self._unsigned.get(job_id, parse_server_time(now)) for job_id in told.unsigned
-            }
+            self._unsigned = {job_id: self._unsigned.get(job_id, parse_server_time(now)) for job_id in told.unsigned}
         return _ListPosition()
 
     def _read_page(self, place: _ListPosition) -> Flow[tuple[list[ListJob], int, bool]]:
@@ -154,9 +150,7 @@ class JobListSource:
 
     def _read_jobs(self, job_ids: Sequence[str]) -> Flow[list[ListJob]]:
         replies = yield [calls.job_fields(self.keys, job_id) for job_id in job_ids]
-        return [
-            ListJob(job_id, parse_hash(reply), {}) for job_id, reply in zip(job_ids, replies, strict=True)
-        ]
+        return [ListJob(job_id, parse_hash(reply), {}) for job_id, reply in zip(job_ids, replies, strict=True)]
 
     def _convert(
         self, jobs: Sequence[ListJob], now_ms: int

@@ -70,9 +70,7 @@ class JobListWorker:
         self._claims = _ClaimRenewer(options.visibility_ms / 3000)
         self._unsigned: dict[str, int] = {}
         self._skew_ms = 0
-        self._slots = [
-            SupervisedLoop(f"slot {at + 1} of {keys.queue}", self._clock) for at in range(concurrency)
-        ]
+        self._slots = [SupervisedLoop(f"slot {at + 1} of {keys.queue}", self._clock) for at in range(concurrency)]
         self._reclaimer = SupervisedLoop(f"reclaimer of {keys.queue}", self._clock)
 
     @property
@@ -226,9 +224,7 @@ class _ClaimRenewer:
             thread.join()
             link.close()
 
-    def _renew_loop(
-        self, link: Link, keys: JobListKeys, now_ms: Callable[[], int], over: threading.Event
-    ) -> None:
+    def _renew_loop(self, link: Link, keys: JobListKeys, now_ms: Callable[[], int], over: threading.Event) -> None:
         while not over.wait(self._every_s):
             with self._lock:
                 held = list(self._held.values())

@@ -45,9 +45,7 @@ def enqueue_many(
     keys: JobListKeys, jobs: list[tuple[str, Any]], *, now_ms: int, options: JobListOptions = DEFAULTS
 ) -> Flow[list[str]]:
     """Add jobs by id and payload, in one round trip. A payload given as bytes is JSON already."""
-    yield [
-        calls.enqueue(keys, job_id, _encode_json(payload, options), now_ms=now_ms) for job_id, payload in jobs
-    ]
+    yield [calls.enqueue(keys, job_id, _encode_json(payload, options), now_ms=now_ms) for job_id, payload in jobs]
     return [job_id for job_id, _ in jobs]
 
 
@@ -95,9 +93,7 @@ def complete(
     """Complete a job and tell so; False when the token is not its own, or not any more."""
     words = _encode_json(result, options)
     [done] = yield [
-        calls.complete(
-            keys, job_id, token, words, now_ms=now_ms, ttl_s=options.ttl_s, history=options.history
-        )
+        calls.complete(keys, job_id, token, words, now_ms=now_ms, ttl_s=options.ttl_s, history=options.history)
     ]
     if done:
         yield [_publish_event(keys, job_id, "completed", options)]

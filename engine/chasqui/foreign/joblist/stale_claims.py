@@ -122,9 +122,7 @@ def reclaim(
 
     give_up_at: jobs claimed so often go to the failed list instead, or they would kill workers for ever.
     """
-    judged, at_ms = yield from judge_claims(
-        keys, visibility_ms=options.visibility_ms, now_ms=now_ms, rule=rule
-    )
+    judged, at_ms = yield from judge_claims(keys, visibility_ms=options.visibility_ms, now_ms=now_ms, rule=rule)
     plan = _plan(judged, give_up_at, drop_orphans=drop_orphans)
     if dry_run:
         return plan
@@ -132,9 +130,7 @@ def reclaim(
     told = yield [_reclaim_call(keys, held, at_ms, options, give_up=held.id in plan.failed) for held in stale]
     yield [calls.remove_orphan_id(keys, keys.processing, job_id) for job_id in plan.dropped]
     done = _move_to_changed(plan, {held.id for held, moved in zip(stale, told, strict=True) if not moved})
-    yield [
-        publish(keys.events, options.write_json({"id": job_id, "status": "failed"})) for job_id in done.failed
-    ]
+    yield [publish(keys.events, options.write_json({"id": job_id, "status": "failed"})) for job_id in done.failed]
     return done
 
 
@@ -154,9 +150,7 @@ def _plan(judged: Sequence[JudgedClaim], give_up_at: int | None, *, drop_orphans
     )
 
 
-def _reclaim_call(
-    keys: JobListKeys, held: ClaimState, now_ms: int, options: JobListOptions, *, give_up: bool
-) -> Call:
+def _reclaim_call(keys: JobListKeys, held: ClaimState, now_ms: int, options: JobListOptions, *, give_up: bool) -> Call:
     if not give_up:
         return calls.reclaim(keys, held.id, token=held.token, claimed=held.claimed, now_ms=now_ms)
     return calls.give_up(

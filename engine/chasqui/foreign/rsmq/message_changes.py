@@ -41,9 +41,7 @@ def purge_unchanged(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[list[Ch
     return [_OUTCOMES[answer] for answer in told]
 
 
-def move_unchanged(
-    keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]
-) -> Flow[list[ChangeOutcome]]:
+def move_unchanged(keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]) -> Flow[list[ChangeOutcome]]:
     """Move these messages to another queue, in one round trip."""
     if keys == target:
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
@@ -55,9 +53,7 @@ def move_unchanged(
     return [_OUTCOMES[answer] for answer in told]
 
 
-def reschedule_unchanged(
-    keys: RsmqKeys, messages: Sequence[Message], at_ms: int
-) -> Flow[list[ChangeOutcome]]:
+def reschedule_unchanged(keys: RsmqKeys, messages: Sequence[Message], at_ms: int) -> Flow[list[ChangeOutcome]]:
     """Let these messages become visible at this time, in one round trip."""
     if not messages:
         return []
@@ -98,9 +94,7 @@ def stray_items(keys: RsmqKeys, findings: Sequence[DoctorFinding]) -> Flow[list[
     """What a journal keeps of bodies that belong to no message, one by one: an undo makes messages of them. Counters
     and all that is no body have nothing to lose.
     """
-    bodies = [
-        one.subject for one in findings if one.problem is RsmqProblem.STRAY_FIELD and _is_body(one.subject)
-    ]
+    bodies = [one.subject for one in findings if one.problem is RsmqProblem.STRAY_FIELD and _is_body(one.subject)]
     if not bodies:
         return [None] * len(findings)
     now, stored = yield [clock(), calls.hash_fields(keys, bodies)]
@@ -139,9 +133,7 @@ def revert(commands: Commands, _: Keys, op: str, items: Sequence[JournalItem]) -
         told[at] = word or "changed"
         if word is None:
             unsure.append((at, one))
-    scores = yield [
-        calls.message_score(_item_keys(one), to_text(bytes.fromhex(one["id_hex"]))) for _, one in unsure
-    ]
+    scores = yield [calls.message_score(_item_keys(one), to_text(bytes.fromhex(one["id_hex"]))) for _, one in unsure]
     for (at, one), score in zip(unsure, scores, strict=True):
         if score is not None and to_text(score) == one["score"]:
             told[at] = "already"

@@ -92,9 +92,7 @@ def read_page(
     return MessagePage(found, parse_server_time(now), found[-1] if len(found) == count else None)
 
 
-def _read_split_page(
-    keys: RsmqKeys, least: str, last: str, count: int, preview: int | None
-) -> Flow[list[list[Reply]]]:
+def _read_split_page(keys: RsmqKeys, least: str, last: str, count: int, preview: int | None) -> Flow[list[list[Reply]]]:
     """The same rows from keys that lie apart on a cluster, step by step."""
     before, score, rank = yield [
         calls.count_before(keys, least),
@@ -144,9 +142,7 @@ def messages_by_id(keys: RsmqKeys, message_ids: Sequence[str]) -> Flow[MessagePa
     ]
     scores, rows = replies[: len(message_ids)], replies[len(message_ids) :]
     found = [
-        Message.from_row(
-            [to_bytes(message_id), score, receives, first, None if body is None else len(body), body]
-        )
+        Message.from_row([to_bytes(message_id), score, receives, first, None if body is None else len(body), body])
         for message_id, score, (body, receives, first) in zip(message_ids, scores, rows, strict=True)
         if score is not None
     ]

@@ -44,9 +44,7 @@ def create_queue(keys: RsmqKeys, *, vt_s: Arg, delay_s: Arg, maxsize: int, now_s
 
 def drop_queue(keys: RsmqKeys) -> Call:
     """Drop a queue; answers keys removed, and whether it was listed."""
-    return script_call(
-        "rsmq/drop_queue", hash=keys.hash, messages=keys.messages, queues=keys.queues, name=keys.queue
-    )
+    return script_call("rsmq/drop_queue", hash=keys.hash, messages=keys.messages, queues=keys.queues, name=keys.queue)
 
 
 def queue_names(queues: str) -> Call:
@@ -85,9 +83,7 @@ def count_from(keys: RsmqKeys, least_ms: int) -> Call:
     return Call(("ZCOUNT", keys.messages, least_ms, "+inf"), keys=(keys.messages,))
 
 
-def send(
-    keys: RsmqKeys, message_id: str, score: Arg, body: bytes, *, receives: Arg = "", first_ms: Arg = ""
-) -> Call:
+def send(keys: RsmqKeys, message_id: str, score: Arg, body: bytes, *, receives: Arg = "", first_ms: Arg = "") -> Call:
     """Send a message, or restore one with its counters; answers None when there is no queue."""
     return script_call(
         "rsmq/send",
@@ -101,9 +97,7 @@ def send(
     )
 
 
-def restore(
-    keys: RsmqKeys, op: str, message_id: Arg, score: Arg, body: bytes, *, receives: Arg, first_ms: Arg
-) -> Call:
+def restore(keys: RsmqKeys, op: str, message_id: Arg, score: Arg, body: bytes, *, receives: Arg, first_ms: Arg) -> Call:
     """Bring back a message that the operation `op` deleted; answers 1, 0 when it is back, -1 without a queue."""
     return script_call(
         "rsmq/restore",
@@ -121,9 +115,7 @@ def restore(
 
 def receive(keys: RsmqKeys, *, now_ms: int, until_ms: int) -> Call:
     """Receive the first visible message and hide it."""
-    return script_call(
-        "rsmq/receive", messages=keys.messages, hash=keys.hash, now_ms=now_ms, until_ms=until_ms
-    )
+    return script_call("rsmq/receive", messages=keys.messages, hash=keys.hash, now_ms=now_ms, until_ms=until_ms)
 
 
 def pop(keys: RsmqKeys, *, now_ms: int) -> Call:
@@ -152,9 +144,7 @@ def delete(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
     return script_call("rsmq/delete", messages=keys.messages, hash=keys.hash, rest=message_ids)
 
 
-def read_page(
-    keys: RsmqKeys, *, least: Arg = "-inf", last: str = "", count: int, preview: int | None = None
-) -> Call:
+def read_page(keys: RsmqKeys, *, least: Arg = "-inf", last: str = "", count: int, preview: int | None = None) -> Call:
     """Messages after one that was seen last; `preview` bytes of each body, or all of it. A `ServerError` instead when
     it is refused.
     """
@@ -332,9 +322,7 @@ def forward_message(
 
 def park_message(keys: RsmqKeys, message_id: str) -> Call:
     """Set a message aside for its way to another server."""
-    return script_call(
-        "rsmq/park", messages=keys.messages, hash=keys.hash, parked=keys.in_migration, id=message_id
-    )
+    return script_call("rsmq/park", messages=keys.messages, hash=keys.hash, parked=keys.in_migration, id=message_id)
 
 
 def parked_messages(keys: RsmqKeys, count: int) -> Call:

@@ -79,9 +79,7 @@ def examine_with_coverage(keys: RsmqKeys, *, most: int | None = None) -> Flow[Do
         raise told
     _, types, depths, fields, listed, parked = told
     wrong = [
-        DoctorFinding(
-            RsmqProblem.WRONG_TYPE, key, found.decode(), f"rename or delete the key; it should be a {wanted}"
-        )
+        DoctorFinding(RsmqProblem.WRONG_TYPE, key, found.decode(), f"rename or delete the key; it should be a {wanted}")
         for key, found, wanted in zip(_queue_keys(keys), types, _EXPECTED, strict=True)
         if found.decode() not in {wanted, "none"}
     ]
@@ -90,9 +88,7 @@ def examine_with_coverage(keys: RsmqKeys, *, most: int | None = None) -> Flow[Do
     found = _queue_findings(keys, bool(depths[0]), fields, listed=bool(listed))
     if parked:
         found.append(
-            DoctorFinding(
-                RsmqProblem.PARKED, keys.in_migration, str(parked), "finish the migration, or give them back"
-            )
+            DoctorFinding(RsmqProblem.PARKED, keys.in_migration, str(parked), "finish the migration, or give them back")
         )
     fields_found, fields_looked = yield from _field_findings(keys, most)
     messages_found, messages_looked = yield from _message_findings(keys, most)
@@ -134,9 +130,7 @@ def _queue_findings(
     needed = [stored.get(name) for name in ("vt", "delay", "maxsize")]
     if None in needed:
         if not fields and not has_messages:
-            gone = DoctorFinding(
-                RsmqProblem.PHANTOM, keys.queue, advice="it is listed, but there is no such queue"
-            )
+            gone = DoctorFinding(RsmqProblem.PHANTOM, keys.queue, advice="it is listed, but there is no such queue")
             return [gone] if listed else []
         advice = "no client sees its messages; give it the attributes it lacks, and list it"
         return [DoctorFinding(RsmqProblem.GHOST, keys.queue, advice=advice)]
@@ -152,9 +146,7 @@ def _attribute_finding(name: str, raw: str, stored: dict[str, bytes | None]) -> 
     if value is None:
         return DoctorFinding(RsmqProblem.NOT_A_NUMBER, name, raw, "clients fail on it")
     if value != int(value):
-        return DoctorFinding(
-            RsmqProblem.FRACTION, name, raw, "npm rsmq cuts it off, Java and Rust clients fail on it"
-        )
+        return DoctorFinding(RsmqProblem.FRACTION, name, raw, "npm rsmq cuts it off, Java and Rust clients fail on it")
     totals = stored.get("totalsent") == stored.get("totalrecv") == b"0"
     if name in {"vt", "delay"} and value >= 1000 and value % 1000 == 0 and totals:
         advice = "the Rust client wrote it in milliseconds; all others take it for seconds"
@@ -168,10 +160,7 @@ def _field_findings(keys: RsmqKeys, most: int | None) -> Flow[tuple[list[DoctorF
     [total] = yield [calls.field_count(keys)]
     while True:
         [(cursor, names)] = yield [calls.find_stray_fields(keys, cursor, count=FIELDS_PER_SCAN)]
-        found += [
-            DoctorFinding(RsmqProblem.STRAY_FIELD, to_text(name), advice="its message is gone")
-            for name in names
-        ]
+        found += [DoctorFinding(RsmqProblem.STRAY_FIELD, to_text(name), advice="its message is gone") for name in names]
         looked += FIELDS_PER_SCAN
         if cursor == b"0":
             return found, Coverage("fields", total, total)
@@ -198,15 +187,11 @@ def _findings_of_message(message: Message) -> list[DoctorFinding]:
     found: list[DoctorFinding] = []
     if message.size is None:
         found.append(
-            DoctorFinding(
-                RsmqProblem.NO_BODY, message.id, message.score, "it is delivered with nothing in it"
-            )
+            DoctorFinding(RsmqProblem.NO_BODY, message.id, message.score, "it is delivered with nothing in it")
         )
     if message.receives_seen and message.receives is None:
         found.append(
-            DoctorFinding(
-                RsmqProblem.BAD_COUNT, message.id, message.receives_seen, "no client can receive it"
-            )
+            DoctorFinding(RsmqProblem.BAD_COUNT, message.id, message.receives_seen, "no client can receive it")
         )
     elif message.receives and message.first_received_ms is None:
         found.append(DoctorFinding(RsmqProblem.NO_FIRST_RECEIVE, message.id, advice="PyRSMQ fails on it"))

@@ -56,9 +56,7 @@ class _QueueContext:
         return int(_default(self.attributes.maxsize, limits.MAXSIZE))
 
 
-def send(
-    keys: RsmqKeys, body: str | bytes, *, delay_ms: int | None = None, realtime: bool = False
-) -> Flow[str]:
+def send(keys: RsmqKeys, body: str | bytes, *, delay_ms: int | None = None, realtime: bool = False) -> Flow[str]:
     """Send a message; answers its id. Two round trips, and one more to tell those who listen in `realtime`."""
     [message_id] = yield from send_many(keys, [Draft(body, delay_ms)], realtime=realtime)
     return message_id

@@ -101,9 +101,7 @@ class RsmqSource:
         ids = [member.decode("utf-8", "surrogateescape") for member, _ in members]
         fields = yield [calls.message_fields(self.keys, message_id) for message_id in ids]
         messages = [
-            Message.from_row(
-                [member, str(score).encode(), receives, first, None if body is None else len(body), body]
-            )
+            Message.from_row([member, str(score).encode(), receives, first, None if body is None else len(body), body])
             for (member, score), (body, receives, first) in zip(members, fields, strict=True)
         ]
         done = [message.id for message in messages if message.body is None]

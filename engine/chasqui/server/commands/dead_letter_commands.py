@@ -69,9 +69,7 @@ class DeadLetterCommands:
         """Put a letter with these fields in a letter's place; answers its id, None if that one is gone."""
         return script_call("rewrite_dead", dlq=keys.dlq, dead_id=dead_id, rest=fields)
 
-    def restore_dead(
-        self, keys: Keys, op: str, dead_id: str, fields: Sequence[Arg], *, instead: str = ""
-    ) -> Call:
+    def restore_dead(self, keys: Keys, op: str, dead_id: str, fields: Sequence[Arg], *, instead: str = "") -> Call:
         """Bring back a letter that the operation `op` deleted; answers its new id, b"already" or b"gone"."""
         undone = keys.added_marker("undo", op)
         return script_call(
@@ -97,9 +95,7 @@ class DeadLetterCommands:
             rest=fields,
         )
 
-    def import_dead(
-        self, keys: Keys, dead_id: str, digest: str, fields: Sequence[Arg], *, again: bool = False
-    ) -> Call:
+    def import_dead(self, keys: Keys, dead_id: str, digest: str, fields: Sequence[Arg], *, again: bool = False) -> Call:
         """Add an exported letter; answers its new id, b"there" or b"before"."""
         return script_call(
             "import_dead",

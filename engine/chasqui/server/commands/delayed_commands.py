@@ -93,9 +93,7 @@ class DelayedCommands:
         """Change when a delayed job is due; answers 1, or 0 when it is gone or was due then already."""
         return Call(("ZADD", keys.delayed, "XX", "CH", run_at_ms, member), keys=(keys.delayed,))
 
-    def delayed_between(
-        self, keys: Keys, least: int | str, most: int | str, *, skip: int = 0, count: int
-    ) -> Call:
+    def delayed_between(self, keys: Keys, least: int | str, most: int | str, *, skip: int = 0, count: int) -> Call:
         """Delayed jobs due from one time to another, past the first `skip` of them; `scored` reads them."""
         words = ("ZRANGEBYSCORE", keys.delayed, least, most, "WITHSCORES", "LIMIT", skip, count)
         return Call(words, keys=(keys.delayed,))

@@ -84,9 +84,7 @@ class EntryCommands:
             rest=jobs,
         )
 
-    def add_unique(
-        self, keys: Keys, job_id: str, fields: Sequence[Arg], *, ttl_s: int, cap: int | None = None
-    ) -> Call:
+    def add_unique(self, keys: Keys, job_id: str, fields: Sequence[Arg], *, ttl_s: int, cap: int | None = None) -> Call:
         """Add a job unless anyone used its id within `ttl_s`; answers the entry's id, or None for a duplicate.
 
         The marker is the one of delayed jobs: an id is used up whether it was meant for now or for later.
@@ -164,13 +162,9 @@ class EntryCommands:
 
         `deliveries` says for each how many count, which is how many there were before the one handed back.
         """
-        return self._transfer(
-            keys, group, consumer, deliveries, heir=RELEASED_CONSUMER, idle_ms=CLAIMABLE_IDLE_MS
-        )
+        return self._transfer(keys, group, consumer, deliveries, heir=RELEASED_CONSUMER, idle_ms=CLAIMABLE_IDLE_MS)
 
-    def set_delivery_counts(
-        self, keys: Keys, group: str, consumer: str, deliveries: Mapping[bytes, int]
-    ) -> Call:
+    def set_delivery_counts(self, keys: Keys, group: str, consumer: str, deliveries: Mapping[bytes, int]) -> Call:
         """Keep entries, and say how many deliveries of each shall count; answers the ids that are still ours."""
         return self._transfer(keys, group, consumer, deliveries, heir=consumer, idle_ms=0)
 
@@ -221,9 +215,7 @@ class _NewEntriesRead:
     def call(self, count: int) -> Call:
         wait = () if self.block_ms is None else ("BLOCK", self.block_ms)
         who = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", count)
-        return Call(
-            (*who, *wait, "STREAMS", self.keys.stream, ">"), keys=(self.keys.stream,), block_ms=self.block_ms
-        )
+        return Call((*who, *wait, "STREAMS", self.keys.stream, ">"), keys=(self.keys.stream,), block_ms=self.block_ms)
 
     def rows(self, reply: Reply) -> list[Any]:
         """On one stream: a pair of name and entries in RESP2, a mapping in RESP3, None when it is dry."""
@@ -250,9 +242,7 @@ class _ReadyEntriesRead:
             "idle_ms": self.claim_idle_ms,
         }
         return (
-            script_call("read_ready", **words)
-            if self.has_claim
-            else script_call("read_ready_without_claim", **words)
+            script_call("read_ready", **words) if self.has_claim else script_call("read_ready_without_claim", **words)
         )
 
     def rows(self, reply: Reply) -> list[Any]:

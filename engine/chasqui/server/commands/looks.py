@@ -91,9 +91,7 @@ class EntrySearchResult(NamedTuple):
     def from_reply(cls, reply: Reply) -> EntrySearchResult:
         """From `find_entry`."""
         looked, last_id, entry_ids = reply
-        return cls(
-            looked, last_id.decode() if last_id else None, tuple(found.decode() for found in entry_ids)
-        )
+        return cls(looked, last_id.decode() if last_id else None, tuple(found.decode() for found in entry_ids))
 
 
 class LookCommands:
@@ -118,9 +116,7 @@ class LookCommands:
 
     def read_with_extent(self, stream: str, after: str, count: int) -> Call:
         """Entries after an id and the stream's reach, for `reach_and_rows`; a `ServerError` instead when it is refused."""
-        return replace(
-            script_call("read_with_extent", stream=stream, after=after, count=count), tolerant=True
-        )
+        return replace(script_call("read_with_extent", stream=stream, after=after, count=count), tolerant=True)
 
     def read_with_exact_extent(self, stream: str, first: str, last: str, count: int) -> tuple[Call, ...]:
         """Entries from an id (after `(`: without it) up to another and the stream's reach at that moment, for
@@ -199,9 +195,7 @@ class LookCommands:
 
 def extent_and_rows(reply: Reply) -> tuple[StreamExtent, list[tuple[bytes, FlatFields]]]:
     """From `read_on`."""
-    return StreamExtent.from_reply(reply or ()), [
-        (entry_id, fields) for entry_id, fields in reply[4]
-    ] if reply else []
+    return StreamExtent.from_reply(reply or ()), [(entry_id, fields) for entry_id, fields in reply[4]] if reply else []
 
 
 def exact_extent_and_rows(replies: Sequence[Reply]) -> tuple[StreamExtent, list[Any]]:

@@ -126,9 +126,7 @@ class QueryCommands:
 
     def wait_for_replicas(self, replicas: int, timeout_ms: int) -> Call:
         """How many replicas have everything this connection wrote; answers when there are so many, or after a while."""
-        return Call(
-            ("WAIT", replicas, timeout_ms), block_ms=timeout_ms, tolerant=True, resend_with_batch=True
-        )
+        return Call(("WAIT", replicas, timeout_ms), block_ms=timeout_ms, tolerant=True, resend_with_batch=True)
 
     def emit_event(self, keys: Keys, fields: Sequence[Arg], *, cap: int | None = None) -> Call:
         """Note down what happened; answers the event's id."""

@@ -155,8 +155,7 @@ class ConsumerInfo:
     def list_from_reply(cls, reply: Reply) -> list[ConsumerInfo]:
         """From `consumers`."""
         return [
-            cls(row[b"name"], row[b"pending"], row[b"idle"], row.get(b"inactive"))
-            for row in map(_as_mapping, reply)
+            cls(row[b"name"], row[b"pending"], row[b"idle"], row.get(b"inactive")) for row in map(_as_mapping, reply)
         ]
 
 

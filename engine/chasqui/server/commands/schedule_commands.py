@@ -107,7 +107,5 @@ class ScheduleCommands:
 def _spec_key(keys: Keys, key: str | bytes) -> str | bytes:
     """The key of a spec's hash; foreign hands may have given it a name that is no text."""
     return (
-        keys.repeat_spec(key)
-        if isinstance(key, str)
-        else keys.repeat_spec("").encode("utf-8", "surrogateescape") + key
+        keys.repeat_spec(key) if isinstance(key, str) else keys.repeat_spec("").encode("utf-8", "surrogateescape") + key
     )

