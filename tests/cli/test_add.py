@@ -23,63 +23,51 @@ from tests.support.seeds.queue_contents import QueueContents
 from tests.support.servers.server import Server
 
 
-@pytest.fixture
-def lab(server: Server, cli: InProcessCli, queue: str) -> QueueContents:
-    cli.url = server.url
-    return QueueContents(Link.open(server.url), queue)
-
-
-@pytest.fixture
-def any_lab(any_server: Server, cli: InProcessCli, queue: str) -> QueueContents:
-    cli.url = any_server.url
-    return QueueContents(Link.open(any_server.url), queue)
-
-
-def jobs(lab: QueueContents) -> list[tuple[str, object]]:
+def jobs(contents: QueueContents) -> list[tuple[str, object]]:
     """Id and data of every job in the stream, in order."""
-    rows = lab.command("XRANGE", lab.keys.stream, "-", "+")
+    rows = contents.command("XRANGE", contents.keys.stream, "-", "+")
     found = [envelope.decode(fields[1]) for _, fields in rows]
     return [(job.id, job.payload.data()) for job in found]
 
 
-def test_a_job_is_added_and_its_id_printed(lab: QueueContents, cli: InProcessCli) -> None:
-    told = cli("add", lab.queue, '{"to": "x", "raw": {"$bin": "00ff"}}', "--name", "mail")
+def test_a_job_is_added_and_its_id_printed(contents: QueueContents, cli: InProcessCli) -> None:
+    told = cli("add", contents.queue, '{"to": "x", "raw": {"$bin": "00ff"}}', "--name", "mail")
     assert told.code == 0
-    assert jobs(lab) == [(told.out.strip(), {"to": "x", "raw": b"\x00\xff"})]
-    [(_, fields)] = lab.command("XRANGE", lab.keys.stream, "-", "+")
+    assert jobs(contents) == [(told.out.strip(), {"to": "x", "raw": b"\x00\xff"})]
+    [(_, fields)] = contents.command("XRANGE", contents.keys.stream, "-", "+")
     assert fields[2:] == [b"n", b"mail"]
 
 
-def test_the_json_is_exactly_what_scripts_rely_on(lab: QueueContents, cli: InProcessCli) -> None:
-    now = cli("add", lab.queue, "1", "-o", "json").json
-    [(entry_id, _)] = lab.command("XRANGE", lab.keys.stream, "-", "+")
+def test_the_json_is_exactly_what_scripts_rely_on(contents: QueueContents, cli: InProcessCli) -> None:
+    now = cli("add", contents.queue, "1", "-o", "json").json
+    [(entry_id, _)] = contents.command("XRANGE", contents.keys.stream, "-", "+")
     assert now == {
-        "queue": lab.queue,
-        "id": jobs(lab)[0][0],
+        "queue": contents.queue,
+        "id": jobs(contents)[0][0],
         "entry_id": entry_id.decode(),
         "run_at_ms": None,
         "duplicate": False,
     }
-    before = lab.now_ms()
-    later = cli("add", lab.queue, "-", "--delay", "1h", "--id", "mine", "-o", "json", stdin="[1]").json
+    before = contents.now_ms()
+    later = cli("add", contents.queue, "-", "--delay", "1h", "--id", "mine", "-o", "json", stdin="[1]").json
     told = [name for name in ADD_SCHEMA if name != "outcome"]
     assert list(later) == told
     assert (later["id"], later["entry_id"]) == ("mine", None)
     assert 0 <= later["run_at_ms"] - before - 3_600_000 < 5000
-    [line] = cli("add", lab.queue, "--at", "2031-05-06T07:08:09Z", "--max-delay", "5000d", "-o", "jsonl").lines
+    [line] = cli("add", contents.queue, "--at", "2031-05-06T07:08:09Z", "--max-delay", "5000d", "-o", "jsonl").lines
     assert line["run_at_ms"] == 1_935_817_689_000
-    assert cli("add", lab.queue, "--schema").json["items"]["required"] == list(told)
+    assert cli("add", contents.queue, "--schema").json["items"]["required"] == list(told)
 
 
-def test_the_same_id_is_told_as_a_duplicate(lab: QueueContents, cli: InProcessCli) -> None:
-    words = ("add", lab.queue, "1", "--id", "once", "--unique", "-o", "json")
+def test_the_same_id_is_told_as_a_duplicate(contents: QueueContents, cli: InProcessCli) -> None:
+    words = ("add", contents.queue, "1", "--id", "once", "--unique", "-o", "json")
     assert [cli(*words).json["duplicate"] for _ in range(2)] == [False, True]
-    assert len(jobs(lab)) == 1
+    assert len(jobs(contents)) == 1
 
 
-def test_attempts_and_backoff_travel_with_the_job(any_lab: QueueContents, cli: InProcessCli) -> None:
-    cli("add", any_lab.queue, "1", "--attempts", "3", "--backoff", "exponential:100:30000:3:5")
-    [(_, fields)] = any_lab.command("XRANGE", any_lab.keys.stream, "-", "+")
+def test_attempts_and_backoff_travel_with_the_job(any_contents: QueueContents, cli: InProcessCli) -> None:
+    cli("add", any_contents.queue, "1", "--attempts", "3", "--backoff", "exponential:100:30000:3:5")
+    [(_, fields)] = any_contents.command("XRANGE", any_contents.keys.stream, "-", "+")
     retry = envelope.decode(fields[1]).retry
     assert retry is not None
     assert retry.backoff is not None
@@ -119,41 +107,41 @@ def test_backoffs_as_people_write_them() -> None:
     ],
 )
 def test_what_cannot_be_right_is_refused(
-    any_lab: QueueContents, cli: InProcessCli, words: tuple[str, ...], said: str
+    any_contents: QueueContents, cli: InProcessCli, words: tuple[str, ...], said: str
 ) -> None:
-    assert_error(cli("add", any_lab.queue, *words), 2, said)
-    assert not any_lab.command("EXISTS", any_lab.keys.stream)
+    assert_error(cli("add", any_contents.queue, *words), 2, said)
+    assert not any_contents.command("EXISTS", any_contents.keys.stream)
 
 
-def test_a_new_queue_gets_no_name_that_others_cannot_take(any_lab: QueueContents, cli: InProcessCli) -> None:
+def test_a_new_queue_gets_no_name_that_others_cannot_take(any_contents: QueueContents, cli: InProcessCli) -> None:
     for name in ("a{b", "a*", "a\x1b[2J", ""):
         assert_error(cli("add", name, "1"), 2, "no name for a queue")
 
 
-def test_read_only_and_dry_run_write_nothing_anywhere(any_lab: QueueContents, cli: InProcessCli) -> None:
-    assert_error(cli("add", any_lab.queue, "1", "--read-only"), 5, "read-only")
-    dry = cli("add", any_lab.queue, "1", "--id", "mine", "--dry-run", "--read-only", "-o", "json")
+def test_read_only_and_dry_run_write_nothing_anywhere(any_contents: QueueContents, cli: InProcessCli) -> None:
+    assert_error(cli("add", any_contents.queue, "1", "--read-only"), 5, "read-only")
+    dry = cli("add", any_contents.queue, "1", "--id", "mine", "--dry-run", "--read-only", "-o", "json")
     assert (dry.code, dry.json["id"], dry.json["entry_id"]) == (0, "mine", None)
-    later = cli("add", any_lab.queue, "1", "--delay", "1h", "--dry-run", "-o", "json").json
+    later = cli("add", any_contents.queue, "1", "--delay", "1h", "--dry-run", "-o", "json").json
     assert (later["id"], later["outcome"]) == (None, "would add"), "an id is made when a job is"
-    assert later["run_at_ms"] > any_lab.now_ms() + 3_000_000
-    assert cli("add", any_lab.queue, "1", "--dry-run", "-o", "name").out == ""
-    assert "would add" in cli("add", any_lab.queue, "1", "--dry-run").out
-    assert_error(cli("add", any_lab.queue, "1", "--delay", "90d", "--dry-run", "-q"), 2, "delay")
-    assert not any_lab.command("EXISTS", any_lab.keys.stream)
+    assert later["run_at_ms"] > any_contents.now_ms() + 3_000_000
+    assert cli("add", any_contents.queue, "1", "--dry-run", "-o", "name").out == ""
+    assert "would add" in cli("add", any_contents.queue, "1", "--dry-run").out
+    assert_error(cli("add", any_contents.queue, "1", "--delay", "90d", "--dry-run", "-q"), 2, "delay")
+    assert not any_contents.command("EXISTS", any_contents.keys.stream)
     assert cli.operations() == 0
 
 
-def test_a_protected_context_wants_the_name_typed(any_lab: QueueContents, cli: InProcessCli) -> None:
+def test_a_protected_context_wants_the_name_typed(any_contents: QueueContents, cli: InProcessCli) -> None:
     place = cli.home / ".config" / "chasqui"
     place.mkdir(parents=True)
     (place / "config.toml").write_text(f'[contexts.prod]\nurl = "{cli.url}"\nprotected = true\n')
     (place / "config.toml").chmod(0o600)
     cli.url = ""
-    refused = cli("add", any_lab.queue, "1", "--context", "prod", "--yes")
+    refused = cli("add", any_contents.queue, "1", "--context", "prod", "--yes")
     assert refused.code == 5
     assert "--confirm" in refused.err
-    agreed = cli("add", any_lab.queue, "1", "--context", "prod", "--confirm", any_lab.queue)
+    agreed = cli("add", any_contents.queue, "1", "--context", "prod", "--confirm", any_contents.queue)
     assert agreed.code == 0
 
 
@@ -166,22 +154,22 @@ def lines(count: int) -> str:
 
 @pytest.mark.parametrize("how", ["table", "json", "jsonl", "name"])
 def test_a_file_is_added_in_order_and_every_id_told(
-    lab: QueueContents, cli: InProcessCli, tmp_path: Path, how: str
+    contents: QueueContents, cli: InProcessCli, tmp_path: Path, how: str
 ) -> None:
     (tmp_path / "jobs").write_text(lines(1500))
-    told = cli("add", lab.queue, "--file", tmp_path / "jobs", "-o", how)
+    told = cli("add", contents.queue, "--file", tmp_path / "jobs", "-o", how)
     assert told.code == 0, told.err
-    found = jobs(lab)
+    found = jobs(contents)
     assert [data for _, data in found] == list(range(1500))
     records = told.json if how == "json" else told.lines if how == "jsonl" else []
     ids = [record["id"] for record in records] or told.out.split()
     assert ids == [job_id for job_id, _ in found]
     if how == "jsonl":
-        entries = [entry_id.decode() for entry_id, _ in lab.command("XRANGE", lab.keys.stream, "-", "+")]
+        entries = [entry_id.decode() for entry_id, _ in contents.command("XRANGE", contents.keys.stream, "-", "+")]
         assert [record["entry_id"] for record in told.lines] == entries
 
 
-def test_lines_may_say_everything_a_job_can_say(lab: QueueContents, cli: InProcessCli) -> None:
+def test_lines_may_say_everything_a_job_can_say(contents: QueueContents, cli: InProcessCli) -> None:
     described = [
         {"name": "a", "data": {"$bin": "00"}, "id": "one", "attempts": 2, "backoff": "fixed:5"},
         {"data": [1], "delay_ms": 60_000},
@@ -190,7 +178,7 @@ def test_lines_may_say_everything_a_job_can_say(lab: QueueContents, cli: InProce
         {"data": None, "at": "2001-01-01"},
     ]
     stdin = "\n\n".join(map(json.dumps, described))
-    told = cli("add", lab.queue, "-f", "-", "-o", "jsonl", "--name", "usual", "--max-delay", "5000d", stdin=stdin)
+    told = cli("add", contents.queue, "-f", "-", "-o", "jsonl", "--name", "usual", "--max-delay", "5000d", stdin=stdin)
     assert told.code == 0, told.err
     first, second, third, fourth, fifth = told.lines
     assert first["id"] == "one"
@@ -198,8 +186,8 @@ def test_lines_may_say_everything_a_job_can_say(lab: QueueContents, cli: InProce
     assert fourth["run_at_ms"] == 1_924_905_600_000
     assert second["run_at_ms"] < third["run_at_ms"]
     assert (fifth["run_at_ms"], fifth["entry_id"] is not None) == (None, True)
-    assert lab.command("ZCARD", lab.keys.delayed) == 3
-    names = [fields[3] for _, fields in lab.command("XRANGE", lab.keys.stream, "-", "+")]
+    assert contents.command("ZCARD", contents.keys.delayed) == 3
+    names = [fields[3] for _, fields in contents.command("XRANGE", contents.keys.stream, "-", "+")]
     assert names == [b"a", b"usual"]
 
 
@@ -223,39 +211,39 @@ BAD = [
 ]
 
 
-def test_bad_lines_are_told_by_number_before_anything_is_added(any_lab: QueueContents, cli: InProcessCli) -> None:
+def test_bad_lines_are_told_by_number_before_anything_is_added(any_contents: QueueContents, cli: InProcessCli) -> None:
     stdin = "".join(f'{{"data": {nth}}}\n{bad}\n' for nth, (bad, _) in enumerate(BAD))
-    told = cli("add", any_lab.queue, "-f", "-", stdin=stdin)
+    told = cli("add", any_contents.queue, "-f", "-", stdin=stdin)
     assert told.code == 2, told.err
     assert f"{len(BAD)} of {2 * len(BAD)} lines" in told.err
-    assert not any_lab.command("EXISTS", any_lab.keys.stream)
+    assert not any_contents.command("EXISTS", any_contents.keys.stream)
     assert cli.operations() == 0
     shown = [line for line in told.err.splitlines() if line.startswith("line ")]
     for nth, (_, why) in enumerate(BAD):
         assert shown[nth].startswith(f"line {2 * nth + 2}: "), told.err
         assert why in shown[nth]
-    skipped = cli("add", any_lab.queue, "-f", "-", "--skip-bad", stdin=stdin)
+    skipped = cli("add", any_contents.queue, "-f", "-", "--skip-bad", stdin=stdin)
     assert skipped.code == 3
-    assert [data for _, data in jobs(any_lab)] == list(range(len(BAD)))
+    assert [data for _, data in jobs(any_contents)] == list(range(len(BAD)))
 
 
 def test_a_full_queue_takes_nothing_more_and_says_where_to_go_on(
-    any_lab: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
+    any_contents: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chasqui_cli.commands.add._job_sender.MAX_BATCH", 100)
-    told = cli("add", any_lab.queue, "-f", "-", "--cap", "250", stdin=lines(300))
+    told = cli("add", any_contents.queue, "-f", "-", "--cap", "250", stdin=lines(300))
     assert told.code == 3
     assert "200 of 300 jobs were added" in told.err
     assert "--from-line 201" in told.err
     assert len(told.out.split()) == 200
-    rest = cli("add", any_lab.queue, "-f", "-", "--from-line", "201", "--on-full", "grow", stdin=lines(300))
+    rest = cli("add", any_contents.queue, "-f", "-", "--from-line", "201", "--on-full", "grow", stdin=lines(300))
     assert rest.code == 0
-    assert [data for _, data in jobs(any_lab)] == list(range(300))
-    assert_error(cli("add", any_lab.queue, "1", "-q", "--cap", "300"), 1, "is full", "--on-full grow")
+    assert [data for _, data in jobs(any_contents)] == list(range(300))
+    assert_error(cli("add", any_contents.queue, "1", "-q", "--cap", "300"), 1, "is full", "--on-full grow")
 
 
-def test_many_jobs_are_paced(any_lab: QueueContents, cli: InProcessCli) -> None:
-    told = cli("add", any_lab.queue, "-f", "-", "--rps", "100", "-o", "jsonl", stdin=lines(50))
+def test_many_jobs_are_paced(any_contents: QueueContents, cli: InProcessCli) -> None:
+    told = cli("add", any_contents.queue, "-f", "-", "--rps", "100", "-o", "jsonl", stdin=lines(50))
     assert told.code == 0
     first, *_, last = [int(record["entry_id"].split("-")[0]) for record in told.lines]
     assert last - first >= 200, "fifty at a hundred per second, in pieces of 25, take a quarter of a second at least"
@@ -288,26 +276,26 @@ def test_a_lost_reply_doubles_nothing(server: Server, cli: InProcessCli, queue: 
 # Taking back
 
 
-def test_what_was_added_can_be_taken_back_by_what_was_written_down(lab: QueueContents, cli: InProcessCli) -> None:
-    assert cli("add", lab.queue, "-f", "-", "--delay", "1h", stdin=lines(3)).code == 0
-    assert cli("add", lab.queue, "-f", "-", stdin=lines(700)).code == 0
+def test_what_was_added_can_be_taken_back_by_what_was_written_down(contents: QueueContents, cli: InProcessCli) -> None:
+    assert cli("add", contents.queue, "-f", "-", "--delay", "1h", stdin=lines(3)).code == 0
+    assert cli("add", contents.queue, "-f", "-", stdin=lines(700)).code == 0
     items = cli.journal()
     assert len(items) == 700
     assert {item["kind"] for item in items} == {"added"}
-    told = lab.run(added_jobs.revert(lab.commands, lab.keys, "op", items))
+    told = contents.run(added_jobs.revert(contents.commands, contents.keys, "op", items))
     assert told == ["restored"] * 700
-    assert lab.command("XLEN", lab.keys.stream) == 0
-    assert lab.command("ZCARD", lab.keys.delayed) == 3
+    assert contents.command("XLEN", contents.keys.stream) == 0
+    assert contents.command("ZCARD", contents.keys.delayed) == 3
 
 
 def test_huge_loads_are_not_written_down_and_say_so(
-    any_lab: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
+    any_contents: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chasqui_cli.commands.add.MAX_JOURNALED", 10)
-    told = cli("add", any_lab.queue, "-f", "-", stdin=lines(11))
+    told = cli("add", any_contents.queue, "-f", "-", stdin=lines(11))
     assert "not written down" in told.err
     assert cli.journal() == []
-    cli("add", any_lab.queue, "1", "--no-journal")
+    cli("add", any_contents.queue, "1", "--no-journal")
     assert cli.journal() == []
 
 
@@ -327,14 +315,14 @@ def test_killed_in_the_middle_what_was_told_is_there_once_and_all_of_it_can_be_t
         os.kill(child.pid, signal.SIGKILL)
         told += child.stdout.readlines()
     printed = [json.loads(line)["id"] for line in told if line.endswith(b"\n")]
-    lab = QueueContents(Link.open(server.url), queue)
-    found = jobs(lab)
+    contents = QueueContents(Link.open(server.url), queue)
+    found = jobs(contents)
     assert 0 < len(found) < 30_000
     assert [data for _, data in found] == list(range(len(found))), "in order, none twice"
     assert printed == [job_id for job_id, _ in found][: len(printed)]
     [file] = (cli_process.home / ".local/state/chasqui/journal").glob("*.jsonl")
     kept = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
     items = [line["item"] for line in kept if "item" in line]
-    told_back = lab.run(added_jobs.revert(lab.commands, lab.keys, "op", items))
+    told_back = contents.run(added_jobs.revert(contents.commands, contents.keys, "op", items))
     assert told_back.count("restored") == len(found)
-    assert lab.command("XLEN", lab.keys.stream) == 0
+    assert contents.command("XLEN", contents.keys.stream) == 0

@@ -20,12 +20,12 @@ from chasqui_cli.context.session import Session
 from chasqui_cli.output.records import SNAPSHOT_SCHEMA
 from chasqui_cli.queues.queue_names import format_queue_ref, parse_queue_ref
 from chasqui_cli.queues.targets import queue_snapshots
-from tests.cli.test_read_commands import FIXED
 from tests.cli.test_read_only import overheard
 from tests.cli.yard import InProcessCli
 from tests.cli.yard import cli as cli
 from tests.support.cli.in_process import assert_matches_schema
 from tests.support.cli.live_command import start_command
+from tests.support.cli.seeded_queue import FIXED_SNAPSHOT_FIELDS
 from tests.support.cli.subprocess_cli import SubprocessCli
 from tests.support.processes.engines import wait_until
 from tests.support.seeds.foreign_queues import (
@@ -81,7 +81,7 @@ def test_inspect_shows_all_three_kinds(cli: InProcessCli, foreign_queues: Foreig
     told = json.loads(ended.out) if how == "json" else [json.loads(line) for line in ended.out.splitlines()]
     assert_matches_schema(told, [SNAPSHOT_SCHEMA])
     ours, theirs, listed = told
-    assert list(ours)[: len(FIXED)] == FIXED
+    assert list(ours)[: len(FIXED_SNAPSHOT_FIELDS)] == FIXED_SNAPSHOT_FIELDS
     assert "stale" not in ours
     assert [one["kind"] for one in told] == ["chasquimq", "rsmq", "joblist"]
     assert [one["queue"] for one in told] == names(foreign_queues)

@@ -73,42 +73,37 @@ def app_dir(tmp_path: Path, queue: str) -> Path:
     return place
 
 
-@pytest.fixture
-def lab(server: Server, queue: str) -> QueueContents:
-    return QueueContents(Link.open(server.url), queue)
-
-
-def drained(lab: QueueContents) -> bool:
-    return bool(lab.command("XLEN", lab.keys.stream) == 0)
+def drained(contents: QueueContents) -> bool:
+    return bool(contents.command("XLEN", contents.keys.stream) == 0)
 
 
 @pytest.mark.parametrize("target", ["mail.jobs:send", "mail.jobs:plain", "mail.jobs:box"])
 def test_a_burst_ends_when_the_queue_is_drained(
-    server: Server, lab: QueueContents, cli_process: SubprocessCli, app_dir: Path, target: str
+    server: Server, contents: QueueContents, cli_process: SubprocessCli, app_dir: Path, target: str
 ) -> None:
-    SyncQueue(lab.queue, link=lab.link).add_bulk([{"name": "n", "data": nth} for nth in range(50)])
-    words = [] if target.endswith("box") else ["--queue", lab.queue]
+    SyncQueue(contents.queue, link=contents.link).add_bulk([{"name": "n", "data": nth} for nth in range(50)])
+    words = [] if target.endswith("box") else ["--queue", contents.queue]
     told = cli_process("worker", "run", target, "--burst", "--app-dir", app_dir, "-u", server.url, *words)
     assert told.code == 0, told.err
     assert f"handler {target} from {app_dir / 'mail' / 'jobs.py'}" in told.err
-    assert f"queue {lab.queue} on " in told.err
+    assert f"queue {contents.queue} on " in told.err
     assert "50 done, 0 failed" in told.err
-    assert drained(lab)
+    assert drained(contents)
 
 
 def test_several_processes_share_the_work(
     any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
-    lab = QueueContents(Link.open(any_server.url), queue)
-    SyncQueue(queue, link=lab.link).add_bulk([{"name": "n", "data": nth} for nth in range(50)])
+    contents = QueueContents(Link.open(any_server.url), queue)
+    SyncQueue(queue, link=contents.link).add_bulk([{"name": "n", "data": nth} for nth in range(50)])
     words = ("--burst", "--processes", "2", "--app-dir", app_dir, "-u", any_server.url, "--store-results")
     told = cli_process("worker", "run", "mail.jobs:box", *words)
     assert told.code == 0, told.err
     done = re.findall(r"(\d+) done", told.err)
-    assert drained(lab)
+    assert drained(contents)
     assert "2 processes with up to 100 jobs" in told.err
     assert len(done) >= 2
-    assert len(lab.command("KEYS", lab.keys.result("") + "*")) == 50
+    assert len(contents.command("KEYS", contents.keys.result("") + "*")) == 50
 
 
 @pytest.mark.parametrize(
@@ -211,8 +206,8 @@ def on_terminal(shell: SubprocessCli, *words: object) -> Iterator[OnTerminal]:
 def test_a_terminal_is_told_in_one_line_that_is_written_over(
     any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
-    lab = QueueContents(Link.open(any_server.url), queue)
-    door = SyncQueue(queue, link=lab.link)
+    contents = QueueContents(Link.open(any_server.url), queue)
+    door = SyncQueue(queue, link=contents.link)
     words = ("mail.jobs:send", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url)
     with on_terminal(cli_process, *words, "--max-attempts", "1") as worker:
         worker.until(r"promoter leader")
@@ -234,8 +229,8 @@ def test_a_terminal_is_told_in_one_line_that_is_written_over(
 def test_the_first_signal_drains_and_the_second_leaves_at_once(
     any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path, tmp_path: Path
 ) -> None:
-    lab = QueueContents(Link.open(any_server.url), queue)
-    door = SyncQueue(queue, link=lab.link)
+    contents = QueueContents(Link.open(any_server.url), queue)
+    door = SyncQueue(queue, link=contents.link)
     words = ("mail.jobs:slow", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url)
     first, second = tmp_path / "first", tmp_path / "second"
     with on_terminal(cli_process, *words) as worker:

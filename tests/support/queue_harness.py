@@ -25,6 +25,8 @@ T = TypeVar("T")
 GROUP = "default"
 ENTRY_ID = re.compile(rb"^\d{13,}-\d+$")
 NEAR_MS = 86_400_000
+ENVELOPE = b"\x94\xa1x\xc4\x01\x01\xcf\x00\x00\x01\xa1\xe2\x3c\x61\xd6\x00"
+ENVELOPE_TEXT = ENVELOPE.decode(errors="backslashreplace")
 
 Dump = dict[str, Any]
 
@@ -75,7 +77,7 @@ class QueueHarness:
     def plain(self, value: Reply) -> Any:
         """A reply with text instead of bytes, and every entry id as `id`: no two servers give the same ones."""
         if isinstance(value, bytes):
-            return "id" if ENTRY_ID.match(value) else _text(value)
+            return "id" if ENTRY_ID.match(value) else as_text(value)
         if isinstance(value, list | tuple):
             return [self.plain(item) for item in value]
         return value
@@ -132,7 +134,7 @@ class QueueHarness:
     def _group(self, key: bytes, name: bytes, places: dict[bytes, int]) -> Any:
         rows = self.command("XPENDING", key, name, "-", "+", 1000)
         pending = [[places.get(row[0], "deleted"), self.plain(row[1]), row[3]] for row in rows]
-        return {"consumers": sorted(map(_text, self._named("CONSUMERS", key, name))), "pending": pending}
+        return {"consumers": sorted(map(as_text, self._named("CONSUMERS", key, name))), "pending": pending}
 
     def _named(self, what: str, *where: bytes) -> list[bytes]:
         rows = self.command("XINFO", what, *where)
@@ -145,6 +147,17 @@ class Outcome:
 
     told: Any
     left: Dump
+
+
+def delayed_member(name: bytes, envelope: bytes = ENVELOPE) -> bytes:
+    return len(name).to_bytes(4, "little") + name + envelope
+
+
+def read_ready(b: QueueHarness, consumer: str, count: int = 10, idle_ms: int = 60_000) -> Any:
+    """What a consumer reads: data, whether it was idle (the time itself varies), and deliveries so far."""
+    request = b.commands.read_ready(b.keys, GROUP, consumer, claim_idle_ms=idle_ms)
+    rows = request.rows(b.run_calls(request.call(count)))
+    return [[fields[1], idle >= idle_ms, deliveries] for _, fields, idle, deliveries in rows]
 
 
 def outcome(bench: QueueHarness, story: Callable[[QueueHarness], Any]) -> Outcome:
@@ -165,7 +178,7 @@ def _alone(call: Call) -> Flow[Any]:
     return reply
 
 
-def _text(value: bytes) -> str:
+def as_text(value: bytes) -> str:
     return value.decode(errors="backslashreplace")
 
 

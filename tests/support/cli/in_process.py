@@ -79,3 +79,9 @@ def assert_matches_schema(value: Any, shape: Any, where: str = "") -> None:
         assert value.keys() == {"$str"}, f"{where}: text that is no UTF-8 is told by its bytes"
     elif shape != "any" and not (shape.endswith("?") and value is None):
         assert isinstance(value, _PLAIN[shape.removesuffix("?")]), f"{where}: {value!r} is no {shape}"
+
+
+def has_keys(record: dict[str, Any], schema: dict[str, Any]) -> bool:
+    """Whether a record has exactly the keys of its schema."""
+    needed = {name for name, part in schema.items() if not isinstance(part, OptionalKey)}
+    return needed <= set(record) <= set(schema)
