@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from chasqui.errors import ServerError
 from chasqui.foreign import joblist, rsmq
 from chasqui.foreign.job_import import ImportedJob
 from chasqui.foreign.joblist import joblist_calls
@@ -15,6 +17,8 @@ from chasqui.foreign.rsmq import rsmq_calls
 from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.server import scripts
 from chasqui.server.flow import Call
+from chasqui.server.link import Link
+from tests.conftest import FASTEST_FIRST
 from tests.foreign.conftest import ForeignServer
 from tests.support.links import command_batch
 
@@ -212,3 +216,32 @@ def test_running_a_script_twice_is_running_it_once(foreign_server: ForeignServer
 def everything(desk: ForeignServer) -> dict[str, object]:
     found = sorted(key.decode() for key in desk.command("KEYS", f"*{desk.name}*"))
     return desk.dump(*found)
+
+
+WRITES = [
+    (name, word)
+    for name in CASES
+    if not scripts.is_read_only_script(name)
+    for word in sorted(set(re.findall(r"redis\.call\(\s*'(\w+)'", scripts.script_text(name))))
+]
+FILLS_IN = {("rsmq/create_queue", "SADD")}
+"""Attributes that are missing are filled in before the name is listed, and that may be done again."""
+
+
+@pytest.mark.parametrize("server", FASTEST_FIRST[:1], indirect=True)
+@pytest.mark.parametrize(("name", "word"), WRITES)
+def test_a_user_without_one_of_the_commands_of_a_script_changes_nothing(
+    foreign_server: ForeignServer, name: str, word: str
+) -> None:
+    call, user = CASES[name](foreign_server), foreign_server.name
+    before = everything(foreign_server)
+    foreign_server.command("ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", f"-{word}")
+    socket = str(foreign_server.link.address).removeprefix("unix://")
+    with Link.open(f"unix://{user}:pw@{socket}") as link:
+        try:
+            link.run(command_batch(call))
+        except ServerError:
+            if (name, word) not in FILLS_IN:
+                assert everything(foreign_server) == before
+        else:
+            assert everything(foreign_server) != before, f"it does nothing without {word}, so this proves nothing"

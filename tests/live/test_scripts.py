@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from chasqui.server import scripts
 from chasqui.server.commands import Commands, DelayFromNow, IdRange, PlannedFire, ReplayItem, SearchTerm
 from chasqui.server.features import Features
 from chasqui.server.link import Link
+from tests.conftest import FASTEST_FIRST
+from tests.support.links import command_batch
 from tests.support.queue_harness import GROUP, QueueHarness
 from tests.support.servers.server import start_server
 
@@ -335,6 +338,32 @@ def test_a_spec_of_another_type_leaves_everything_where_it_was(
         return b.dump() == before
 
     assert on_every_server(story).told is True
+
+
+WRITES = [
+    (name, word)
+    for name in CASES
+    if not scripts.is_read_only_script(name)
+    for word in sorted(set(re.findall(r"redis\.call\(\s*'(\w+)'", scripts.script_text(name))))
+    if name not in {"acquire_lock", "promote", "read_ready", "read_ready_without_claim"}
+]
+"""A lease that was taken ends by itself, and what was read is read again: those are not checked first."""
+
+
+@pytest.mark.parametrize("server", FASTEST_FIRST[:1], indirect=True)
+@pytest.mark.parametrize(("name", "word"), WRITES)
+def test_a_user_without_one_of_the_commands_of_a_script_changes_nothing(
+    server: Server, queue: str, name: str, word: str
+) -> None:
+    with Link.open(server.url) as link, Link.open(f"unix://{queue}:pw@{link.address}".replace("@unix://", "@")) as less:
+        bench = QueueHarness(queue, link, Commands(link.features()), queue)
+        call = CASES[name].build(bench)
+        bench.command("ACL", "SETUSER", queue, "on", ">pw", "~*", "&*", "+@all", f"-{word}")
+        before = bench.dump()
+        try:
+            less.run(command_batch(call))
+        except ServerError:
+            assert bench.dump() == before
 
 
 DRAINS = ["ack_delete", "move_to_dlq", "schedule_retry", "promote", "settle_owned", "acquire_lock"]

@@ -24,6 +24,8 @@ for _, row in ipairs(groups) do
 end
 
 local told = {}
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('XDEL', stream, '0-1'), "no permissions to run the 'xdel' command")
 redis.call('ZCARD', delayed)
 for i = 1, #ARGV, 3 do
   local entry_id, member, run_at_ms = ARGV[i], ARGV[i + 1], ARGV[i + 2]

@@ -5,6 +5,7 @@
 local delayed, index, marker = KEYS[1], KEYS[2], KEYS[3]
 local member, run_at_ms, spare_s = ARGV[1], ARGV[2], ARGV[3]
 
+local clock = redis.call('TIME')
 local indexed = redis.call('GET', index)
 if not redis.call('ZSCORE', delayed, member) then
   return 0
@@ -13,7 +14,6 @@ end
 assert(redis.acl_check_cmd('EXPIRE', index, 1), "no permissions to run the 'expire' command")
 redis.call('ZADD', delayed, 'XX', run_at_ms, member)
 if indexed == member then
-  local clock = redis.call('TIME')
   local ttl_s = string.format('%.0f', math.max(1, math.floor(run_at_ms / 1000) - clock[1]) + spare_s)
   redis.call('EXPIRE', index, ttl_s)
   redis.call('EXPIRE', marker, ttl_s)

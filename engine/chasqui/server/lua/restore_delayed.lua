@@ -15,6 +15,8 @@ if moved_to_ms ~= '' then
 elseif score or redis.call('EXISTS', undone) == 1 then
   return 'already'
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('SET', undone, '1'), "no permissions to run the 'set' command")
 redis.call('ZADD', delayed, run_at_ms, member)
 if tonumber(index_ms) > 0 then
   redis.call('SET', index, member, 'PX', index_ms)

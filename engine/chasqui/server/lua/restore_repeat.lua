@@ -14,6 +14,10 @@ end
 if current ~= left or (left == '' and scheduled) then
   return current == data and (not scheduled) == (next_ms == '') and 'already' or 'changed'
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('SET', undone, '1'), "no permissions to run the 'set' command")
+assert(next_ms ~= '' or redis.acl_check_cmd('DEL', spec), "no permissions to run the 'del' command")
+assert(next_ms == '' or redis.acl_check_cmd('ZADD', repeats, 0, key), "no permissions to run the 'zadd' command")
 if next_ms == '' then
   redis.call('ZREM', repeats, key)
   redis.call('DEL', spec)

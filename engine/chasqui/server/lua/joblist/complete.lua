@@ -9,6 +9,11 @@ if redis.call('HGET', job, 'claim_token') ~= token then
   return 0
 end
 redis.call('LLEN', completed)
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HSET', job, 'status', ''), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('EXPIRE', job, ttl_s), "no permissions to run the 'expire' command")
+assert(redis.acl_check_cmd('LPUSH', completed, id), "no permissions to run the 'lpush' command")
+assert(redis.acl_check_cmd('LTRIM', completed, 0, -1), "no permissions to run the 'ltrim' command")
 redis.call('LREM', processing, 1, id)
 redis.call('HSET', job, 'status', 'completed', 'completed_at_ms', now_ms, 'result', result)
 redis.call('EXPIRE', job, ttl_s)

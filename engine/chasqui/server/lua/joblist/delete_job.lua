@@ -8,6 +8,8 @@ local id = ARGV[1]
 if not redis.call('LPOS', list, id) then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('LREM', list, 0, id), "no permissions to run the 'lrem' command")
 redis.call('DEL', job)
 redis.call('LREM', list, 0, id)
 return 1

@@ -5,6 +5,8 @@
 local job, parked = KEYS[1], KEYS[2]
 local id = ARGV[1]
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('DEL', job), "no permissions to run the 'del' command")
 if redis.call('LREM', parked, 0, id) == 0 then
   return 0
 end

@@ -9,6 +9,8 @@ redis.call('LLEN', pending)
 if redis.call('EXISTS', job) == 1 then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('LPUSH', pending, id), "no permissions to run the 'lpush' command")
 redis.call(
   'HSET', job, 'id', id, 'payload', payload, 'status', 'pending', 'attempts', '0', 'enqueued_at_ms', now_ms,
   'claim_token', ''

@@ -10,6 +10,11 @@ if redis.call('HGET', job, 'claim_token') ~= token then
 end
 redis.call('LLEN', pending)
 redis.call('LLEN', failed)
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HSET', job, 'status', ''), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('LPUSH', retry == '1' and pending or failed, id), "no permissions to run the 'lpush' command")
+assert(retry == '1' or redis.acl_check_cmd('LTRIM', failed, 0, -1), "no permissions to run the 'ltrim' command")
+assert(retry == '1' or redis.acl_check_cmd('EXPIRE', job, ttl_s), "no permissions to run the 'expire' command")
 redis.call('LREM', processing, 1, id)
 redis.call('HSET', job, 'last_error', error, 'last_error_at_ms', now_ms, 'claim_token', '')
 if retry == '1' then

@@ -10,6 +10,11 @@ local same = (found[1] or '') == token and (found[2] or '') == claimed
 if not same or not redis.call('LPOS', processing, id) then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('LTRIM', failed, 0, -1), "no permissions to run the 'ltrim' command")
+assert(redis.acl_check_cmd('LREM', processing, 1, id), "no permissions to run the 'lrem' command")
+assert(redis.acl_check_cmd('HSET', job, 'status', ''), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('EXPIRE', job, ttl_s), "no permissions to run the 'expire' command")
 redis.call('LPUSH', failed, id)
 redis.call('LTRIM', failed, 0, history - 1)
 redis.call('LREM', processing, 1, id)

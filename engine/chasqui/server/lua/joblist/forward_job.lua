@@ -17,6 +17,9 @@ local room = {stream = {stream, cap}, dlq = {dlq, dead_cap}}
 if redis.call('XLEN', room[where][1]) >= tonumber(room[where][2]) then
   return 'full'
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('LREM', list, 0, id), "no permissions to run the 'lrem' command")
+assert(redis.acl_check_cmd('DEL', job), "no permissions to run the 'del' command")
 if where == 'dlq' then
   redis.call('XADD', dlq, '*', unpack(ARGV, 7))
 else

@@ -16,6 +16,8 @@ end
 if not lists[keep] or (status ~= keep and lists[status or '']) then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(status == keep or redis.acl_check_cmd('HSET', job, 'status', ''), "no permissions to run the 'hset' command")
 local taken = 0
 for name, list in pairs(lists) do
   if name ~= keep then

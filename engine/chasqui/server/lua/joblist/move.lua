@@ -12,6 +12,11 @@ if redis.call('HLEN', job) == 0 then
   return -1
 end
 redis.call('LLEN', to_list)
+-- What comes last must be allowed before anything is written.
+assert(keep ~= '1' or redis.acl_check_cmd('PERSIST', to_job), "no permissions to run the 'persist' command")
+assert(redis.acl_check_cmd('LPUSH', to_list, id), "no permissions to run the 'lpush' command")
+assert(redis.acl_check_cmd('LREM', list, 0, id), "no permissions to run the 'lrem' command")
+assert(redis.acl_check_cmd('DEL', job), "no permissions to run the 'del' command")
 if redis.call('COPY', job, to_job) == 0 then
   return -2
 end

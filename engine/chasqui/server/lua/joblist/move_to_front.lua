@@ -8,6 +8,8 @@ local id = ARGV[1]
 if not redis.call('LPOS', pending, id) then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('RPUSH', pending, id), "no permissions to run the 'rpush' command")
 redis.call('LREM', pending, 0, id)
 redis.call('RPUSH', pending, id)
 return 1

@@ -10,6 +10,9 @@ local same = (found[1] or '') == token and (found[2] or '') == claimed
 if not same or not redis.call('LPOS', processing, id) then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('LREM', processing, 1, id), "no permissions to run the 'lrem' command")
+assert(redis.acl_check_cmd('HSET', job, 'status', ''), "no permissions to run the 'hset' command")
 redis.call('LPUSH', pending, id)
 redis.call('LREM', processing, 1, id)
 redis.call('HSET', job, 'status', 'pending', 'reclaimed_at_ms', now_ms, 'claim_token', '', 'claimed_at_ms', '0')

@@ -15,6 +15,9 @@ local status = redis.call('HGET', job, 'status')
 if status == 'completed' or status == 'failed' or redis.call('HEXISTS', job, 'payload') == 0 then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('PERSIST', job), "no permissions to run the 'persist' command")
+assert(redis.acl_check_cmd('HSET', job, 'status', ''), "no permissions to run the 'hset' command")
 redis.call('LPUSH', pending, id)
 redis.call('PERSIST', job)
 redis.call('HSET', job, 'status', 'pending', 'claim_token', '', 'claimed_at_ms', '0')

@@ -8,8 +8,11 @@ local ttl_s, id, expires_ms = ARGV[1], ARGV[2], ARGV[3]
 if redis.call('HEXISTS', undone, id) == 1 or redis.call('LPOS', list, id) or redis.call('EXISTS', job) == 1 then
   return 0
 end
-redis.call('HSET', undone, id, 1)
-redis.call('EXPIRE', undone, ttl_s)
+-- What comes last must be allowed before anything is written.
+assert(expires_ms == '' or redis.acl_check_cmd('PEXPIRE', job, 1), "no permissions to run the 'pexpire' command")
+assert(redis.acl_check_cmd('LPUSH', list, id), "no permissions to run the 'lpush' command")
+assert(redis.acl_check_cmd('HSET', undone, id, 1), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('EXPIRE', undone, ttl_s), "no permissions to run the 'expire' command")
 if #ARGV > 3 then
   redis.call('HSET', job, unpack(ARGV, 4))
   if expires_ms ~= '' then
@@ -17,4 +20,6 @@ if #ARGV > 3 then
   end
 end
 redis.call('LPUSH', list, id)
+redis.call('HSET', undone, id, 1)
+redis.call('EXPIRE', undone, ttl_s)
 return 1

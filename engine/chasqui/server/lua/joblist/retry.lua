@@ -12,6 +12,10 @@ end
 if redis.call('HLEN', job) == 0 then
   return -1
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('PERSIST', job), "no permissions to run the 'persist' command")
+assert(redis.acl_check_cmd('HSET', job, 'status', ''), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('LREM', source, 0, id), "no permissions to run the 'lrem' command")
 redis.call(next == '1' and 'RPUSH' or 'LPUSH', pending, id)
 redis.call('PERSIST', job)
 redis.call('HSET', job, 'status', 'pending', 'claim_token', '', 'claimed_at_ms', '0')

@@ -8,6 +8,8 @@ local id, status, keep = ARGV[1], ARGV[2], ARGV[3]
 if not redis.call('LPOS', list, id) or redis.call('HLEN', job) == 0 then
   return 0
 end
+-- What comes last must be allowed before anything is written.
+assert(keep ~= '1' or redis.acl_check_cmd('PERSIST', job), "no permissions to run the 'persist' command")
 local wrong = redis.call('HGET', job, 'status') ~= status and 1 or 0
 redis.call('HSET', job, 'status', status)
 return math.max(wrong, keep == '1' and redis.call('PERSIST', job) or 0)

@@ -9,6 +9,8 @@ local id, token, now_ms = ARGV[1], ARGV[2], ARGV[3]
 if not redis.call('LPOS', processing, id) then
   return false
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HGETALL', job), "no permissions to run the 'hgetall' command")
 redis.call('HSET', job, 'status', 'processing', 'claimed_at_ms', now_ms, 'claim_token', token)
 redis.pcall('HINCRBY', job, 'attempts', 1)
 return redis.call('HGETALL', job)

@@ -5,6 +5,8 @@
 local messages, hash = KEYS[1], KEYS[2]
 
 local told = {}
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HDEL', hash, ''), "no permissions to run the 'hdel' command")
 redis.call('HLEN', hash)
 for i = 1, #ARGV do
   local id = ARGV[i]

@@ -4,6 +4,8 @@
 -- Returns: how many were removed.
 local messages, hash = KEYS[1], KEYS[2]
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HDEL', hash, ''), "no permissions to run the 'hdel' command")
 local removed = 0
 for i = 1, #ARGV do
   local id = ARGV[i]

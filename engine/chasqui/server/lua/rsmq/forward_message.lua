@@ -27,6 +27,11 @@ local room = {stream = {stream, cap}, dlq = {dlq, dead_cap}}
 if room[where] and redis.call('XLEN', room[where][1]) >= tonumber(room[where][2]) then
   return 'full'
 end
+-- What comes last must be allowed before anything is written.
+assert(where ~= 'delayed' or redis.acl_check_cmd('SET', marker, '1'), "no permissions to run the 'set' command")
+assert(where ~= 'delayed' or redis.acl_check_cmd('SET', index, ''), "no permissions to run the 'set' command")
+assert(redis.acl_check_cmd('ZREM', messages, id), "no permissions to run the 'zrem' command")
+assert(redis.acl_check_cmd('HDEL', hash, id), "no permissions to run the 'hdel' command")
 if where == 'dlq' then
   redis.call('XADD', dlq, '*', unpack(ARGV, 8))
 elseif hidden then

@@ -32,6 +32,10 @@ local function moved(id, score, receives)
   return 1
 end
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('ZADD', to_messages, 0, ''), "no permissions to run the 'zadd' command")
+assert(redis.acl_check_cmd('ZREM', messages, ''), "no permissions to run the 'zrem' command")
+assert(redis.acl_check_cmd('HDEL', hash, ''), "no permissions to run the 'hdel' command")
 local told = {}
 for i = 1, #ARGV, 3 do
   told[#told + 1] = moved(ARGV[i], ARGV[i + 1], ARGV[i + 2])

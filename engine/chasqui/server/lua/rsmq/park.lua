@@ -18,6 +18,8 @@ local hidden = tonumber(score) > clock[1] * 1000 + math.floor(clock[2] / 1000)
 if hidden and redis.call('HEXISTS', hash, id .. ':rc') == 1 then
   return 'held'
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('ZREM', messages, id), "no permissions to run the 'zrem' command")
 redis.call('ZADD', parked, score, id)
 redis.call('ZREM', messages, id)
 return 'parked'

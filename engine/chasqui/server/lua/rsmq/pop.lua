@@ -11,6 +11,9 @@ if not id then
   return false
 end
 local found = redis.call('HMGET', hash, id, id .. ':rc', id .. ':fr')
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('ZREM', messages, id), "no permissions to run the 'zrem' command")
+assert(redis.acl_check_cmd('HDEL', hash, id), "no permissions to run the 'hdel' command")
 redis.pcall('HINCRBY', hash, 'totalrecv', 1)
 local receives = (tonumber(found[2]) or 0) + 1
 redis.call('ZREM', messages, id)

@@ -4,6 +4,8 @@
 -- Returns: for each message (id, score, receives) 1 deleted, 0 not the same any more.
 local messages, hash = KEYS[1], KEYS[2]
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HDEL', hash, ''), "no permissions to run the 'hdel' command")
 local told = {}
 for i = 1, #ARGV, 3 do
   local id, score, receives = ARGV[i], ARGV[i + 1], ARGV[i + 2]

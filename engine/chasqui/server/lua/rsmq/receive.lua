@@ -11,6 +11,8 @@ if not id then
   return false
 end
 local body = redis.call('HGET', hash, id)
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('HSET', hash, id, ''), "no permissions to run the 'hset' command")
 redis.call('ZADD', messages, until_ms, id)
 redis.pcall('HINCRBY', hash, 'totalrecv', 1)
 local receives = redis.pcall('HINCRBY', hash, id .. ':rc', 1)

@@ -11,8 +11,10 @@ end
 if redis.call('HEXISTS', undone, id) == 1 or redis.call('ZSCORE', messages, id) then
   return 0
 end
-redis.call('HSET', undone, id, score)
-redis.call('EXPIRE', undone, ttl_s)
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('ZADD', messages, score, id), "no permissions to run the 'zadd' command")
+assert(redis.acl_check_cmd('HSET', undone, id, score), "no permissions to run the 'hset' command")
+assert(redis.acl_check_cmd('EXPIRE', undone, ttl_s), "no permissions to run the 'expire' command")
 redis.call('HSET', hash, id, body)
 if receives ~= '' then
   redis.call('HSET', hash, id .. ':rc', receives)
@@ -21,4 +23,6 @@ if first_ms ~= '' then
   redis.call('HSET', hash, id .. ':fr', first_ms)
 end
 redis.call('ZADD', messages, score, id)
+redis.call('HSET', undone, id, score)
+redis.call('EXPIRE', undone, ttl_s)
 return 1

@@ -12,6 +12,9 @@ end
 if redis.call('ZSCORE', messages, id) then
   return {0, redis.call('ZCARD', messages)}
 end
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('ZADD', messages, score, id), "no permissions to run the 'zadd' command")
+assert(redis.acl_check_cmd('ZCARD', messages), "no permissions to run the 'zcard' command")
 redis.call('HSET', hash, id, body)
 if receives ~= '' then
   redis.call('HSET', hash, id .. ':rc', receives)

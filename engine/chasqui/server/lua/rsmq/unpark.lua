@@ -4,6 +4,8 @@
 -- Returns: how many there were.
 local parked, messages = KEYS[1], KEYS[2]
 
+-- What comes last must be allowed before anything is written.
+assert(redis.acl_check_cmd('ZREM', parked, ''), "no permissions to run the 'zrem' command")
 local back = 0
 for i = 1, #ARGV do
   local score = redis.call('ZSCORE', parked, ARGV[i])
