@@ -129,7 +129,7 @@ def test_read_only_and_dry_run_write_nothing_anywhere(any_contents: QueueContent
     assert "would add" in cli("add", any_contents.queue, "1", "--dry-run").out
     assert_error(cli("add", any_contents.queue, "1", "--delay", "90d", "--dry-run", "-q"), 2, "delay")
     assert not any_contents.command("EXISTS", any_contents.keys.stream)
-    assert cli.operations() == 0
+    assert cli.operations() == []
 
 
 def test_a_protected_context_wants_the_name_typed(any_contents: QueueContents, cli: InProcessCli) -> None:
@@ -217,7 +217,7 @@ def test_bad_lines_are_told_by_number_before_anything_is_added(any_contents: Que
     assert told.code == 2, told.err
     assert f"{len(BAD)} of {2 * len(BAD)} lines" in told.err
     assert not any_contents.command("EXISTS", any_contents.keys.stream)
-    assert cli.operations() == 0
+    assert cli.operations() == []
     shown = [line for line in told.err.splitlines() if line.startswith("line ")]
     for nth, (_, why) in enumerate(BAD):
         assert shown[nth].startswith(f"line {2 * nth + 2}: "), told.err

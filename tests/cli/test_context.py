@@ -10,13 +10,16 @@ import pytest
 from chasqui_cli.commands.context import CONTEXT_SCHEMA
 from chasqui_cli.context.settings import CONTEXT_COLORS
 from chasqui_cli.output.stdio import _COLOR_CODES
-from tests.cli.yard import InProcessCli, run_on_terminal
-from tests.cli.yard import cli as cli
+from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import SubprocessCli, assert_error
+from tests.support.cli.terminal import run_on_terminal
 from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
 from tests.support.servers.server import Server
 
-pytestmark = pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)
+pytestmark = [
+    pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True),
+    pytest.mark.usefixtures("cli_on_server"),
+]
 PASSWORD = "s3cr3t-of-the-andes"
 
 
@@ -58,7 +61,7 @@ def test_comments_and_order_are_kept(cli: InProcessCli) -> None:
 
 
 def test_the_current_context_says_which_server(cli: InProcessCli, server: Server) -> None:
-    cli.patch.delenv("CHASQUI_REDIS_URL")
+    cli.url = ""
     cli("context", "set", "here", f"url={server.url}")
     cli("context", "use", "here")
     assert cli("server", "status", "-o", "json").json["url"] == server.url

@@ -12,9 +12,7 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui.wire import msgpack_codec
 from chasqui_cli.commands.dlq.edit import EDIT_SCHEMA
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
 

@@ -10,9 +10,7 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui_cli.commands.dlq._record import DEAD_LETTER_SCHEMA
 from chasqui_cli.commands.dlq.peek import GROUP_SCHEMA
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import GARBAGE, RETRY, DeadLetterSeeder, seed_every_kind
 
@@ -119,6 +117,7 @@ def test_since_and_until_bound_by_the_time_of_death(cli: InProcessCli, dead_lett
 
 
 @one_server
+@pytest.mark.usefixtures("cli_on_server")
 def test_a_queue_that_is_not_there_is_empty_and_that_is_said(cli: InProcessCli, queue: str) -> None:
     assert cli("dlq", "peek", queue, "-o", "json").json == []
     ended = cli("dlq", "peek", queue)

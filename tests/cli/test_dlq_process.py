@@ -11,10 +11,9 @@ import pytest
 from chasqui.clock import SystemClock
 from chasqui.wire import envelope, msgpack_codec
 from chasqui.wire.envelope import Envelope, Payload
-from tests.cli.yard import InProcessCli, run_on_terminal
-from tests.cli.yard import cli as cli
-from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import SubprocessCli
+from tests.support.cli.terminal import run_on_terminal
 from tests.support.seeds.dead_letters import DeadLetterSeeder, dead_letter_fields, seed_every_kind
 from tests.support.seeds.hostile_text import HOSTILE_TEXTS, is_harmless
 from tests.support.servers.server import Server

@@ -16,9 +16,7 @@ from chasqui.wire import envelope
 from chasqui.wire.envelope import Envelope, Payload
 from chasqui.worker import Worker
 from chasqui_cli.commands.dlq.replay import REPLAY_SCHEMA
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import (
     GARBAGE,

@@ -161,7 +161,7 @@ def test_what_needs_all_keys_at_once_is_refused_before_anything_is_done(cli: InP
         assert "several slots" in ended.err
         assert "hint: nothing was changed" in ended.err
     assert [flat.command("DUMP", key) for key in keys] == before
-    assert cli.operations() == 0, "nothing was written down as done"
+    assert cli.operations() == [], "nothing was written down as done"
 
 
 def test_the_way_out_that_the_doctor_names_works(

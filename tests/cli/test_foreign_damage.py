@@ -13,11 +13,8 @@ import pytest
 
 from chasqui.foreign import joblist, rsmq
 from chasqui_cli.output.records import FINDING_SCHEMA
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.support.cli.in_process import assert_matches_schema
+from tests.support.cli.in_process import InProcessCli, assert_matches_schema
 from tests.support.seeds.foreign_queues import DELAYED, HELD, READY, TRIED, ForeignQueues, seed_rsmq
-from tests.support.seeds.foreign_queues import foreign_queues as foreign_queues
 
 GHOST = "gqll7vywlc" + "g" * 22
 

@@ -21,9 +21,7 @@ from chasqui_cli.output.records import SNAPSHOT_SCHEMA
 from chasqui_cli.queues.queue_names import format_queue_ref, parse_queue_ref
 from chasqui_cli.queues.targets import queue_snapshots
 from tests.cli.test_read_only import overheard
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.support.cli.in_process import assert_matches_schema
+from tests.support.cli.in_process import InProcessCli, assert_matches_schema
 from tests.support.cli.live_command import start_command
 from tests.support.cli.seeded_queue import FIXED_SNAPSHOT_FIELDS
 from tests.support.cli.subprocess_cli import SubprocessCli
@@ -39,7 +37,6 @@ from tests.support.seeds.foreign_queues import (
     seed_list,
     seed_rsmq,
 )
-from tests.support.seeds.foreign_queues import foreign_queues as foreign_queues
 from tests.support.servers.server import Server
 
 

@@ -23,11 +23,11 @@ from chasqui.server.commands import parse_server_time
 from chasqui.server.link import Link
 from chasqui_cli.app import app, run
 from tests.cli.test_read_only import _commands, write_verbs
-from tests.cli.yard import VARIABLES
+from tests.support.cli.in_process import unset_settings
+from tests.support.cli.terminal import fake_terminal
 from tests.support.links import command
 from tests.support.seeds.hostile_queues import HostileQueues, careless_pack, fill_with_hostile_text
 from tests.support.seeds.hostile_text import HOSTILE_TEXTS, is_harmless
-from tests.support.seeds.queue_contents import fake_terminal
 from tests.support.servers.server import Server
 
 BUILT = functools.cache(typer.main.get_command)
@@ -154,8 +154,7 @@ def world(any_server: Server, queue: str, request: pytest.FixtureRequest) -> Ite
 
 @pytest.fixture
 def screen(any_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Screen:
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+    unset_settings(monkeypatch)
     monkeypatch.setattr(typer.main, "get_command", BUILT)
     screen = Screen(monkeypatch, tmp_path)
     screen.set(HOME=str(tmp_path), CHASQUI_REDIS_URL=any_server.url, TERM="dumb", NO_COLOR="1", COLUMNS="200")

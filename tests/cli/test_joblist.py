@@ -12,9 +12,7 @@ from chasqui_cli.commands.joblist._change import CHANGE_SCHEMA
 from chasqui_cli.commands.joblist._options import JOB_SCHEMA
 from chasqui_cli.commands.joblist.doctor import DOCTOR_SCHEMA
 from chasqui_cli.commands.joblist.overview import OVERVIEW_SCHEMA
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.support.cli.in_process import assert_matches_schema
+from tests.support.cli.in_process import InProcessCli, assert_matches_schema
 from tests.support.cli.live_command import start_command
 from tests.support.cli.subprocess_cli import SubprocessCli
 from tests.support.processes.engines import wait_until
@@ -27,7 +25,6 @@ from tests.support.seeds.foreign_queues import (
     ForeignQueues,
     seed_list,
 )
-from tests.support.seeds.foreign_queues import foreign_queues as foreign_queues
 from tests.support.seeds.hostile_text import HOSTILE_TEXTS, is_harmless
 from tests.support.servers.server import Server
 

@@ -9,9 +9,7 @@ import pytest
 from chasqui.foreign import rsmq
 from chasqui.sync_queue import SyncQueue
 from chasqui_cli.commands.undo import FLOWS
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.in_process import InProcessCli
 from tests.support.seeds.foreign_queues import ForeignQueues, seed_rsmq
 
 if TYPE_CHECKING:

@@ -17,9 +17,7 @@ import typer
 from chasqui.models import RepeatPattern
 from chasqui.sync_queue import SyncQueue
 from chasqui_cli.app import VERBS, app
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.in_process import InProcessCli
 from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
 from tests.support.seeds.foreign_queues import ForeignQueues
 from tests.support.seeds.foreign_queues import seed_both as seed_foreign

@@ -14,11 +14,8 @@ from chasqui_cli.commands.rsmq._rsmqctl import QUEUE_SCHEMA, RECEIVE_SCHEMA
 from chasqui_cli.commands.rsmq.doctor import DOCTOR_SCHEMA
 from chasqui_cli.commands.rsmq.peek import COUNTS_SCHEMA
 from tests.cli.test_read_only import overheard
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.support.cli.in_process import assert_matches_schema
+from tests.support.cli.in_process import InProcessCli, assert_matches_schema
 from tests.support.seeds.foreign_queues import DELAYED, HELD, READY, TRIED, ForeignQueues, seed_rsmq
-from tests.support.seeds.foreign_queues import foreign_queues as foreign_queues
 from tests.support.seeds.hostile_text import HOSTILE_TEXTS, is_harmless
 from tests.support.servers.server import Server
 

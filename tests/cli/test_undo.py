@@ -12,9 +12,7 @@ from chasqui.wire.keys import Keys
 from chasqui_cli.commands import undo as undoing
 from chasqui_cli.commands.log import OPERATION_SCHEMA
 from chasqui_cli.commands.undo import UNDO_SCHEMA
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import DeadLetterSeeder, dead_letter_fields, seed_every_kind
 from tests.support.servers.server import Server
@@ -208,7 +206,7 @@ def test_an_operation_is_undone_on_its_own_server(
     [op] = cli.operations()
     elsewhere = ("-u", "redis://127.0.0.1:1")
     assert_error(cli("undo", op, "--yes", *elsewhere), 5, server.url, "--here")
-    cli.set(CHASQUI_REDIS_URL="redis://127.0.0.1:1")
+    cli.url = "redis://127.0.0.1:1"
     assert cli("undo", op, "--yes").code == 0
     assert len(dead_letter_seeder.dead_letters()) == 6
 

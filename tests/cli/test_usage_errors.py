@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.yard import InProcessCli
-from tests.cli.yard import cli as cli
-from tests.cli.yard import dead_letter_seeder as dead_letter_seeder
+from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import SubprocessCli, assert_error
 from tests.support.cli.subprocess_cli import cli_process as cli_process
 
 if TYPE_CHECKING:
     from tests.support.seeds.dead_letters import DeadLetterSeeder
 
-pytestmark = pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)
+pytestmark = [
+    pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True),
+    pytest.mark.usefixtures("cli_on_server"),
+]
 HUGE = "99999999999999999999"
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from chasqui.server.link import Link
 from tests.cli.test_read_only import overheard
-from tests.cli.yard import run_on_terminal
 from tests.support.cli.subprocess_cli import SubprocessCli
 from tests.support.cli.subprocess_cli import cli_process as cli_process
+from tests.support.cli.terminal import run_on_terminal
 from tests.support.seeds.every_state import QueueSeeder, every_state
 from tests.support.servers.server import Server, start_server
 

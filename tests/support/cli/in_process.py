@@ -19,9 +19,13 @@ from tests.support.cli.subprocess_cli import CommandResult
 _PLAIN: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
 
 
+# Settings that a developer's shell may have and a test must not see.
+_SETTINGS = ("CHASQUI_", "REDIS", "XDG_", "NO_COLOR", "FORCE_COLOR", "EDITOR", "VISUAL")
+
+
 @dataclass(slots=True)
 class InProcessCli:
-    """Runs command lines, on the server at `url` if one is set. `home` holds configuration and data."""
+    """Runs `chasqui`, by default on the server at `url`, if set. `home` holds configuration and journal."""
 
     capsys: pytest.CaptureFixture[str]
     monkeypatch: pytest.MonkeyPatch
@@ -29,30 +33,42 @@ class InProcessCli:
     url: str = ""
 
     def __call__(self, *words: str | Path, stdin: str = "") -> CommandResult:
+        args = [str(word) for word in words]
         self.capsys.readouterr()
         self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        given = [str(word) for word in words]
-        self.monkeypatch.setattr(sys, "argv", ["chasqui", *given])
-        code = int(run([*given, *(["-u", self.url] if self.url else [])]))
-        told = self.capsys.readouterr()
-        return CommandResult(code, told.out, told.err)
+        self.monkeypatch.setattr(sys, "argv", ["chasqui", *args])
+        with self.monkeypatch.context() as patch:
+            if self.url:
+                patch.setenv("CHASQUI_REDIS_URL", self.url)
+            code = int(run(args))
+        captured = self.capsys.readouterr()
+        return CommandResult(code, captured.out, captured.err)
+
+    def set(self, **variables: str) -> None:
+        for name, value in variables.items():
+            self.monkeypatch.setenv(name, value)
 
     def journal(self) -> list[dict[str, Any]]:
         """The items of the last operation."""
-        written = (self.home / ".local/state/chasqui/journal").glob("*.jsonl")
-        last = max(written, key=lambda path: path.stat().st_mtime_ns)
+        files = (self.home / ".local/state/chasqui/journal").glob("*.jsonl")
+        last = max(files, key=lambda path: path.stat().st_mtime_ns)
         lines = [json.loads(line) for line in last.read_text().splitlines()]
         return [line["item"] for line in lines if "item" in line]
 
-    def operations(self) -> int:
-        return len(list(self.home.glob(".local/state/chasqui/journal/*.jsonl")))
+    def operations(self) -> list[str]:
+        """Ids of the operations in the journal, newest first."""
+        return self("log", "-o", "name").out.split()
+
+
+def unset_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ.copy():
+        if name.startswith(_SETTINGS):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcessCli:
-    for name in list(os.environ):
-        if name.startswith(("CHASQUI_", "REDIS", "XDG_", "NO_COLOR", "FORCE_COLOR")):
-            monkeypatch.delenv(name)
+    unset_settings(monkeypatch)
     monkeypatch.setenv("HOME", str(tmp_path))
     return InProcessCli(capsys, monkeypatch, tmp_path)
 

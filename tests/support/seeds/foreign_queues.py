@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import pytest
 
 from chasqui.foreign import joblist, rsmq
 from chasqui.foreign.joblist.keys import JobListKeys
 from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.server.link import Link
 from tests.support.links import command
-from tests.support.servers.server import Server
 
 READY, TRIED, DELAYED, HELD = (f"gqll7vywlc{letter * 22}" for letter in "abcd")
 PENDING, CLAIMED, FAILED, BROKEN, ORPHAN = "p1", "c1", "f1", "b1", "o1"
@@ -47,12 +43,6 @@ class ForeignQueues:
     def now_ms(self) -> int:
         seconds, micros = self.command("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
-
-
-@pytest.fixture
-def foreign_queues(server: Server, queue: str) -> Iterator[ForeignQueues]:
-    with Link.open(server.url) as link:
-        yield ForeignQueues(link, queue)
 
 
 def seed_both(scene: ForeignQueues) -> None:
