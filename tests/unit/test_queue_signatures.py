@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import chasqui
-from chasqui import Job, Queue, SyncJob, SyncQueue
+from chasqui import AsyncLink, Job, Link, Queue, SyncJob, SyncQueue
 from chasqui.errors import ChasquiError, ServerError
 from chasqui.models import BackoffSpec, MissedFiresPolicy, RepeatableMeta, RepeatPattern
 
@@ -161,3 +161,10 @@ def test_a_url_with_tls_keeps_its_scheme_and_its_secret() -> None:
     }
     assert {url: with_tls(url).reveal() for url in told} == told
     assert "p@" not in repr(with_tls("redis://u:p@h"))
+
+
+def test_the_two_links_have_the_same_methods_and_arguments() -> None:
+    blocking = public(Link)
+    awaiting = public(AsyncLink, ("AsyncLink", "Link"), ("AsyncIterator", "Iterator"))
+    of_workers_only = {"blocking_copy", "pipelined_connection"}
+    assert {name: awaiting[name] for name in awaiting if name not in of_workers_only} == blocking
