@@ -22,7 +22,7 @@ def test_adding_an_id_again_answers_the_first_entry(on_every_server: Everywhere)
         return [first, another_producer, another_job]
 
     outcome = on_every_server(story)
-    assert outcome.told == ["id", "id", "id"]
+    assert outcome.result == ["id", "id", "id"]
     assert outcome.left == {
         "stream": {"entries": [["d", "one", "n", "mail"], ["d", "two"], ["d", "three"]]},
     }
@@ -40,7 +40,7 @@ def test_an_id_stays_known_after_its_job_is_done_but_not_after_its_stream_is_gon
         return [first == again, b.run_calls(add) is not None]
 
     outcome = on_every_server(story)
-    assert outcome.told == [True, True]
+    assert outcome.result == [True, True]
     assert outcome.left == {"stream": {"entries": [["d", "x"]]}}
 
 
@@ -61,7 +61,7 @@ def test_adding_anyway_asks_nothing(on_every_server: Everywhere) -> None:
     outcome = on_every_server(
         lambda b: [b.run_calls(b.commands.add_unchecked(b.keys, ["d", b"x"], cap=9)) for _ in range(2)]
     )
-    assert outcome.told == ["id", "id"]
+    assert outcome.result == ["id", "id"]
     assert outcome.left == {"stream": {"entries": [["d", "x"], ["d", "x"]]}}
 
 
@@ -77,7 +77,7 @@ def test_a_cap_lets_the_server_trim_and_no_cap_does_not(on_every_server: Everywh
         b.command("DEL", b.keys.stream)
         return [100 <= capped < 300, free]
 
-    assert on_every_server(story).told == [True, 300]
+    assert on_every_server(story).result == [True, 300]
 
 
 def test_a_unique_add_tells_created_from_duplicate_and_shares_its_ids_with_delayed_jobs(
@@ -92,7 +92,7 @@ def test_a_unique_add_tells_created_from_duplicate_and_shares_its_ids_with_delay
         ]
 
     outcome = on_every_server(story)
-    assert outcome.told == ["id", None, 0]
+    assert outcome.result == ["id", None, 0]
     assert outcome.left == {
         "dlid:job": {"value": "1", "expires_in_s": 3600},
         "stream": {"entries": [["d", "x"]]},
@@ -111,7 +111,7 @@ def test_a_run_of_jobs_is_added_in_order_once_per_batch(on_every_server: Everywh
         return b.run_calls(b.commands.add_batch(b.keys, "p", "second", [b"four", b""]))
 
     outcome = on_every_server(story)
-    assert outcome.told == "id"
+    assert outcome.result == "id"
     assert outcome.left == {
         "stream": {"entries": [["d", "one", "n", "mail"], ["d", "two"], ["d", "three", "n", "mail"], ["d", "four"]]}
     }

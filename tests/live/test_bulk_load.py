@@ -38,11 +38,11 @@ def test_sending_again_adds_nothing(on_every_server: Everywhere, idempotence: An
         other = send(b, replace(load, run_id="another"), run_of("a", "b"))
         return [first, again, other, b.command("XLEN", b.keys.stream)]
 
-    assert on_every_server(story).told == [[2, 1], [0, 0], [2], 5]
+    assert on_every_server(story).result == [[2, 1], [0, 0], [2], 5]
 
 
 def test_a_row_that_comes_twice_in_one_run_is_one_job(on_every_server: Everywhere) -> None:
-    assert on_every_server(lambda b: send(b, BulkLoad("run", 0), run_of("a", "a", "b"))).told == [2]
+    assert on_every_server(lambda b: send(b, BulkLoad("run", 0), run_of("a", "a", "b"))).result == [2]
 
 
 def test_a_chunk_with_other_rows_is_refused_instead_of_lost_or_doubled(harnesses: list[QueueHarness]) -> None:
@@ -60,7 +60,7 @@ def test_what_is_not_due_yet_is_delayed_and_stays_one_after_it_left(on_every_ser
         send(b, BulkLoad("run", 0), later)
         return [b.command("XLEN", b.keys.stream), b.command("ZCARD", b.keys.delayed)]
 
-    assert on_every_server(story).told == [1, 0]
+    assert on_every_server(story).result == [1, 0]
 
 
 def test_a_full_queue_is_told_and_nothing_of_the_run_is_written(on_every_server: Everywhere) -> None:
@@ -71,7 +71,7 @@ def test_a_full_queue_is_told_and_nothing_of_the_run_is_written(on_every_server:
         b.command("XTRIM", b.keys.stream, "MAXLEN", 0)
         return [[one.done for one in told], send(b, load, run_of("a", "b"), run_of("c", "d"))]
 
-    assert on_every_server(story).told == [[True, False], [0, 2]]
+    assert on_every_server(story).result == [[True, False], [0, 2]]
 
 
 def test_a_rate_is_kept_by_all_tasks_together(harnesses: list[QueueHarness]) -> None:

@@ -41,7 +41,7 @@ def test_a_job_is_buried_once_and_only_by_its_owner(on_every_server: Everywhere)
         ]
 
     outcome = on_every_server(story)
-    assert outcome.told == [None, "id", None]
+    assert outcome.result == [None, "id", None]
     letter = ["d", "x", "n", "mail", "source_id", "id", "reason", "unrecoverable", "detail", "no"]
     assert outcome.left == {
         "dlq": {"entries": [letter]},
@@ -59,7 +59,7 @@ def test_the_largest_dead_letter_fits_and_a_larger_one_is_refused_before_it_is_s
             b.commands.move_to_dlq(b.keys, GROUP, "ada", entry_id, [*fields, "f", b"v"])
         return b.run_calls(b.commands.move_to_dlq(b.keys, GROUP, "ada", entry_id, fields)) is not None
 
-    assert on_every_server(story).told is True
+    assert on_every_server(story).result is True
 
 
 def test_replaying_tells_for_each_letter_and_stops_at_the_cap_without_trimming(
@@ -78,7 +78,7 @@ def test_replaying_tells_for_each_letter_and_stops_at_the_cap_without_trimming(
         return [first, b.run_calls(b.commands.replay_dead(b.keys, letters))]
 
     outcome = on_every_server(story)
-    assert outcome.told == [["id", "gone", "id", "full"], ["gone", "gone", "gone", "id"]]
+    assert outcome.result == [["id", "gone", "id", "full"], ["gone", "gone", "gone", "id"]]
     assert outcome.left == {
         "dlq": {"entries": []},
         "stream": {
@@ -93,5 +93,5 @@ def test_deleted_letters_are_gone(on_every_server: Everywhere) -> None:
         return b.run_calls(b.commands.delete_dead(b.keys, [dead[0], b"1-1"]))
 
     outcome = on_every_server(story)
-    assert outcome.told == 1
+    assert outcome.result == 1
     assert outcome.left == {"dlq": {"entries": [["d", "2"]]}}

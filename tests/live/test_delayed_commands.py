@@ -32,7 +32,7 @@ def test_a_job_is_scheduled_once_per_id_and_can_be_found_and_cancelled(on_every_
         return [scheduled, before, cancelled, b.run(b.commands.find_delayed(b.keys, "job"))]
 
     outcome = on_every_server(story)
-    scheduled, before, cancelled, found = outcome.told
+    scheduled, before, cancelled, found = outcome.result
     assert (scheduled, cancelled, found) == ([True, 0], [1, 0], None)
     assert before == {
         "delayed": {as_text(delayed_member(b"mail")): "now+60s"},
@@ -57,7 +57,7 @@ def test_delays_are_counted_by_the_server(on_every_server: Everywhere) -> None:
         return [0 <= b.run_calls(once) - told < 5000, b.run_calls(once)]
 
     outcome = on_every_server(story)
-    assert outcome.told == [True, 0]
+    assert outcome.result == [True, 0]
     assert outcome.left == {
         "delayed": {as_text(delayed_member(b"a")): "now+60s", as_text(delayed_member(b"c")): "now+60s"},
         "didx:job": {"value": as_text(delayed_member(b"c")), "expires_in_s": 3660},
@@ -75,7 +75,7 @@ def test_a_cancel_that_comes_too_late_keeps_the_marker(on_every_server: Everywhe
         return [promoted.count, late]
 
     outcome = on_every_server(story)
-    assert outcome.told == [1, 0]
+    assert outcome.result == [1, 0]
     assert set(outcome.left) == {"stream", "dlid:job"}
 
 
@@ -92,7 +92,7 @@ def test_delayed_jobs_without_an_id_are_moved_and_removed_by_their_bytes(on_ever
         return [moved, missing, removed, counts, page]
 
     outcome = on_every_server(story)
-    assert outcome.told == [1, 0, 1, [2, 1], [as_text(delayed_member(b"a"))]]
+    assert outcome.result == [1, 0, 1, [2, 1], [as_text(delayed_member(b"a"))]]
     assert outcome.left == {
         "delayed": {as_text(delayed_member(b"b")): "now-20s", as_text(delayed_member(b"a")): "now+3600s"}
     }
@@ -110,7 +110,7 @@ def test_promoting_moves_what_is_due_in_order_and_tells_how_late_the_rest_is(
         return [[run.count, run.depth, run.lag_ms > 0, run.quarantined, list(run.envelopes)] for run in runs]
 
     outcome = on_every_server(story)
-    assert outcome.told == [
+    assert outcome.result == [
         [2, 2, True, 0, [ENVELOPE_TEXT, ENVELOPE_TEXT]],
         [1, 1, False, 0, [ENVELOPE_TEXT]],
         [0, 1, False, 0, []],
@@ -174,7 +174,7 @@ def test_promoting_reads_all_three_forms_of_a_member(
         return PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=10))).count
 
     outcome = on_every_server(story)
-    assert outcome.told == 1
+    assert outcome.result == 1
     fields = ["d", as_text(envelope), *(["n", name] if name else [])]
     assert outcome.left == {"stream": {"entries": [fields]}}
 
@@ -196,7 +196,7 @@ def test_promoting_quarantines_garbage_with_all_its_bytes_and_goes_on(on_every_s
         return [promoted.count, promoted.depth, promoted.lag_ms, promoted.quarantined]
 
     outcome = on_every_server(story)
-    assert outcome.told == [1, 1, 0, len(GARBAGE) + 1]
+    assert outcome.result == [1, 1, 0, len(GARBAGE) + 1]
     assert outcome.left["stream"]["entries"] == [["d", ENVELOPE_TEXT, "n", "good"]]
 
 
@@ -209,7 +209,7 @@ def test_garbage_that_cannot_be_quarantined_stays_and_blocks_nobody(on_every_ser
         return [promoted.count, promoted.depth, promoted.lag_ms > 0, promoted.quarantined]
 
     outcome = on_every_server(story)
-    assert outcome.told == [1, 1, True, 0]
+    assert outcome.result == [1, 1, True, 0]
     assert outcome.left["delayed"] == {"abc": 1.0}
 
 
@@ -227,7 +227,7 @@ def test_a_failed_job_is_parked_by_the_servers_clock_and_only_by_its_owner(
         return [stranger, b.run_calls(park(b.keys, GROUP, "ada", entry_id, delayed_member(b"mail"), delay_ms=1))]
 
     outcome = on_every_server(story)
-    assert outcome.told == [None, None]
+    assert outcome.result == [None, None]
     assert outcome.left == {
         "stream": {"entries": [], "groups": {GROUP: {"consumers": ["ada"], "pending": []}}},
         "delayed": {as_text(delayed_member(b"mail")): "now+100s"},

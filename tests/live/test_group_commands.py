@@ -20,7 +20,7 @@ def test_a_group_is_made_from_the_first_entry_and_only_once(on_every_server: Eve
         made = [b.run(b.commands.ensure_group(b.keys, GROUP)) for _ in range(2)]
         return [made, read_ready(b, "ada")]
 
-    assert on_every_server(story).told == [[True, False], [["waiting since before", False, 0]]]
+    assert on_every_server(story).result == [[True, False], [["waiting since before", False, 0]]]
 
 
 def test_a_group_cannot_be_made_on_something_else(on_every_server: Everywhere) -> None:
@@ -45,7 +45,7 @@ def test_reading_gives_abandoned_entries_with_their_history_and_then_new_ones(
         return [first, read_ready(b, "cyd"), read_ready(b, "cyd")]
 
     outcome = on_every_server(story)
-    assert outcome.told == [
+    assert outcome.result == [
         [["abandoned", True, 1], ["new", False, 0]],
         [["abandoned", True, 1]],
         [],
@@ -65,7 +65,7 @@ def test_reading_never_gives_more_than_asked_for(on_every_server: Everywhere) ->
         b.add(b"4", b"5")
         return [[row[0] for row in read_ready(b, "bob", count=2)] for _ in range(4)]
 
-    assert on_every_server(story).told == [["1", "2"], ["3", "4"], ["5"], []]
+    assert on_every_server(story).result == [["1", "2"], ["3", "4"], ["5"], []]
 
 
 def test_reading_passes_over_deleted_entries_however_many_and_leaves_their_rows(
@@ -81,7 +81,7 @@ def test_reading_passes_over_deleted_entries_however_many_and_leaves_their_rows(
         ]
 
     outcome = on_every_server(story)
-    assert outcome.told == [[["149", True, 1]], 149]
+    assert outcome.result == [[["149", True, 1]], 149]
     assert outcome.left["stream"]["groups"][GROUP]["pending"] == [[1, "bob", 1]]
 
 
@@ -93,7 +93,7 @@ def test_what_was_handed_back_unstarted_counts_from_its_next_reading_on(on_every
         b.make_idle(unstarted, 70_000)
         return [first, read_ready(b, "cyd"), b.pending(unstarted)[3]]
 
-    assert on_every_server(story).told == [[["unstarted", True, 0]], [["unstarted", True, 1]], 1]
+    assert on_every_server(story).result == [[["unstarted", True, 0]], [["unstarted", True, 1]], 1]
 
 
 def test_a_dry_reading_makes_the_consumer_known(on_every_server: Everywhere) -> None:
@@ -102,7 +102,7 @@ def test_a_dry_reading_makes_the_consumer_known(on_every_server: Everywhere) -> 
         return read_ready(b, "ada")
 
     outcome = on_every_server(story)
-    assert outcome.told == []
+    assert outcome.result == []
     assert outcome.left["stream"]["groups"] == {GROUP: {"consumers": ["ada"], "pending": []}}
 
 

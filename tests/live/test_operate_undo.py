@@ -34,7 +34,7 @@ def everywhere(harnesses: list[QueueHarness]) -> Everywhere:
     def play(story: Callable[[QueueHarness], Any]) -> Outcome:
         (first, *others) = [(bench.label, outcome(bench, story)) for bench in harnesses]
         for label, other in others:
-            assert other.told == first[1].told, f"{label} answered otherwise than {first[0]}"
+            assert other.result == first[1].result, f"{label} answered otherwise than {first[0]}"
         return first[1]
 
     return play
@@ -104,7 +104,7 @@ def test_each_job_is_told_with_its_entry_however_many_there_are(on_every_server:
         b.command("DEL", b.keys.stream)
         return len({one.entry_id for one in added})
 
-    assert on_every_server(story).told == 1200
+    assert on_every_server(story).result == 1200
 
 
 def test_delays_are_told_as_the_server_counted_them(on_every_server: Everywhere) -> None:
@@ -122,7 +122,7 @@ def test_delays_are_told_as_the_server_counted_them(on_every_server: Everywhere)
         assert [one.run_at_ms for one in added[:4]] == [scores[one.id] for one in added[:4]]
         return [one.entry_id is None for one in added]
 
-    assert on_every_server(story).told == [True, True, True, True, False]
+    assert on_every_server(story).result == [True, True, True, True, False]
 
 
 def test_what_was_added_is_taken_back_while_it_waits(on_every_server: Everywhere) -> None:
@@ -140,7 +140,7 @@ def test_what_was_added_is_taken_back_while_it_waits(on_every_server: Everywhere
         return [take_back(b, items), take_back(b, items)]
 
     outcome = on_every_server(story)
-    assert outcome.told == [["restored"] * 6, ["gone"] * 6]
+    assert outcome.result == [["restored"] * 6, ["gone"] * 6]
     assert outcome.left == {"stream": {"entries": [["d", "older"]]}}
 
 
@@ -154,7 +154,7 @@ def test_what_was_read_or_is_somebody_elses_is_left_alone(on_every_server: Every
         assert others[0]["id"] == "mine"
         return [told, left]
 
-    told, left = on_every_server(story).told
+    told, left = on_every_server(story).result
     assert told == ["gone", "restored"]
     assert left == ["n", "n"]
 
@@ -165,7 +165,7 @@ def test_a_repeated_unique_add_takes_nothing_of_the_first_back(on_every_server: 
         again, items = add(b, tool_job_request("n", 2, job_id="x", unique=True))
         return [again[0].duplicate, again[0].entry_id, take_back(b, items), b.command("XLEN", b.keys.stream)]
 
-    assert on_every_server(story).told == [True, None, ["gone"], 1]
+    assert on_every_server(story).result == [True, None, ["gone"], 1]
 
 
 def test_bad_jobs_are_refused_before_anything_is_sent() -> None:
@@ -204,7 +204,7 @@ def test_what_was_changed_is_put_back_as_it_was(on_every_server: Everywhere, act
         b.command("DEL", b.keys.stream)
         return told
 
-    first, as_before, second, still = on_every_server(story).told
+    first, as_before, second, still = on_every_server(story).result
     assert set(first) == {"restored"}
     assert set(second) == {"already"}
     assert as_before
@@ -221,7 +221,7 @@ def test_a_cancelled_job_that_ran_after_all_is_not_put_back_twice(on_every_serve
         b.command("DEL", b.keys.stream)
         return [first, again, len(members(b))]
 
-    assert on_every_server(story).told == [["restored"], ["already"], 2]
+    assert on_every_server(story).result == [["restored"], ["already"], 2]
 
 
 def test_a_job_that_was_run_and_read_is_not_put_back(on_every_server: Everywhere) -> None:
@@ -234,7 +234,7 @@ def test_a_job_that_was_run_and_read_is_not_put_back(on_every_server: Everywhere
         b.command("DEL", b.keys.stream)
         return [told, left]
 
-    assert on_every_server(story).told == [["gone", "restored"], 1]
+    assert on_every_server(story).result == [["gone", "restored"], 1]
 
 
 def test_a_moved_job_that_somebody_moved_again_stays_there(on_every_server: Everywhere) -> None:
@@ -245,7 +245,7 @@ def test_a_moved_job_that_somebody_moved_again_stays_there(on_every_server: Ever
         change(b, "moved", one, [one[0].run_at_ms + 9000])
         return put_back(b, items)
 
-    assert on_every_server(story).told == ["changed"]
+    assert on_every_server(story).result == ["changed"]
 
 
 def test_a_job_that_was_run_is_told_as_the_promoter_tells_it(on_every_server: Everywhere) -> None:
@@ -257,7 +257,7 @@ def test_a_job_that_was_run_is_told_as_the_promoter_tells_it(on_every_server: Ev
         b.command("DEL", b.keys.stream, b.keys.events)
         return [events[b"e"], events[b"id"]]
 
-    assert on_every_server(story).told == ["waiting", "named"]
+    assert on_every_server(story).result == ["waiting", "named"]
 
 
 def test_what_is_no_job_is_not_run(on_every_server: Everywhere) -> None:
@@ -267,7 +267,7 @@ def test_what_is_no_job_is_not_run(on_every_server: Everywhere) -> None:
             b.run(delayed_jobs.run_now(b.commands, b.keys, members(b)))
         return b.run(delayed_jobs.cancel_delayed_jobs(b.commands, b.keys, members(b)[2:]))
 
-    assert on_every_server(story).told == [True]
+    assert on_every_server(story).result == [True]
 
 
 def test_many_due_at_the_same_time_are_each_seen_once(on_every_server: Everywhere) -> None:
@@ -285,7 +285,7 @@ def test_many_due_at_the_same_time_are_each_seen_once(on_every_server: Everywher
         unique = len({one.member for one in seen.found})
         return [unique, seen.scanned, seen.complete, part.scanned, part.complete, len(bound.found)]
 
-    assert on_every_server(story).told == [1300, 1300, True, 700, False, 700]
+    assert on_every_server(story).result == [1300, 1300, True, 700, False, 700]
 
 
 def test_the_histogram_counts_every_job_once_in_two_round_trips(on_every_server: Everywhere) -> None:
@@ -304,7 +304,7 @@ def test_the_histogram_counts_every_job_once_in_two_round_trips(on_every_server:
             near.overdue, sum(bucket.jobs for bucket in near.buckets), near.later,
         ]  # fmt: skip
 
-    assert on_every_server(story).told == [2, 2, 3, 0, [300_000], 2, 2, 1]
+    assert on_every_server(story).result == [2, 2, 3, 0, [300_000], 2, 2, 1]
 
 
 # Schedules
@@ -338,7 +338,7 @@ def test_a_schedule_is_put_back_to_what_it_was(on_every_server: Everywhere) -> N
         return [*told, restore(b, "op-1", created), restore(b, "op-1", created)]
 
     outcome = on_every_server(story)
-    assert outcome.told == [["restored"], True, ["restored"], True, ["already"], ["restored"], ["already"]]
+    assert outcome.result == [["restored"], True, ["restored"], True, ["already"], ["restored"], ["already"]]
     assert outcome.left == {}
 
 
@@ -348,7 +348,7 @@ def test_a_schedule_that_somebody_changed_since_is_left_alone(on_every_server: E
         store(b, OTHER)
         return restore(b, "op", item)
 
-    assert on_every_server(story).told == ["changed"]
+    assert on_every_server(story).result == ["changed"]
 
 
 def test_a_schedule_run_out_of_turn_makes_one_job_and_stays_as_it_is(on_every_server: Everywhere) -> None:
@@ -362,7 +362,7 @@ def test_a_schedule_run_out_of_turn_makes_one_job_and_stays_as_it_is(on_every_se
         assert added_jobs.job_stamp(fields[1]) == job
         return {name: value for name, value in b.dump().items() if name != "stream"} == before
 
-    assert on_every_server(story).told is True
+    assert on_every_server(story).result is True
 
 
 # Consumers
@@ -388,7 +388,7 @@ def test_the_crew_is_judged_by_when_it_last_asked(on_every_server: Everywhere) -
             {one.state for one in later.consumers} == {"gone"},
         ]
 
-    trips, ada, bob, idler, gone = on_every_server(story).told
+    trips, ada, bob, idler, gone = on_every_server(story).result
     assert trips == 2
     assert (ada, bob, idler) == (["working", 2, 1], ["working", 1, 0], ["waiting", 0, 0])
     assert gone
@@ -415,7 +415,7 @@ def test_only_those_who_hold_nothing_are_removed(on_every_server: Everywhere) ->
             )
         )
 
-    assert on_every_server(story).told == [["ada", False], ["idler", True]]
+    assert on_every_server(story).result == [["ada", False], ["idler", True]]
 
 
 def test_what_a_dead_consumer_held_is_had_at_once_and_its_deliveries_still_count(
@@ -432,7 +432,7 @@ def test_what_a_dead_consumer_held_is_had_at_once_and_its_deliveries_still_count
         rows = read.rows(b.run_calls(read.call(10)))
         return [freed, again, [row[3] for row in rows]]
 
-    freed, again, deliveries = on_every_server(story).told
+    freed, again, deliveries = on_every_server(story).result
     assert (freed, again) == ([True, False], [False, False])
     assert deliveries == [1]
 
@@ -444,8 +444,8 @@ def test_what_was_handed_back_is_nobodys_to_judge(on_every_server: Everywhere) -
         b.link.run(_pause(b))
         return [one.state for one in b.run(consumers.list_consumers(b.commands, b.keys, gone_after_ms=0)).consumers]
 
-    assert on_every_server(story).told == ["waiting"]
+    assert on_every_server(story).result == ["waiting"]
 
 
 def test_a_queue_without_a_stream_has_nobody(on_every_server: Everywhere) -> None:
-    assert on_every_server(lambda b: len(b.run(consumers.list_consumers(b.commands, b.keys)).consumers)).told == 0
+    assert on_every_server(lambda b: len(b.run(consumers.list_consumers(b.commands, b.keys)).consumers)).result == 0

@@ -42,7 +42,7 @@ def test_streams_are_read_in_pages_from_either_end(on_every_server: Everywhere) 
             b.run_calls(b.commands.stream_length(key)),
         ]
 
-    assert on_every_server(story).told == [["1", "2"], ["2", "3"], ["3", "2"], ["2", "1"], ["3"], 3]
+    assert on_every_server(story).result == [["1", "2"], ["2", "3"], ["3", "2"], ["2", "1"], ["3"], 3]
 
 
 def test_groups_consumers_and_pending_entries_are_told_as_values(on_every_server: Everywhere) -> None:
@@ -63,7 +63,7 @@ def test_groups_consumers_and_pending_entries_are_told_as_values(on_every_server
             [[row.entry_id == second, row.consumer, row.deliveries] for row in rows],
         ]
 
-    assert on_every_server(story).told == [
+    assert on_every_server(story).result == [
         [GROUP, 1, 2, True, 1],
         ["ada", 2],
         [2, True, True],
@@ -87,7 +87,7 @@ def test_looking_at_a_queue_that_is_not_there_is_an_answer_and_creates_nothing(
         ]
 
     outcome = on_every_server(story)
-    assert (outcome.told, outcome.left) == ([0, []], {})
+    assert (outcome.result, outcome.left) == ([0, []], {})
 
 
 def test_a_whole_queue_is_looked_at_in_one_call(on_every_server: Everywhere) -> None:
@@ -106,7 +106,7 @@ def test_a_whole_queue_is_looked_at_in_one_call(on_every_server: Everywhere) -> 
         assert groups[0].pop() < 5000
         return [types, stream, groups, dlq, delayed, repeats, events, promoter, scheduler]
 
-    assert on_every_server(story).told == [
+    assert on_every_server(story).result == [
         ["stream", "none", "zset", "string", "none", "string", "none"],
         [3, "id", "id", 3],
         [[GROUP, 1, 2, "id", 1, "id", "id"]],
@@ -130,7 +130,7 @@ def test_reading_on_tells_how_far_the_stream_reaches(on_every_server: Everywhere
         b.command("XTRIM", stream, "MAXLEN", 0)
         return [missing, page, b.run_calls(read_on(stream, "5-0", 0))]
 
-    assert on_every_server(story).told == [
+    assert on_every_server(story).result == [
         None,
         [3, "3-0", "5-0", 5, [["4-0", ["d", "4"]]]],
         [0, None, "5-0", 5, []],
@@ -146,7 +146,7 @@ def test_waiting_for_entries_tells_which_streams_have_some(on_every_server: Ever
         quiet = b.run_calls(b.commands.wait_for_entries(streams, ["2-0", "2-0", "0-0"], block_ms=1))
         return [streams_with_entries(told) == [b.keys.events.encode()], streams_with_entries(quiet)]
 
-    assert on_every_server(story).told == [True, []]
+    assert on_every_server(story).result == [True, []]
 
 
 def test_a_search_answers_ids_and_where_it_stopped(on_every_server: Everywhere) -> None:
@@ -167,7 +167,7 @@ def test_a_search_answers_ids_and_where_it_stopped(on_every_server: Everywhere) 
         ]
 
     tens = [f"{number}-0" for number in range(50, 60)]
-    assert on_every_server(story).told == [
+    assert on_every_server(story).result == [
         [100, None, ["5-0", *tens]],
         [100, None, ["50-0"]],
         [40, None, [f"{number}-0" for number in range(59, 50, -1)]],
@@ -195,7 +195,7 @@ def test_a_search_among_delayed_jobs_begins_at_a_time_and_goes_on_by_rank(
         ]
 
     every = [word for number in range(50, 60) for word in (str(number), f"job-{number:03}")]
-    assert on_every_server(story).told == [
+    assert on_every_server(story).result == [
         [100, 1, *every],
         [46, 1, *every[10:]],
         [43, 1, *every[16:]],

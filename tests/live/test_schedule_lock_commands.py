@@ -38,7 +38,7 @@ def test_replacing_a_spec_keeps_its_counter_and_removing_it_forgets_everything(
         ]
 
     outcome = on_every_server(story)
-    created, replaced, held, *removed = outcome.told
+    created, replaced, held, *removed = outcome.result
     assert (created, replaced, removed) == (1, 0, [1, 0])
     assert held == {"repeat": {"tick": 2000.0}, "repeat:spec:tick": {"spec": "spec 2", "fired": "7"}}
     assert outcome.left == {}
@@ -52,7 +52,7 @@ def test_of_two_schedulers_only_one_fires(on_every_server: Everywhere) -> None:
         return [[fired.count, fired.removed, fired.stale] for fired in both]
 
     outcome = on_every_server(story)
-    assert outcome.told == [[1, False, False], [0, False, True]]
+    assert outcome.result == [[1, False, False], [0, False, True]]
     assert outcome.left == {
         "repeat": {"tick": 2000.0},
         "repeat:spec:tick": {"spec": "spec", "fired": "1"},
@@ -101,7 +101,7 @@ def test_a_spec_goes_at_its_limit_or_end_or_without_a_next_time(
         return [fired.count, fired.removed, fired.stale]
 
     outcome = on_every_server(story)
-    assert outcome.told == told
+    assert outcome.result == told
     assert ("repeat" in outcome.left, "repeat:spec:tick" in outcome.left) == (not told[1], not told[1])
     assert len(outcome.left["stream"]["entries"]) == told[0]
 
@@ -131,7 +131,7 @@ def test_due_specs_are_read_from_any_place_on_and_the_next_one_is_told_apart(
             members_with_scores(b.run_calls(b.commands.next_spec(b.keys, 4000))),
         ]
 
-    assert on_every_server(story).told == [["s2", "s3"], [["s4", 4000]], []]
+    assert on_every_server(story).result == [["s2", "s3"], [["s4", 4000]], []]
 
 
 def test_a_spec_under_a_key_of_another_type_spoils_no_other(on_every_server: Everywhere) -> None:
@@ -143,7 +143,7 @@ def test_a_spec_under_a_key_of_another_type_spoils_no_other(on_every_server: Eve
         assert "WRONGTYPE" in (odd.read_error or "")
         return [[odd.key, odd.next_ms, odd.data, odd.fired], [good.key, good.data, good.read_error]]
 
-    assert on_every_server(story).told == [["odd", 1000, None, None], ["good", "spec", None]]
+    assert on_every_server(story).result == [["odd", 1000, None, None], ["good", "spec", None]]
 
 
 def test_specs_are_listed_by_next_fire_with_what_is_missing_or_odd(on_every_server: Everywhere) -> None:
@@ -164,7 +164,7 @@ def test_specs_are_listed_by_next_fire_with_what_is_missing_or_odd(on_every_serv
             b.run_calls(b.commands.specs_count(b.keys)),
         ]
 
-    assert on_every_server(story).told == [
+    assert on_every_server(story).result == [
         [
             ["first", 1000, "spec 1", "3"],
             ["second", 2000, "spec 2", None],
@@ -187,7 +187,7 @@ def test_a_lease_is_taken_when_free_kept_when_ours_and_told_when_anothers(
         return [[[lease.mine, lease.holder] for lease in leases], dropped]
 
     outcome = on_every_server(story)
-    assert outcome.told == [[[True, "ada"], [True, "ada"], [False, "ada"]], [0, 1, 0]]
+    assert outcome.result == [[[True, "ada"], [True, "ada"], [False, "ada"]], [0, 1, 0]]
     assert outcome.left == {}
 
 
@@ -207,5 +207,5 @@ def test_a_stuck_lock_is_recognised_and_freed_by_its_holders_name(on_every_serve
         ]
 
     outcome = on_every_server(story)
-    assert outcome.told == [False, None, ["stranger", -1], 1, True]
+    assert outcome.result == [False, None, ["stranger", -1], 1, True]
     assert outcome.left == {"scheduler:lock": {"value": "ada", "expires_in_s": 5}}

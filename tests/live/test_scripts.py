@@ -296,7 +296,7 @@ def test_running_a_script_twice_is_running_it_once(on_every_server: Everywhere, 
         assert (b.dump(), b.marks()) == (once, marks)
         return once != before
 
-    changes_something = on_every_server(story).told
+    changes_something = on_every_server(story).result
     if scripts.is_read_only_script(name):
         assert not changes_something
     else:
@@ -321,7 +321,7 @@ def test_a_key_of_another_type_leaves_everything_where_it_was(on_every_server: E
         return b.dump() != healed
 
     unchanging = name == "renew_leases" or scripts.is_read_only_script(name)
-    assert on_every_server(story).told or unchanging, "it did not heal once the type was right again"
+    assert on_every_server(story).result or unchanging, "it did not heal once the type was right again"
 
 
 @pytest.mark.parametrize("build", [fire_repeat, restore_repeat, upsert_repeat])
@@ -337,7 +337,7 @@ def test_a_spec_of_another_type_leaves_everything_where_it_was(
             b.run_calls(call)
         return b.dump() == before
 
-    assert on_every_server(story).told is True
+    assert on_every_server(story).result is True
 
 
 WRITES = [

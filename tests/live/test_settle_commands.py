@@ -24,7 +24,7 @@ def test_settling_tells_for_each_entry_whether_it_was_pending(on_every_server: E
         ]
 
     outcome = on_every_server(story)
-    assert outcome.told == [[1, -1, 1, -1, -1], [-1], [-1]]
+    assert outcome.result == [[1, -1, 1, -1, -1], [-1], [-1]]
     assert outcome.left == {
         "stream": {
             "entries": [["d", "running"], ["d", "unread"]],
@@ -34,7 +34,7 @@ def test_settling_tells_for_each_entry_whether_it_was_pending(on_every_server: E
 
 
 def test_settling_where_there_is_no_stream_is_no_error(on_every_server: Everywhere) -> None:
-    assert on_every_server(lambda b: b.run_calls(b.commands.ack_and_delete(b.keys, GROUP, [b"1-1"]))).told == [-1]
+    assert on_every_server(lambda b: b.run_calls(b.commands.ack_and_delete(b.keys, GROUP, [b"1-1"]))).result == [-1]
 
 
 def test_a_result_is_stored_only_by_the_one_who_settles(on_every_server: Everywhere) -> None:
@@ -45,7 +45,7 @@ def test_a_result_is_stored_only_by_the_one_who_settles(on_every_server: Everywh
         return [first, b.run_calls(settle(b.keys, GROUP, "ada", entry_id, "job", data=b"\xc2", ttl_s=60))]
 
     outcome = on_every_server(story)
-    assert outcome.told == [1, -1]
+    assert outcome.result == [1, -1]
     assert outcome.left["result:job"] == {"value": "\\xc3", "expires_in_s": 60}
     assert outcome.left["stream"] == {"entries": [], "groups": {GROUP: {"consumers": ["ada"], "pending": []}}}
 
@@ -58,7 +58,7 @@ def test_who_lost_an_entry_cannot_settle_it_nor_leave_a_result(on_every_server: 
         stale = b.run_calls(settle(b.keys, GROUP, "ada", entry_id, "job", data=b"\xc3", ttl_s=60))
         return [stale, b.run_calls(b.commands.stored_results(b.keys, ["job"])), b.pending(entry_id)[1]]
 
-    assert on_every_server(story).told == [-1, [None], "bob"]
+    assert on_every_server(story).result == [-1, [None], "bob"]
 
 
 def test_a_job_that_returned_nothing_leaves_no_result(on_every_server: Everywhere) -> None:
@@ -71,7 +71,7 @@ def test_a_job_that_returned_nothing_leaves_no_result(on_every_server: Everywher
             b.command("XLEN", b.keys.stream),
         ]
 
-    assert on_every_server(story).told == [1, [None], 0]
+    assert on_every_server(story).result == [1, [None], 0]
 
 
 def test_results_are_read_in_the_order_asked(on_every_server: Everywhere) -> None:
@@ -80,7 +80,7 @@ def test_results_are_read_in_the_order_asked(on_every_server: Everywhere) -> Non
         b.run_calls(b.commands.store_result(b.keys, "one", b"1", ttl_s=60))
         return b.run_calls(b.commands.stored_results(b.keys, ["one", "none", "two"]))
 
-    assert on_every_server(story).told == ["1", None, "2"]
+    assert on_every_server(story).result == ["1", None, "2"]
 
 
 def test_renewing_keeps_what_is_ours_and_steals_nothing_back(on_every_server: Everywhere) -> None:
@@ -97,7 +97,7 @@ def test_renewing_keeps_what_is_ours_and_steals_nothing_back(on_every_server: Ev
         return [b.pending(mine)[2] < 50_000, b.pending(stolen)[2] >= 50_000]
 
     outcome = on_every_server(story)
-    assert outcome.told == [True, True]
+    assert outcome.result == [True, True]
     assert outcome.left["stream"]["groups"][GROUP]["pending"] == [[1, "ada", 1], [2, "bob", 2]]
 
 
@@ -113,7 +113,7 @@ def test_what_is_handed_back_is_taken_at_once_as_if_never_delivered(on_every_ser
         return [b.pending(tried)[1], sorted(read_ready(b, "cyd"))]
 
     outcome = on_every_server(story)
-    assert outcome.told == [
+    assert outcome.result == [
         "released",
         [["tried before", True, 1], ["unstarted", True, 0]],
     ]
@@ -131,7 +131,7 @@ def test_recounting_says_how_many_deliveries_count_and_keeps_the_entries(on_ever
         assert idle_ms < 10_000
         return [owner, deliveries, b.pending(stolen)[1], b.pending(stolen)[3]]
 
-    assert on_every_server(story).told == ["ada", 1, "bob", 2]
+    assert on_every_server(story).result == ["ada", 1, "bob", 2]
 
 
 def test_only_consumers_with_nothing_pending_are_dropped(on_every_server: Everywhere) -> None:
@@ -142,5 +142,5 @@ def test_only_consumers_with_nothing_pending_are_dropped(on_every_server: Everyw
         return b.run_calls(b.commands.drop_consumers(b.keys, GROUP, ["idle-1", "busy", "idle-2", "unknown"]))
 
     outcome = on_every_server(story)
-    assert outcome.told == ["busy"]
+    assert outcome.result == ["busy"]
     assert outcome.left["stream"]["groups"][GROUP]["consumers"] == ["busy"]

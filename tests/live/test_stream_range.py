@@ -37,7 +37,7 @@ def test_a_stretch_is_read_in_chunks_that_know_their_ordinals(on_every_server: E
         assert last.next_position == StreamPosition(ids[-1], 25)
         return [first.next_position.ordinal, last.is_last, first.lost + last.lost]
 
-    assert on_every_server(story).told == [10, True, 0]
+    assert on_every_server(story).result == [10, True, 0]
 
 
 def test_what_was_trimmed_between_two_reads_is_counted(on_every_server: Everywhere) -> None:
@@ -48,7 +48,7 @@ def test_what_was_trimmed_between_two_reads_is_counted(on_every_server: Everywhe
         chunk = read(b, at, count=5)
         return [chunk.lost, len(chunk.rows), chunk.next_position.ordinal, chunk.is_other_stream]
 
-    assert on_every_server(story).told == [8, 5, 23, False]
+    assert on_every_server(story).result == [8, 5, 23, False]
 
 
 def test_a_stream_made_anew_is_recognised_though_its_ids_go_on(on_every_server: Everywhere) -> None:
@@ -64,7 +64,7 @@ def test_a_stream_made_anew_is_recognised_though_its_ids_go_on(on_every_server: 
         longer = read(b, at)
         return [gone.reach.exists, gone.is_other_stream, shorter.is_other_stream, longer.is_other_stream]
 
-    assert on_every_server(story).told == [False, False, True, True]
+    assert on_every_server(story).result == [False, False, True, True]
 
 
 def test_a_walk_finds_the_nth_entry_and_stops_at_the_end(on_every_server: Everywhere) -> None:
@@ -79,7 +79,7 @@ def test_a_walk_finds_the_nth_entry_and_stops_at_the_end(on_every_server: Everyw
         )
         return [bounded.ordinal]
 
-    assert on_every_server(story).told == [10]
+    assert on_every_server(story).result == [10]
 
 
 def test_reading_takes_one_round_trip(harnesses: list[QueueHarness]) -> None:
@@ -132,7 +132,7 @@ def test_a_stream_whose_server_forgot_the_newest_is_told_from_one_made_anew(
         told.append(standing(b, at))
         return [one.value for one in told]
 
-    assert on_every_server(story).told == ["same", "rolled back", "rolled back", "same", "recreated"]
+    assert on_every_server(story).result == ["same", "rolled back", "rolled back", "same", "recreated"]
 
 
 def test_an_entry_that_was_deleted_or_trimmed_does_not_make_another_stream(
@@ -150,4 +150,4 @@ def test_an_entry_that_was_deleted_or_trimmed_does_not_make_another_stream(
         told.append(standing(b, StreamPosition(ids[19], 20)))
         return [one.value for one in told]
 
-    assert on_every_server(story).told == ["same"] * 4
+    assert on_every_server(story).result == ["same"] * 4

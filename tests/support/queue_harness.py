@@ -128,8 +128,8 @@ class QueueHarness:
         entries = self.command("XRANGE", key, "-", "+")
         places = {entry_id: place for place, (entry_id, _) in enumerate(entries, 1)}
         groups = {self.plain(name): self._group(key, name, places) for name in self._named("GROUPS", key)}
-        told = {"entries": [self.plain(fields) for _, fields in entries]}
-        return {**told, "groups": groups} if groups else told
+        found = {"entries": [self.plain(fields) for _, fields in entries]}
+        return {**found, "groups": groups} if groups else found
 
     def _group(self, key: bytes, name: bytes, places: dict[bytes, int]) -> Any:
         rows = self.command("XPENDING", key, name, "-", "+", 1000)
@@ -145,7 +145,7 @@ class QueueHarness:
 class Outcome:
     """What a story returned and what it left behind."""
 
-    told: Any
+    result: Any
     left: Dump
 
 
@@ -168,7 +168,7 @@ def same_outcome(outcomes: Sequence[tuple[str, Outcome]]) -> Outcome:
     """The one outcome that all benches had."""
     (first_label, first), *others = outcomes
     for label, other in others:
-        assert other.told == first.told, f"{label} answered otherwise than {first_label}"
+        assert other.result == first.result, f"{label} answered otherwise than {first_label}"
         assert other.left == first.left, f"{label} left something else behind than {first_label}"
     return first
 
