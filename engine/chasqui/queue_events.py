@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chasqui.server.connection_setup import Credentials
     from chasqui.wire.event_entry import Event
 
-log = logging.getLogger("chasqui.inspect.events")
+log = logging.getLogger("chasqui.events")
 
 _NUMBERS = ("attempt", "backoff_ms", "delay_ms", "duration_us", "ts")
 _DEFAULTS = TailOptions()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from chasqui.clock import Clock
 
-log = logging.getLogger("chasqui.worker_fleet")
+log = logging.getLogger("chasqui.fleet")
 
 RESTART_BACKOFF = ErrorBackoff(0.1, 30.0)
 STABLE_AFTER_S = 60.0

@@ -284,7 +284,7 @@ async def test_gaps_are_for_the_callback_or_the_log_when_only_events_are_wanted(
         async with events:
             tell(server, event(keys, "2"), event(keys, "3"))
             do(server, "XTRIM", keys.events, "MAXLEN", 1)
-            with caplog.at_level(logging.WARNING, "chasqui.inspect.events"):
+            with caplog.at_level(logging.WARNING, "chasqui.events"):
                 assert (await anext(aiter(events))).job_id == "3"
     assert [gap.lost_estimate for gap in told] == [1]
     assert [record.message for record in caplog.records if "were lost (1; trimmed)" in record.message]

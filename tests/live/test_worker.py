@@ -404,9 +404,9 @@ async def test_a_worker_can_be_run_closed_and_asked_how_it_is(shop: WorkerHarnes
         assert [state.name for state in worker.loops] == [
             "reader",
             "outbox",
-            "verdicts",
-            "suspects",
-            "housekeeping",
+            "settlements",
+            "crash suspects",
+            "cleanup",
             "heartbeat",
             "promoter",
             "scheduler",

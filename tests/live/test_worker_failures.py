@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chasqui.consume.entry_checks import Admission
 from chasqui.errors import UnrecoverableError
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
@@ -221,6 +222,30 @@ async def test_a_handler_that_spoils_its_job_costs_no_slot(shop: WorkerHarness) 
     assert [letter.reason for letter in shop.dead()] == ["crashed"]
 
 
+async def test_a_bug_while_an_entry_is_checked_costs_no_thread(
+    shop: WorkerHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoiled = shop.add("spoiled")
+    shop.add("good")
+    admit = Admission.admit
+
+    def broken_admit(admission: Admission, row: Any) -> Any:
+        if row[0] == spoiled:
+            raise ZeroDivisionError("a bug")
+        return admit(admission, row)
+
+    monkeypatch.setattr(Admission, "admit", broken_admit)
+    seen: list[str] = []
+
+    def handler(job: Job) -> None:
+        seen.append(job.id)
+
+    async with shop.running_worker(handler, concurrency=1) as worker:
+        await wait_until(lambda: worker.done == 2, "both are finished")
+    assert seen == ["good"]
+    assert "a bug" in caplog.text
+
+
 # Jobs that workers died over
 
 
@@ -345,7 +370,7 @@ async def test_a_lapsed_lease_that_nobody_took_does_not_start_the_job_again(shop
     async with shop.running_worker(handler, heartbeat_ms=60_000, read_block_ms=100) as worker:
         await wait_until(lambda: runs, "it has begun")
         shop.bench.make_idle(entry_id, 10_000_000)
-        await wait_until(lambda: shop.counts(worker, "reader").get("lapsed"), "it came again to the same worker")
+        await wait_until(lambda: shop.counts(worker, "reader").get("expired"), "it came again to the same worker")
         await wait_until(lambda: shop.pending()[entry_id].deliveries == 1, "that does not count")
         gate.set()
         await wait_until(shop.is_empty, "it is done")
@@ -375,6 +400,25 @@ async def test_who_lost_a_job_changes_nothing_any_more(shop: WorkerHarness, deed
     assert not shop.dead()
     assert not _scored(shop)
     assert set(shop.kinds("job")) <= {"active", "failed"}
+
+
+async def test_without_the_right_to_list_consumers_only_crashed_jobs_wait(server: Server, shop: WorkerHarness) -> None:
+    user, bench = shop.bench.queue, shop.bench
+    crashed, innocent = shop.add("crashed"), shop.add("innocent")
+    shop.abandon(crashed, deliveries=3)
+    shop.abandon(innocent, deliveries=1)
+    bench.command("ACL", "SETUSER", user, "on", ">pw", "~*", "+@all", "-xinfo|consumers")
+    try:
+        narrow = WorkerHarness(bench, f"unix://{user}:pw@{server.socket}")
+        async with narrow.running_worker(do_nothing) as worker:
+            await wait_until(lambda: shop.kinds("innocent") == ["active", "completed"], "the job behind it runs")
+            [suspects] = [state for state in worker.loops if state.name == "crash suspects"]
+            assert "xinfo" in str(suspects.notes).lower()
+        assert not shop.kinds("crashed")
+        assert not shop.dead()
+        assert list(shop.pending()) == [crashed]
+    finally:
+        bench.command("ACL", "DELUSER", user)
 
 
 # The heartbeat
@@ -445,7 +489,7 @@ async def test_a_group_that_is_gone_is_made_again_from_the_start(shop: WorkerHar
 
 async def test_consumers_that_are_gone_are_removed_and_those_with_jobs_are_not(shop: WorkerHarness) -> None:
     from chasqui.consume.cleanup import remove_idle_consumers
-    from chasqui.consume.settlements import ConsumerIdentity
+    from chasqui.consume.identity import ConsumerIdentity
 
     bench = shop.bench
     entry_id = shop.add("job")

@@ -32,10 +32,10 @@ class Script:
 
 
 async def play(
-    *words: Exception | TurnResult, heal: Callable[[], Awaitable[object]] | None = None
+    *words: Exception | TurnResult, recover: Callable[[], Awaitable[object]] | None = None
 ) -> tuple[SupervisedLoop, FakeClock]:
     clock, script = FakeClock(), Script(*words)
-    loop = SupervisedLoop("reader", clock, heal=heal)
+    loop = SupervisedLoop("reader", clock, recover=recover)
     await loop.run(script, script.stop)
     return loop, clock
 
@@ -75,21 +75,21 @@ async def test_after_a_good_turn_patience_is_fresh() -> None:
 async def test_a_lost_group_is_healed_before_the_next_turn() -> None:
     healed = []
 
-    async def heal() -> None:
+    async def recover() -> None:
         healed.append(True)
 
-    loop, clock = await play(NoGroup("NOGROUP"), TurnResult(), heal=heal)
-    assert (healed, clock.slept, loop.state.counts) == ([True], [0.1], {"failures": 1, "healed": 1})
+    loop, clock = await play(NoGroup("NOGROUP"), TurnResult(), recover=recover)
+    assert (healed, clock.slept, loop.state.counts) == ([True], [0.1], {"failures": 1, "recovered": 1})
 
 
 async def test_a_healing_that_fails_is_told_and_tried_again() -> None:
     tries = []
 
-    async def heal() -> None:
+    async def recover() -> None:
         tries.append(True)
         raise WrongType("the stream is a list")
 
-    loop, _ = await play(NoGroup("NOGROUP"), NoGroup("NOGROUP"), heal=heal)
+    loop, _ = await play(NoGroup("NOGROUP"), NoGroup("NOGROUP"), recover=recover)
     assert len(tries) == 2
     assert loop.state.last_error == "the stream is a list"
 

@@ -1,4 +1,4 @@
-"""Handlers that are coroutines, run by as many resident tasks as there may be handlers at once.
+"""Runs handlers that are coroutine functions, in as many resident tasks as handlers may run at once.
 
 No task is made for a job: a slot calls the handler itself, and a handler that never waits costs a few calls. Every
 job gets a context of its own, so what it sets is gone when it ends.
@@ -12,37 +12,37 @@ from contextvars import Context, copy_context
 from types import coroutine
 from typing import TYPE_CHECKING, Any
 
-from chasqui.consume.entry_checks import JobRun, RejectedEntry, counted_starts
+from chasqui.consume.entry_checks import JobRun, RejectedEntry
+from chasqui.consume.held_entries import FIELDS, ID, IDLE_MS, STARTS, counted_starts
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Awaitable, Callable, Coroutine, Generator
 
     from chasqui.clock import Clock
-    from chasqui.consume.crash_suspects import BufferedEntry, CrashSuspects
+    from chasqui.consume.crash_suspects import CrashSuspects
     from chasqui.consume.entry_checks import Admission
-    from chasqui.consume.held_entries import EntryLease, EntryRow, HeldEntries
+    from chasqui.consume.held_entries import EntryLease, EntryRow, HeldEntries, JobBuffer
     from chasqui.consume.outcomes import OutcomeHandler
 
 log = logging.getLogger("chasqui.worker")
 
 MAX_SYNC_JOBS, MAX_SYNC_S = 128, 0.002
-"""After so many jobs that never waited, or so long, everything else gets its turn: reads, acknowledgements, tasks."""
+"""After so many jobs that never waited, or so much time, everything else gets its turn: reads, acknowledgements, tasks."""
 
 UnfinishedRun = tuple["EntryRow", "Coroutine[Any, Any, None]"]
 """An entry, and what is left to be awaited for it."""
 
 
 class AsyncSlots:
-    """At most `concurrency` runs at a time. `wake` is called when there is work."""
+    """At most `concurrency` runs at a time."""
 
     def __init__(
         self,
         handler: Callable[[Any], Coroutine[Any, Any, Any]],
         concurrency: int,
-        buffer: deque[BufferedEntry],
-        door: Admission,
-        holdings: HeldEntries,
+        buffer: JobBuffer,
+        admission: Admission,
+        held: HeldEntries,
         outcomes: OutcomeHandler,
         suspects: CrashSuspects,
         clock: Clock,
@@ -50,32 +50,33 @@ class AsyncSlots:
         self._handler = handler
         self._concurrency = concurrency
         self._buffer = buffer
-        self._door = door
-        self._lost = holdings.lost
+        buffer.wake = self.wake
+        self._admission = admission
+        self._lost = held.lost
         self._outcomes = outcomes
         self._suspects = suspects
         self._mono = clock.monotonic
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: list[asyncio.Future[None]] = []
-        self._leaving = False
+        self._stopping = False
         self._loop = asyncio.get_running_loop()
 
     def wake(self) -> None:
-        """Let one more slot work, if there is one. It wakes the next one should its handler have to wait."""
+        """Let one more slot work, if there is one. It wakes the next one if its handler has to wait."""
         while self._idle:
-            nap = self._idle.pop()
-            if not nap.done():
-                nap.set_result(None)
+            idle = self._idle.pop()
+            if not idle.done():
+                idle.set_result(None)
                 return
-        if len(self._tasks) < self._concurrency and not self._leaving:
+        if len(self._tasks) < self._concurrency and not self._stopping:
             task = self._loop.create_task(self._slot_main(), name=f"chasqui slot {len(self._tasks)}")
             self._tasks.add(task)
             task.add_done_callback(self._on_slot_end)
 
     async def stop(self, seconds: float) -> None:
-        """Call off whatever runs, and give it some time to tidy up."""
-        self._leaving = True
+        """Cancel what runs, and give it this long to clean up."""
+        self._stopping = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -95,75 +96,75 @@ class AsyncSlots:
             await self._wait_for_work()
 
     def _run_buffered(self) -> UnfinishedRun | None:
-        """Run one job after the other until there is none, or one has to wait, or it is time to breathe.
+        """Run one job after the other until there is none, or one has to wait, or others must have their turn.
 
-        Nearly every job passes here, and nearly all of them go well: what these have in common is done once for
+        Nearly every job passes here, and nearly all of them complete: what these have in common is done once for
         all of them, at the end.
         """
         buffer, lost, mono, handler = self._buffer, self._lost, self._mono, self._handler
-        opened, outcomes = self._door.decode_fast, self._outcomes
-        tell, keeps = outcomes.encode_started_and_completed, outcomes.stores_results
-        went_well: list[bytes] = []
-        told: list[bytes] = []
-        busy_s, breathe_at = 0.0, mono() + MAX_SYNC_S
+        decode, outcomes = self._admission.decode_fast, self._outcomes
+        encode_events, stores_results = outcomes.encode_started_and_completed, outcomes.stores_results
+        completed: list[bytes] = []
+        events: list[bytes] = []
+        busy_s, yield_at = 0.0, mono() + MAX_SYNC_S
         try:
             for _ in range(min(MAX_SYNC_JOBS, len(buffer))):
-                row, batch = buffer.popleft()
+                row, lease = buffer.popleft()
                 try:
-                    job, started = opened(row[1]), mono()
-                    if job is None or started >= batch.valid_until or lost or (len(row) > 2 and row[3]):
-                        return row, self._run_unusual(row, batch)
+                    job, started = decode(row[FIELDS]), mono()
+                    if job is None or started >= lease.valid_until or lost or (len(row) > IDLE_MS and row[STARTS]):
+                        return row, self._run_unusual(row, lease)
                     context = copy_context()
                     try:
                         work = handler(job)
                         waits_for = context.run(work.send, None)
                     except StopIteration as end:
                         ended = mono()
-                        if ended >= batch.valid_until or lost or (keeps and end.value is not None):
-                            outcomes.completed(row, batch, job, started, end.value, ended=ended)
+                        if ended >= lease.valid_until or lost or (stores_results and end.value is not None):
+                            outcomes.completed(row, lease, job, started, end.value, ended=ended)
                         else:
-                            if tell:
-                                tell(told, job, started, ended)
-                            went_well.append(row[0])
+                            if encode_events:
+                                encode_events(events, job, started, ended)
+                            completed.append(row[ID])
                             busy_s += ended - started
-                        if ended >= breathe_at:
+                        if ended >= yield_at:
                             break
                     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
-                        self._on_failure(JobRun(row, batch, job, started), error)
+                        self._on_failure(JobRun(row, lease, job, started), error)
                     else:
-                        run = JobRun(row, batch, job, started)
+                        run = JobRun(row, lease, job, started)
                         return row, self._await_handler(run, _resume_handler(work, waits_for, context))
                 except Exception as bug:  # noqa: BLE001 - the top of a loop: one entry must not cost a slot
                     outcomes.drop_after_bug(row, bug)
         finally:
-            if went_well:
-                outcomes.completed_many(went_well, told, 2 * len(went_well) if tell else 0, busy_s)
+            if completed:
+                outcomes.completed_many(completed, events, 2 * len(completed) if encode_events else 0, busy_s)
         return None
 
-    async def _run_unusual(self, row: EntryRow, batch: EntryLease) -> None:
-        """Run the job in an entry that is not the usual case, if there is one to run."""
-        job = await self._admit_unusual(row, batch)
+    async def _run_unusual(self, row: EntryRow, lease: EntryLease) -> None:
+        """Run the job in an unusual entry, if there is one to run."""
+        job = await self._admit_unusual(row, lease)
         if job is not None:
-            await self._await_handler(JobRun(row, batch, job, self._mono()), _start_handler(self._handler, job))
+            await self._await_handler(JobRun(row, lease, job, self._mono()), _start_handler(self._handler, job))
 
-    async def _admit_unusual(self, row: EntryRow, batch: EntryLease) -> Any:
-        """The job in an entry that is not the usual case; None when there is none to run, and that is seen to.
+    async def _admit_unusual(self, row: EntryRow, lease: EntryLease) -> Any:
+        """The job in an unusual entry; None when there is none to run, which is handled here.
 
-        Whether it is still ours says our own clock, or the server for one that came before.
+        Whether it is still ours is known from our own clock, or from the server for one that was delivered before.
         """
-        job = self._door.admit(row)
+        job = self._admission.admit(row)
         if type(job) is RejectedEntry:
             self._outcomes.reject(job)
         elif counted_starts(row):
             return job if await self._suspects.confirm_start(row, job) else None
-        elif self._outcomes.is_leased(row, batch):
+        elif self._outcomes.is_leased(row, lease):
             return job
         else:
             self._outcomes.release(row)
         return None
 
     async def _await_handler(self, run: JobRun, work: Awaitable[Any]) -> None:
-        """The handler has to wait: let others work meanwhile."""
+        """The handler has to wait: let other slots work meanwhile."""
         run = self._outcomes.report_active(run)
         if self._buffer:
             self.wake()
@@ -172,25 +173,25 @@ class AsyncSlots:
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own failure
             self._on_failure(run, error)
         else:
-            self._outcomes.completed(run.row, run.batch, run.job, run.started, result, active_sent=True)
+            self._outcomes.completed(run.row, run.lease, run.job, run.started, result, active_sent=True)
 
     def _on_failure(self, run: JobRun, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
             self._outcomes.interrupted(run)
             raise error
         task = asyncio.current_task()
-        called_off = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
-        if called_off and self._leaving:
+        cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
+        if cancelled and self._stopping:
             self._outcomes.interrupted(run)
         else:
             self._outcomes.failed(run, error)
-        if called_off:
-            raise error  # whoever cancelled this task wants it to end; another takes its place when needed
+        if cancelled:
+            raise error  # this task was cancelled from outside, so it ends; another takes its place when needed
 
     async def _wait_for_work(self) -> None:
-        nap = self._loop.create_future()
-        self._idle.append(nap)
-        await nap
+        idle = self._loop.create_future()
+        self._idle.append(idle)
+        await idle
 
     def _on_slot_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -219,7 +220,7 @@ def _resume_handler(work: Any, waits_for: Any, context: Context) -> Generator[An
         while True:
             try:
                 sent = yield waits_for
-            except BaseException as error:  # noqa: BLE001 - it is thrown at the handler, not at us
+            except BaseException as error:  # noqa: BLE001 - it is for the handler
                 waits_for = context.run(work.throw, error)
             else:
                 waits_for = context.run(work.send, sent)

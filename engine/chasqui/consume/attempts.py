@@ -1,7 +1,7 @@
-"""Which attempt it is, and whether there is another: the numbers of one job's life, and the rule at the door.
+"""The number of an attempt, whether there is another one, and whether a delivered job may start.
 
-An envelope's `attempt` counts finished runs; people and events count runs from 1. How long to wait between
-runs is for `backoff.py`.
+An envelope's `attempt` counts finished runs; people and events count runs from 1. `backoff.py` defines how long to
+wait between runs.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 StartDecision = Literal["run", "retries_exhausted", "crashed"]
 
 EXTRA_STARTS = 2
-"""So many more starts has a job whose guilt is in doubt. By then chance explains nothing any more."""
+"""How many more starts a job gets that may not be the one that crashes workers."""
 
 
 def run_number(attempt: int) -> int:
-    """The run under way, from 1: told in active, completed and failed events, and in dlq after a failure."""
+    """The number of this run, from 1: in active, completed and failed events, and in dlq after a failure."""
     return attempt + 1
 
 
 def attempt_after_failure(attempt: int) -> int:
-    """What the envelope says once this run has failed and the job is parked."""
-    return attempt + 1
+    """The `attempt` of the envelope once this run has failed and the job waits for its retry."""
+    return run_number(attempt)
 
 
 def next_run_number(attempt: int) -> int:
-    """The run to come, from 1: told in retry-scheduled after this run has failed."""
+    """The number of the next run, from 1: in retry-scheduled after this run has failed."""
     return attempt + 2
 
 
@@ -49,8 +49,8 @@ def start_decision(attempt: int, starts: int, most: int, crash_limit: int) -> St
     """Whether a delivered job may run.
 
     Failed runs are counted by the envelope, and only they use up attempts. `starts` counts runs of this same entry
-    that ended without a verdict: crashes of a worker, not faults of the job. A job that takes its worker down every
-    time must still end, so these have a limit of their own.
+    that had no outcome: crashes of a worker, not failures of the job. A job that crashes its worker every time must
+    still end, so these have a limit of their own.
     """
     if run_number(attempt) > most:
         return "retries_exhausted"
@@ -58,19 +58,10 @@ def start_decision(attempt: int, starts: int, most: int, crash_limit: int) -> St
 
 
 def deserves_extra_start(starts: int, deaths: int, crash_limit: int) -> bool:
-    """Whether a job that is about to be buried as crashed may be a bystander after all.
+    """Whether a job whose starts are used up may start once more, because it may not be the one that crashes workers.
 
-    `deaths`: how many workers died lately, with it or without. Where most of them died without it, something else
-    kills workers, and that may as well have struck while this job ran. The benefit of the doubt ends somewhere: a job
-    that kills among others that do would go on for ever.
+    `deaths`: how many workers died lately, with it or without. If most of them died without it, something else
+    crashes workers, and may have done so while this job ran. The extra starts are limited: otherwise one crashing job
+    among others would go on for ever.
     """
     return deaths > 2 * starts and starts < crash_limit + EXTRA_STARTS
-
-
-def reference_runs(attempt: int, delivered_before: int, most: int) -> bool:
-    """The reference's rule at the door, for comparison.
-
-    It mixes both counts and then forgives one crash: a job allowed a single attempt runs twice if its worker
-    died, while one that failed never and crashed often dies as `retries_exhausted`.
-    """
-    return max(attempt, delivered_before - 1) + 1 <= most

@@ -1,6 +1,6 @@
-"""How long a failed job waits: attempt and policy in, milliseconds out. Pure; chance is passed in.
+"""How long a failed job waits for its retry. Pure: the source of the jitter is an argument.
 
-Whether there is a next attempt at all is decided in `attempts.py`.
+Whether there is a next attempt is decided in `attempts.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 N = TypeVar("N", int, float)
 Jitter = Callable[[int], int]  # from 0 up to, not including, the number given: random.randrange fits
 
-_LATEST_MS = 2**63 - 1
 _MAX_DELAY_MS = 2**64 - 1
 
 
@@ -31,17 +30,12 @@ def retry_delay_ms(attempt: int, backoff: Backoff | None, default: RetryDefaults
     return _grown_delay_ms(attempt, policy, default) + (jitter(spread) if spread else 0)
 
 
-def run_at_ms(now_ms: int, wait_ms: int) -> int:
-    """The due time, never past what a signed 64-bit number holds."""
-    return min(now_ms + wait_ms, _LATEST_MS)
-
-
 def _grown_delay_ms(attempt: int, policy: Backoff, default: RetryDefaults) -> int:
     longest = float(_or_default(policy.max_delay_ms, default.max_delay_ms))
     wait = float(policy.delay_ms)
     if policy.kind != "fixed":
         wait *= _power(_or_default(policy.multiplier, default.multiplier), attempt)
-    # A wait that is no number is as long as waits may get: the reference's minimum ignores a NaN.
+    # A NaN becomes the longest wait: the reference's minimum ignores a NaN.
     shorter = longest if math.isnan(wait) else min(wait, longest)
     return min(int(max(0.0, shorter)), _MAX_DELAY_MS)
 

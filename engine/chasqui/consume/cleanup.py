@@ -1,5 +1,5 @@
-"""Tidying the group: consumers that are gone and own nothing are removed. A live one that is removed by mistake comes
-back with its next read, so nothing depends on getting it right.
+"""Removes consumers from the group that are gone and own nothing. A live one that is removed by mistake comes back with
+its next read.
 """
 
 from __future__ import annotations
@@ -7,66 +7,52 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from chasqui.consume.loop_part import LoopPart
 from chasqui.errors import AuthRefused, ServerError
-from chasqui.server.commands import ConsumerInfo as Row
-from chasqui.supervision.supervisor import SupervisedLoop, TurnResult
+from chasqui.server.commands import ConsumerInfo
+from chasqui.supervision.supervisor import TurnResult
 
 if TYPE_CHECKING:
-    import asyncio
-
     from chasqui.clock import Clock
-    from chasqui.consume.settlements import ConsumerIdentity
+    from chasqui.consume.identity import ConsumerIdentity
     from chasqui.server.flow import Flow
     from chasqui.server.link import AsyncLink
-    from chasqui.supervision.supervisor import LoopState
 
 BATCH_SIZE = 1000
 
 
-class ConsumerCleanup:
-    """Looks every now and then."""
-
+class ConsumerCleanup(LoopPart):
     def __init__(
-        self, link: AsyncLink, office: ConsumerIdentity, clock: Clock, *, every_ms: int, dead_after_ms: int
+        self, link: AsyncLink, identity: ConsumerIdentity, clock: Clock, *, every_ms: int, dead_after_ms: int
     ) -> None:
-        self._link = link
-        self._office = office
+        super().__init__("cleanup", link, identity, clock)
         self._every_s = every_ms / 1000
         self._dead_after_ms = dead_after_ms
-        self._loop = SupervisedLoop("housekeeping", clock)
-
-    @property
-    def state(self) -> LoopState:
-        """How it is."""
-        return self._loop.state
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Tidy until told to stop."""
-        await self._loop.run(self.turn, stop)
 
     async def turn(self) -> TurnResult:
-        """One look. Workers that were started together should not look together."""
-        removed = await self._link.run(remove_idle_consumers(self._office, self._dead_after_ms))
+        """Clean up once. Workers that were started together should not do it at the same moment."""
+        removed = await self._link.run(remove_idle_consumers(self._identity, self._dead_after_ms))
         self._loop.count("removed", removed)
         return TurnResult(self._every_s * random.uniform(0.75, 1.25))
 
 
-def remove_idle_consumers(office: ConsumerIdentity, dead_after_ms: int) -> Flow[int]:
-    """Remove consumers that own nothing and have not been heard of for so long; answers how many."""
-    [reply] = yield [office.commands.consumers(office.keys, office.group)]
+def remove_idle_consumers(identity: ConsumerIdentity, dead_after_ms: int) -> Flow[int]:
+    """Remove consumers that own nothing and have been silent for longer than this; returns how many."""
+    commands, keys, group = identity.commands, identity.keys, identity.group
+    [reply] = yield [commands.consumers(keys, group)]
     if isinstance(reply, AuthRefused):
         raise reply
     if isinstance(reply, ServerError):
         return 0
-    me = office.consumer.encode()
-    gone = [
+    own_name = identity.consumer.encode()
+    idle = [
         row.name
-        for row in Row.list_from_reply(reply)
-        if not row.pending and row.idle_ms > dead_after_ms and row.name != me
+        for row in ConsumerInfo.list_from_reply(reply)
+        if not row.pending and row.idle_ms > dead_after_ms and row.name != own_name
     ]
     removed = 0
-    for at in range(0, len(gone), BATCH_SIZE):
-        page = gone[at : at + BATCH_SIZE]
-        [kept] = yield [office.commands.drop_consumers(office.keys, office.group, page)]
-        removed += len(page) - len(kept)
+    for start in range(0, len(idle), BATCH_SIZE):
+        batch = idle[start : start + BATCH_SIZE]
+        [not_removed] = yield [commands.drop_consumers(keys, group, batch)]
+        removed += len(batch) - len(not_removed)
     return removed

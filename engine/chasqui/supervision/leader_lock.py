@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chasqui.server.link import AsyncLink
     from chasqui.supervision.supervisor import LoopState
 
-log = logging.getLogger("chasqui.supervision.leader_lock")
+log = logging.getLogger("chasqui.lease")
 
 RELEASE_TIMEOUT_S = 2.0
 """A server that does not answer our goodbye in this time will see the lease end by itself."""

@@ -1,7 +1,6 @@
-"""The supervisor of every loop that runs for long: take a turn, rest, and when a turn fails decide how to go on.
+"""Supervises every loop of a worker: take a turn, pause, and when a turn fails decide when to try again.
 
-No error of the server ends a loop. What a turn does is its owner's business; here it is only kept going, and its
-state kept for those who look.
+No server error ends a loop. What a turn does is defined by the owner of the loop.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
     from chasqui.clock import Clock
 
-log = logging.getLogger("chasqui.supervision.supervisor")
+log = logging.getLogger("chasqui.loops")
 
 LoopRole = Literal["running", "leader", "standby", "failing", "stopped"]
-"""What a loop is doing. "running" is for loops that need no lease; "failing": its last turn did not succeed."""
+"""What a loop is doing. "running" is for loops that need no lock; "failing": its last turn did not succeed."""
+
+IDLE_WAIT_S = 1.0
+"""How long an idle loop waits at most before its turn ends, which shows that it is alive."""
 
 
 class TurnResult(NamedTuple):
-    """A turn that went well: how long to rest before the next, as what it was taken, and what is amiss all the same."""
+    """A turn that succeeded: the pause before the next, the role it was taken in, and what is wrong nevertheless."""
 
     pause_s: float = 0.0
     role: LoopRole = "running"
@@ -35,10 +38,10 @@ class TurnResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
-    """How a loop is, for those who look.
+    """The state of a loop.
 
-    since_ms: since when it has this role. last_error: why the last failing turn failed, kept after recovery.
-    notes: what is amiss now although turns succeed. counts: what it did since it was made.
+    since_ms: since when it has this role. last_error: why the last failing turn failed, also after recovery.
+    notes: what is wrong now although turns succeed. counts: what it did since it was made.
     """
 
     name: str
@@ -67,32 +70,31 @@ BUG_BACKOFF = ErrorBackoff(1.0, 30.0)
 
 
 def backoff_for(error: Exception) -> ErrorBackoff:
-    """Trouble that passes is tried again soon; a key of the wrong type or a missing right must be put right by
-    somebody, so slowly; what is no trouble of the server's is a bug, and seldom mends itself.
+    """Transient errors are tried again soon; a key of the wrong type or a missing right must be fixed by a person, so
+    slowly; what is not a server error is a bug, and seldom passes.
     """
     if isinstance(error, NoGroup) or (isinstance(error, ServerError) and error.transient):
         return TRANSIENT_BACKOFF
     return CONFIG_BACKOFF if isinstance(error, ServerError) else BUG_BACKOFF
 
 
-class SupervisedLoop:
-    """One loop's life. `heal` is called when the consumer group is gone, before the next turn."""
+class LoopStatus:
+    """Keeps the state of one loop, and logs what is new. `failures`: how many turns in a row have failed."""
 
-    def __init__(self, name: str, clock: Clock, *, heal: Callable[[], Awaitable[object]] | None = None) -> None:
+    def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
+        self.failures = 0
         self._clock = clock
-        self._heal = heal
         self._role: LoopRole = "stopped"
         self._since_ms = clock.now_ms()
         self._last_error: str | None = None
         self._last_error_ms: int | None = None
         self._notes: tuple[str, ...] = ()
         self._counts: Counter[str] = Counter()
-        self._failures = 0
 
     @property
     def state(self) -> LoopState:
-        """How it is right now."""
+        """How the loop is right now."""
         return LoopState(
             self.name,
             self._role,
@@ -107,69 +109,86 @@ class SupervisedLoop:
         """Add to one of the counts in `state`."""
         self._counts[what] += more
 
+    def set_role(self, role: LoopRole) -> None:
+        if role != self._role:
+            self._role, self._since_ms = role, self._clock.now_ms()
+
+    def on_success(self, role: LoopRole, notes: tuple[str, ...] = ()) -> None:
+        """A turn succeeded, in this role, with these notes."""
+        if self.failures:
+            log.info("%s: works again after %d failures", self.name, self.failures)
+            self.failures = 0
+        for note in notes:
+            if note not in self._notes:
+                log.warning("%s: %s", self.name, note)
+        self._notes = notes
+        self.set_role(role)
+
+    def on_failure(self, error: Exception) -> None:
+        """A turn failed."""
+        self.failures += 1
+        self.count("failures")
+        self.record_error(error)
+        self.set_role("failing")
+
+    def record_error(self, error: Exception) -> None:
+        """Keep the error. It is logged if it is new; a bug always, with its trace."""
+        text = str(error) or type(error).__name__
+        if not isinstance(error, ChasquiError):
+            text = f"{type(error).__name__}: {error}"
+            log.error("%s: a bug, going on: %s", self.name, text, exc_info=error)
+        elif self.failures == 1 or text != self._last_error:
+            log.warning("%s: %s%s", self.name, text, f" ({error.hint})" if error.hint else "")
+        self._last_error, self._last_error_ms = text, self._clock.now_ms()
+
+
+class SupervisedLoop(LoopStatus):
+    """Takes turns until stopped. `recover` is called when the consumer group is gone, before the next turn."""
+
+    def __init__(self, name: str, clock: Clock, *, recover: Callable[[], Awaitable[object]] | None = None) -> None:
+        super().__init__(name, clock)
+        self._recover = recover
+
     async def run(self, take_turn: Callable[[], Awaitable[TurnResult]], stop: asyncio.Event) -> None:
-        """Take turns until told to stop. The turn that is under way then is finished, the rest after it is not."""
+        """Take turns until stopped. The current turn is finished then, the pause after it is not."""
         try:
             while not stop.is_set():
                 pause_s = await self._run_turn(take_turn)
                 if pause_s > 0:
                     await sleep_or_stop(self._clock, pause_s, stop)
         finally:
-            self._set_role("stopped")
+            self.set_role("stopped")
 
     async def _run_turn(self, take_turn: Callable[[], Awaitable[TurnResult]]) -> float:
-        """One turn; answers how long to rest after it, however it went."""
+        """One turn; returns how long to pause after it, also when it failed."""
         try:
             turn = await take_turn()
         except Exception as error:  # noqa: BLE001 - the top of a loop: nothing but a stop may end it
-            return await self._on_failure(error)
-        if self._failures:
-            log.info("%s: works again after %d failures", self.name, self._failures)
-            self._failures = 0
-        self._log_notes(turn.notes)
-        self._set_role(turn.role)
+            self.on_failure(error)
+            if isinstance(error, NoGroup) and self._recover:
+                await self._try_recovery(self._recover)
+            return backoff_for(error).delay_s(self.failures)
+        self.on_success(turn.role, turn.notes)
         return turn.pause_s
 
-    async def _on_failure(self, error: Exception) -> float:
-        self._failures += 1
-        self.count("failures")
-        self._log_error(error)
-        self._set_role("failing")
-        if isinstance(error, NoGroup) and self._heal:
-            await self._try_recovery(self._heal)
-        return backoff_for(error).delay_s(self._failures)
-
-    async def _try_recovery(self, heal: Callable[[], Awaitable[object]]) -> None:
-        """The next turn will tell whether it helped."""
+    async def _try_recovery(self, recover: Callable[[], Awaitable[object]]) -> None:
+        """The next turn shows whether it helped."""
         try:
-            await heal()
-            self.count("healed")
+            await recover()
+            self.count("recovered")
         except Exception as error:  # noqa: BLE001 - the same loop's top
-            self._log_error(error)
+            self.record_error(error)
 
-    def _log_error(self, error: Exception) -> None:
-        """Log what is new, and every bug with its trace; the hundredth of the same in a row is no news."""
-        told = str(error) or type(error).__name__
-        if not isinstance(error, ChasquiError):
-            told = f"{type(error).__name__}: {error}"
-            log.error("%s: a bug, going on: %s", self.name, told, exc_info=error)
-        elif self._failures == 1 or told != self._last_error:
-            log.warning("%s: %s%s", self.name, told, f" ({error.hint})" if error.hint else "")
-        self._last_error, self._last_error_ms = told, self._clock.now_ms()
 
-    def _log_notes(self, notes: tuple[str, ...]) -> None:
-        for note in notes:
-            if note not in self._notes:
-                log.warning("%s: %s", self.name, note)
-        self._notes = notes
-
-    def _set_role(self, role: LoopRole) -> None:
-        if role != self._role:
-            self._role, self._since_ms = role, self._clock.now_ms()
+async def wait_for_event(event: asyncio.Event, seconds: float = IDLE_WAIT_S) -> None:
+    """Wait for the event, but not longer than this."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 async def sleep_or_stop(clock: Clock, seconds: float, stop: asyncio.Event) -> None:
-    """Sleep, but wake up when told to stop."""
+    """Sleep, but wake up when stopped."""
     naps = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(stop.wait())]
     try:
         await asyncio.wait(naps, return_when=asyncio.FIRST_COMPLETED)
