@@ -109,8 +109,8 @@ class EventPrinter:
 
     def print_item(self, item: StoredEvent | Gap, now_ms: int | None = None) -> None:
         """One more event or gap."""
+        from chasqui import entry_time_ms
         from chasqui.inspect.events import Gap
-        from chasqui.inspect.snapshot import time_ms
 
         if isinstance(item, Gap):
             self.writer.write(gap_record(item), now_ms)
@@ -119,7 +119,7 @@ class EventPrinter:
         record = event_record(item)
         if (not self.kinds or record["event"] in self.kinds) and self.judge(record):
             record = redacted_event(record, self.desk)
-            self.writer.write(_with_time_field(record, time_ms(item.entry_id), self.writer.format), now_ms)
+            self.writer.write(_with_time_field(record, entry_time_ms(item.entry_id), self.writer.format), now_ms)
 
 
 def _with_time_field(record: Record, at_ms: int, how: Format) -> Record:
@@ -162,29 +162,24 @@ def _print_past(desk: CommandContext, names: list[str], start: str, kinds: list[
 
 def _read_events(session: Session, queue: str, start: str) -> Iterator[tuple[tuple[int, int], int, StoredEvent | Gap]]:
     """A queue's events up to the last one there is now, page by page; each with its order."""
-    from chasqui import Keys
+    from chasqui import Keys, entry_order
     from chasqui.inspect import events as asks
     from chasqui.inspect.events import Gap
 
     [end] = session.query(asks.read_extents, [Keys(queue)])
     [position] = session.query(asks.start_positions, [Keys(queue)], start)
-    last = _order(getattr(end, "last_id", None) or "0-0")
+    last = entry_order(getattr(end, "last_id", None) or "0-0")
     more = True
     while more:
         [haul] = session.query(asks.read_after, [position], count=PAGE_SIZE)
         if haul.error:
             raise haul.error
         for number, item in enumerate(haul.items):
-            at = _order(item.to_id if isinstance(item, Gap) else item.entry_id)
+            at = entry_order(item.to_id if isinstance(item, Gap) else item.entry_id)
             if at > last:
                 return
             yield at, number, item
         position, more = haul.position, haul.more
-
-
-def _order(entry_id: str) -> tuple[int, int]:
-    ms, _, nth = entry_id.partition("-")
-    return int(ms), int(nth or 0)
 
 
 def _print_reach(desk: CommandContext, session: Session, queues: list[str], now_ms: int) -> None:
@@ -200,14 +195,15 @@ def _print_reach(desk: CommandContext, session: Session, queues: list[str], now_
 
 
 def _reach_text(found: StreamExtent | ServerError, now_ms: int) -> str:
-    from chasqui import ServerError
-    from chasqui.inspect.snapshot import time_ms
+    from chasqui import ServerError, entry_time_ms
 
     if isinstance(found, ServerError):
         return str(found)
     if found.first_id is None:
         return "no events are kept"
-    return f"events reach back {format_duration(max(0, now_ms - time_ms(found.first_id)))}, {found.length:,} of them"
+    return (
+        f"events reach back {format_duration(max(0, now_ms - entry_time_ms(found.first_id)))}, {found.length:,} of them"
+    )
 
 
 async def _follow_events(desk: CommandContext, names: list[str], start: str | None, kinds: list[str]) -> None:

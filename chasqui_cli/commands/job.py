@@ -123,7 +123,7 @@ def cancel(desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, sc
     from chasqui import Keys
     from chasqui.errors import NotFound
     from chasqui.operate import delayed_jobs
-    from chasqui.undo import added_jobs
+    from chasqui.undo import changed_delayed_jobs, stream_search
     from chasqui_cli.changes.confirm import ChangePlan
 
     keys = Keys(queue)
@@ -144,9 +144,9 @@ def cancel(desk: CommandContext, queue: QueueArgument, job_id: JobIdArgument, sc
         agreed = desk.confirm(ChangePlan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS), now_ms=None)
         if agreed:
             with desk.journal_operation("job cancel", queue) as pen:
-                footing = session.run(added_jobs.stream_end, keys)
-                known = session.run(delayed_jobs.read_saved_jobs, keys, [member])
-                pen.write_items(delayed_jobs.items(known, "cancelled", footing=footing))
+                end = session.run(stream_search.stream_end, keys)
+                known = session.run(changed_delayed_jobs.read_saved_jobs, keys, [member])
+                pen.write_items(changed_delayed_jobs.items(known, "cancelled", end=end))
                 [done] = session.run(delayed_jobs.cancel_delayed_jobs, keys, [member])
                 record["outcome"] = "cancelled" if done else "gone"
                 pen.set_result(cancelled=int(done), gone=int(not done))

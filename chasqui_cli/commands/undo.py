@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,26 +15,16 @@ from chasqui_cli.output.columns import column
 from chasqui_cli.output.escape_text import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from chasqui import Flow, Keys
+    from chasqui import Keys
+    from chasqui.undo.undo_items import Revert
     from chasqui_cli.changes.journal import JournalEntry, JournalItem
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-FLOWS = {
-    "dead": "chasqui.undo.deleted_dead_letters:revert_deleted",
-    "replayed": "chasqui.undo.deleted_dead_letters:revert_replayed",
-    "imported": "chasqui.undo.deleted_dead_letters:revert_imported",
-    "delayed": "chasqui.operate.delayed_jobs:revert",
-    "spec": "chasqui.schedule.repeatable:revert",
-    "added": "chasqui.undo.added_jobs:revert",
-    "rsmq": "chasqui.foreign.rsmq.message_changes:revert",
-    "joblist": "chasqui.foreign.joblist.joblist_undo:revert",
-}
-"""Each takes commands, keys, the operation and items, and answers a word for each; running it twice is running it once."""
 SUCCESS_OUTCOMES = ("restored", "removed", "cancelled", "already", "untouched")
 OUTCOME_REASONS = {
     "gone": "it is not where the change put it: a worker has had it, or somebody else changed it",
@@ -145,15 +134,16 @@ def _undo_items(
 ) -> list[Record]:
     """What became of each item, in the order they were kept."""
     outcomes = {number: "untouched" for number, item in items if "untouched" in item}
+    reverts = revert_by_kind()
     with desk.progress("undoing", len(items)) as advance:
         for kind in dict.fromkeys(item.get("kind", "") for _, item in items):
-            flow = _revert_flow(kind)
+            revert = reverts.get(kind)
             mine = [(n, item) for n, item in items if item.get("kind", "") == kind and n not in outcomes]
             for start in range(0, len(mine), PAGE_SIZE):
                 some = mine[start : start + PAGE_SIZE]
                 answers = (
-                    session.run(flow, keys, entry.operation.op, [item for _, item in some])
-                    if flow
+                    session.run(revert, keys, entry.operation.op, [item for _, item in some])
+                    if revert
                     else ["unknown kind"] * len(some)
                 )
                 outcomes |= {number: answer for (number, _), answer in zip(some, answers, strict=True)}
@@ -161,10 +151,9 @@ def _undo_items(
     return [_item_record(number, item) | {"outcome": outcomes[number]} for number, item in items]
 
 
-def _revert_flow(kind: str) -> Callable[..., Flow[list[str]]] | None:
-    """How items of this kind are taken back; None for one that another chasqui may have written."""
-    module, _, name = FLOWS.get(kind, "").partition(":")
-    try:
-        return getattr(import_module(module), name, None) if module else None
-    except ModuleNotFoundError:
-        return None
+def revert_by_kind() -> dict[str, Revert]:
+    """How items are taken back, by their kind; another version of chasqui may have written items of other kinds."""
+    from chasqui import foreign
+    from chasqui.undo import REVERT_BY_KIND
+
+    return REVERT_BY_KIND | foreign.REVERT_BY_KIND

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from chasqui.sync_queue import SyncQueue as SyncQueue
     from chasqui.wire.delayed_member import DelayedMember as DelayedMember
     from chasqui.wire.delayed_member import decode as decode_delayed_member
+    from chasqui.wire.entry_id import sort_key as entry_order
+    from chasqui.wire.entry_id import time_ms as entry_time_ms
     from chasqui.wire.envelope import Envelope as Envelope
     from chasqui.wire.envelope import decode as decode_envelope
     from chasqui.wire.keys import Keys as Keys

@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 
 from chasqui.models import Job
 from chasqui.produce import arguments
-from chasqui.produce.queue_base import DEFAULT_URL, QueueBase, ScheduleRequest
+from chasqui.produce.prepared_batch import ScheduleRequest
+from chasqui.produce.queue_base import DEFAULT_URL, QueueBase
 from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from chasqui.clock import Clock
     from chasqui.models import RepeatableMeta
     from chasqui.produce.arguments import BackoffLike, DelayMs, JobRequest, MissedFiresLike, RepeatLike
-    from chasqui.produce.queue_base import Durability, OnFull, PendingAdd, Prefix
+    from chasqui.produce.prepared_batch import PreparedBatch
+    from chasqui.produce.queue_base import Durability, OnFull, Prefix
     from chasqui.server.connection_setup import Credentials
     from chasqui.server.flow import Flow
 
@@ -222,12 +224,12 @@ class Queue(QueueBase):
     async def _add(self, jobs: Sequence[JobRequest]) -> list[Job]:
         return await self._finish_add(self._prepare(Job, jobs))
 
-    async def _finish_add(self, order: PendingAdd[Job]) -> list[Job]:
-        if order.jobs:
-            shipment = await self._run(self._deliver, order)
-            self._raise_unless_added(order, shipment, partial(self._finish_add, order))
-        added = list(order.jobs[:])
-        for place, request in order.requests:
+    async def _finish_add(self, prepared: PreparedBatch[Job]) -> list[Job]:
+        if prepared.jobs:
+            delivery = await self._run(self._deliver, prepared)
+            self._raise_unless_added(prepared, delivery, partial(self._finish_add, prepared))
+        added = list(prepared.jobs[:])
+        for place, request in prepared.schedules:
             added.insert(place, await self._add_schedule(request))
         return added
 

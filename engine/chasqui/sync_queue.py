@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from chasqui.models import SyncJob
 from chasqui.produce import arguments
-from chasqui.produce.queue_base import DEFAULT_URL, QueueBase, ScheduleRequest
+from chasqui.produce.prepared_batch import ScheduleRequest
+from chasqui.produce.queue_base import DEFAULT_URL, QueueBase
 from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from chasqui.clock import Clock
     from chasqui.models import RepeatableMeta
     from chasqui.produce.arguments import BackoffLike, DelayMs, JobRequest, MissedFiresLike, RepeatLike
-    from chasqui.produce.queue_base import Durability, OnFull, PendingAdd, Prefix
+    from chasqui.produce.prepared_batch import PreparedBatch
+    from chasqui.produce.queue_base import Durability, OnFull, Prefix
     from chasqui.server.connection_setup import Credentials
     from chasqui.server.flow import Flow
 
@@ -220,12 +222,12 @@ class SyncQueue(QueueBase):
     def _add(self, jobs: Sequence[JobRequest]) -> list[SyncJob]:
         return self._finish_add(self._prepare(SyncJob, jobs))
 
-    def _finish_add(self, order: PendingAdd[SyncJob]) -> list[SyncJob]:
-        if order.jobs:
-            shipment = self._run(self._deliver, order)
-            self._raise_unless_added(order, shipment, partial(self._finish_add, order))
-        added = list(order.jobs[:])
-        for place, request in order.requests:
+    def _finish_add(self, prepared: PreparedBatch[SyncJob]) -> list[SyncJob]:
+        if prepared.jobs:
+            delivery = self._run(self._deliver, prepared)
+            self._raise_unless_added(prepared, delivery, partial(self._finish_add, prepared))
+        added = list(prepared.jobs[:])
+        for place, request in prepared.schedules:
             added.insert(place, self._add_schedule(request))
         return added
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
 
-from chasqui.inspect.stream_range import ZERO, StreamPosition, position_after, sort_key, stream_bounds
+from chasqui.inspect.stream_range import StreamPosition, position_after, stream_bounds
+from chasqui.wire.entry_id import ZERO, sort_key
 from pyspark_chasqui import error_marks
 from pyspark_chasqui.slices import StreamSlice, StreamSource, check_order, missing_stream_error
 

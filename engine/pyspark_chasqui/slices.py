@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from chasqui.errors import ArgumentError, NotFound, ServerError
-from chasqui.inspect.stream_range import ZERO, PositionStatus, StreamPage, StreamPosition, read_page
+from chasqui.inspect.stream_range import PositionStatus, StreamPage, StreamPosition, read_page
+from chasqui.wire.entry_id import ZERO
 from pyspark_chasqui import tables
 from pyspark_chasqui.source_options import open_link, retry_while_away
 
@@ -211,7 +212,7 @@ def missing_stream_error(queue: str, table: str) -> NotFound:
 
 def check_order(start: StreamPosition, end: StreamPosition, queue: str) -> None:
     """Refuse to read backwards."""
-    from chasqui.inspect.stream_range import sort_key
+    from chasqui.wire.entry_id import sort_key
 
     if sort_key(start.id) > sort_key(end.id):
         raise ArgumentError(

@@ -15,15 +15,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Supp
 from chasqui.clock import SystemClock
 from chasqui.errors import ConfigError
 from chasqui.inspect.stream_range import (
-    ZERO,
     PositionStatus,
     StreamPosition,
     check_position,
     position_after,
     position_after_rollback,
-    sort_key,
     stream_bounds,
 )
+from chasqui.wire.entry_id import ZERO, sort_key
 from pyspark_chasqui import error_marks
 from pyspark_chasqui.batch_reader import position_before_ms
 from pyspark_chasqui.slices import (

@@ -11,6 +11,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from chasqui.wire.entry_id import sort_key
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -212,8 +214,8 @@ class _JobColumns(_EntryColumns):
 
 def _id_parts(entry_id: str) -> tuple[int, int]:
     """Both numbers of an id; Spark's are a bit shorter than the server's, and none of an honest clock is so large."""
-    ms, _, seq = entry_id.partition("-")
-    return min(int(ms), MAX_BIGINT), min(int(seq or 0), MAX_BIGINT)
+    ms, seq = sort_key(entry_id)
+    return min(ms, MAX_BIGINT), min(seq, MAX_BIGINT)
 
 
 def display_text(text: str | None) -> str | None:

@@ -6,6 +6,7 @@ import re
 
 from chasqui import SyncQueue
 from chasqui.operate import delayed_jobs
+from chasqui.undo import changed_delayed_jobs
 from chasqui_cli.commands.delayed._record import BUCKET_SCHEMA, CHANGE_SCHEMA, DELAYED_SCHEMA
 from tests.support.cli.in_process import InProcessCli, has_keys
 from tests.support.cli.subprocess_cli import assert_error
@@ -13,7 +14,7 @@ from tests.support.seeds.queue_contents import QueueContents
 
 
 def undo(contents: QueueContents, cli: InProcessCli, op: str = "op") -> list[str]:
-    return list(contents.run(delayed_jobs.revert(contents.commands, contents.keys, op, cli.journal())))
+    return list(contents.run(changed_delayed_jobs.revert(contents.commands, contents.keys, op, cli.journal())))
 
 
 def delay_some(contents: QueueContents) -> None:
@@ -133,7 +134,9 @@ def test_the_delayed_are_found_in_few_round_trips(any_contents: QueueContents, c
     )
     assert (len(found), any_contents.link.round_trips - trips) == (700, 2)
     trips = any_contents.link.round_trips
-    any_contents.run(delayed_jobs.read_saved_jobs(any_contents.commands, any_contents.keys, list(found.values())))
+    any_contents.run(
+        changed_delayed_jobs.read_saved_jobs(any_contents.commands, any_contents.keys, list(found.values()))
+    )
     assert any_contents.link.round_trips - trips == 2
     trips = any_contents.link.round_trips
     assert (

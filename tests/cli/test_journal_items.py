@@ -8,7 +8,7 @@ import pytest
 
 from chasqui.foreign import rsmq
 from chasqui.sync_queue import SyncQueue
-from chasqui_cli.commands.undo import FLOWS
+from chasqui_cli.commands.undo import revert_by_kind
 from tests.support.cli.in_process import InProcessCli
 from tests.support.seeds.foreign_queues import ForeignQueues, seed_rsmq
 
@@ -37,7 +37,7 @@ MORE = {
 
 
 def test_every_kind_that_can_be_undone_is_shown_here() -> None:
-    assert HOW.keys() == FLOWS.keys()
+    assert HOW.keys() == revert_by_kind().keys()
 
 
 @pytest.mark.parametrize("change", [*HOW, *MORE])

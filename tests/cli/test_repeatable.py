@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chasqui.schedule import repeatable
+from chasqui.undo import changed_schedules
 from chasqui.wire import repeat_spec
 from chasqui.wire.payload import from_data
 from chasqui.wire.repeat_spec import Every, RepeatSpec
@@ -14,7 +14,7 @@ from tests.support.seeds.queue_contents import QueueContents
 
 
 def undo(contents: QueueContents, cli: InProcessCli, op: str = "op") -> list[str]:
-    return list(contents.run(repeatable.revert(contents.commands, contents.keys, op, cli.journal())))
+    return list(contents.run(changed_schedules.revert(contents.commands, contents.keys, op, cli.journal())))
 
 
 def test_schedules_are_stored_listed_run_and_removed(contents: QueueContents, cli: InProcessCli) -> None:

@@ -128,7 +128,7 @@ def test_an_undo_that_is_cut_off_can_be_repeated(
 
     commands = Commands(dead_letter_seeder.link.features())
     dead_letter_seeder.link.run(
-        deleted_dead_letters.revert_deleted(commands, dead_letter_seeder.keys, op, items[:killed_after])
+        deleted_dead_letters.revert(commands, dead_letter_seeder.keys, op, items[:killed_after])
     )
     ended = cli("undo", op, "--yes", "-o", "json")
     assert ended.code == 0
@@ -248,9 +248,8 @@ def test_an_item_of_a_kind_nobody_knows_is_told(cli: InProcessCli, dead_letter_s
 
 
 def test_every_kind_of_this_house_has_a_flow() -> None:
-    for kind in undoing.FLOWS:
-        assert undoing._revert_flow(kind) is not None, kind
-    assert undoing._revert_flow("of tomorrow") is None
+    kinds = {"added", "dead", "delayed", "imported", "joblist", "replayed", "rsmq", "spec"}
+    assert undoing.revert_by_kind().keys() == kinds
 
 
 @one_server

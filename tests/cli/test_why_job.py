@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from chasqui.operate import delayed_jobs
 from chasqui.server.commands import Commands
+from chasqui.undo import changed_delayed_jobs
 from chasqui_cli.commands import job
 from chasqui_cli.output.job_records import JOB_SCHEMA, JOB_STATE_SCHEMA
 from tests.support.cli.in_process import assert_matches_schema
@@ -109,5 +109,5 @@ def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(
     assert_error(seeded(*words, "--yes", "-q"), 4, "there is no delayed job")
     link = seeded.seed.link
     for told in ("restored", "already"):
-        assert link.run(delayed_jobs.revert(Commands(link.features()), keys, "op-1", [item])) == [told]
+        assert link.run(changed_delayed_jobs.revert(Commands(link.features()), keys, "op-1", [item])) == [told]
     assert seeded.seed.command("ZRANGE", keys.delayed, 0, -1, "WITHSCORES") == members

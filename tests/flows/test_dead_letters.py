@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chasqui.operate import dead_letters
-from chasqui.operate.dead_letters import DeadJob, DeadLetter, ReplayResult
+from chasqui.operate.dead_letters import DeadLetter, ReplayResult
 from chasqui.server.commands import Commands
 from chasqui.server.features import Features
 from chasqui.wire import dead_letter_entry, envelope
@@ -96,8 +96,8 @@ def test_a_full_stream_ends_it() -> None:
 def test_only_what_is_wanted_is_replayed() -> None:
     rows = [letter(1, reason="malformed"), letter(2), letter(3, reason="malformed")]
 
-    def unrecoverable(job: DeadJob) -> bool:
-        return job.letter.reason == "unrecoverable"
+    def unrecoverable(letter: DeadLetter) -> bool:
+        return letter.field(b"reason") == b"unrecoverable"
 
     flow = dead_letters.replay_oldest(COMMANDS, KEYS, 10, matches=unrecoverable)
     done, [_, [call]] = run_flow_recording(flow, [[rows], [[b"5-0"]]])

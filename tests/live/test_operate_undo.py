@@ -13,7 +13,8 @@ from chasqui.produce import prepared_batch
 from chasqui.produce.prepared_batch import ProducerMemory, prepare_batch, tool_job_request
 from chasqui.schedule import repeatable
 from chasqui.server.commands import RELEASED_CONSUMER
-from chasqui.undo import added_jobs
+from chasqui.undo import added_jobs, changed_delayed_jobs, changed_schedules, stream_search
+from chasqui.wire import envelope
 from chasqui.wire.msgpack_codec import Undecodable
 from chasqui.wire.payload import from_data
 from chasqui.wire.repeat_spec import Every, RepeatSpec
@@ -22,8 +23,9 @@ from tests.support.queue_harness import GROUP, Outcome, QueueHarness, outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chasqui.operate.delayed_jobs import DelayedAction, DelayedJob
-    from chasqui.undo.added_jobs import JournalItem
+    from chasqui.operate.delayed_jobs import DelayedJob
+    from chasqui.undo.changed_delayed_jobs import DelayedAction
+    from chasqui.undo.undo_items import JournalItem
     from tests.live.conftest import Everywhere
 
 
@@ -42,10 +44,10 @@ def everywhere(harnesses: list[QueueHarness]) -> Everywhere:
 
 def add(b: QueueHarness, *jobs: prepared_batch.JobRequest) -> tuple[list[prepared_batch.Added], list[JournalItem]]:
     """Add jobs, and what would stand in the journal."""
-    footing = b.run(added_jobs.stream_end(b.commands, b.keys))
-    load = prepare_batch(jobs, footing.now_ms, ProducerOptions())
-    items = load.journal_items(footing)
-    b.run(prepared_batch.send_batch(b.commands, b.keys, load, ProducerMemory()))
+    end = b.run(stream_search.stream_end(b.commands, b.keys))
+    load = prepare_batch(jobs, end.now_ms, ProducerOptions())
+    items = load.journal_items(end)
+    b.run(load.deliver(b.commands, b.keys, ProducerMemory()))
     return load.results, items
 
 
@@ -66,9 +68,9 @@ def change(
     b: QueueHarness, action: DelayedAction, found: list[DelayedJob], times: list[int] | None = None
 ) -> list[JournalItem]:
     """Change delayed jobs, and what would stand in the journal."""
-    footing = b.run(added_jobs.stream_end(b.commands, b.keys))
-    known = b.run(delayed_jobs.read_saved_jobs(b.commands, b.keys, found))
-    items = delayed_jobs.items(known, action, footing=footing, times=times or [])
+    end = b.run(stream_search.stream_end(b.commands, b.keys))
+    known = b.run(changed_delayed_jobs.read_saved_jobs(b.commands, b.keys, found))
+    items = changed_delayed_jobs.items(known, action, end=end, times=times or [])
     if action == "run":
         b.run(delayed_jobs.run_now(b.commands, b.keys, found))
     elif action == "cancelled":
@@ -79,7 +81,7 @@ def change(
 
 
 def put_back(b: QueueHarness, items: list[JournalItem]) -> list[str]:
-    return b.run(delayed_jobs.revert(b.commands, b.keys, "op", items))
+    return b.run(changed_delayed_jobs.revert(b.commands, b.keys, "op", items))
 
 
 def kept(b: QueueHarness) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def test_each_job_is_told_with_its_entry_however_many_there_are(on_every_server:
         stored = {entry_id.decode(): fields for entry_id, fields in b.command("XRANGE", b.keys.stream, "-", "+")}
         assert len(stored) == 1200
         for one in added:
-            mark = added_jobs.job_stamp(stored[one.entry_id or ""][1])
+            mark = envelope.job_stamp(stored[one.entry_id or ""][1])
             assert mark is not None
             assert mark.job_id == one.id
         b.command("DEL", b.keys.stream)
@@ -315,13 +317,13 @@ OTHER = RepeatSpec("k", "tock", Every(5_000), from_data({"a": 2}))
 
 
 def store(b: QueueHarness, spec: RepeatSpec) -> JournalItem:
-    [before] = b.run(repeatable.read_raw_specs(b.commands, b.keys, [spec.key]))
+    [before] = b.run(changed_schedules.read_raw_specs(b.commands, b.keys, [spec.key]))
     b.run(repeatable.upsert_spec(b.commands, b.keys, spec))
-    return before.item(spec.key.encode(), repeatable.prepare_spec(spec)[1])
+    return changed_schedules.item(spec.key.encode(), before, repeatable.prepare_spec(spec)[1])
 
 
 def restore(b: QueueHarness, op: str, *items: JournalItem) -> list[str]:
-    return b.run(repeatable.revert(b.commands, b.keys, op, items))
+    return b.run(changed_schedules.revert(b.commands, b.keys, op, items))
 
 
 def test_a_schedule_is_put_back_to_what_it_was(on_every_server: Everywhere) -> None:
@@ -331,8 +333,8 @@ def test_a_schedule_is_put_back_to_what_it_was(on_every_server: Everywhere) -> N
         first = b.dump()
         replaced = store(b, OTHER)
         told = [restore(b, "op-2", replaced), b.dump() == first]
-        [held] = b.run(repeatable.read_raw_specs(b.commands, b.keys, ["k"]))
-        removed = held.item(b"k", b"")
+        [held] = b.run(changed_schedules.read_raw_specs(b.commands, b.keys, ["k"]))
+        removed = changed_schedules.item(b"k", held, b"")
         b.run(repeatable.remove_spec(b.commands, b.keys, "k"))
         told += [restore(b, "op-3", removed), b.dump() == first, restore(b, "op-3", removed)]
         return [*told, restore(b, "op-1", created), restore(b, "op-1", created)]
@@ -359,7 +361,7 @@ def test_a_schedule_run_out_of_turn_makes_one_job_and_stays_as_it_is(on_every_se
         entries = [b.run(repeatable.run_spec_once(b.commands, b.keys, SPEC, job)) for _ in range(2)]
         [[entry_id, fields]] = b.command("XRANGE", b.keys.stream, "-", "+")
         assert entries == [entry_id.decode()] * 2
-        assert added_jobs.job_stamp(fields[1]) == job
+        assert envelope.job_stamp(fields[1]) == job
         return {name: value for name, value in b.dump().items() if name != "stream"} == before
 
     assert on_every_server(story).result is True

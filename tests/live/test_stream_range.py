@@ -10,6 +10,7 @@ from chasqui.errors import WrongType
 from chasqui.inspect import stream_range
 from chasqui.inspect.stream_range import StreamPage, StreamPosition
 from chasqui.server.link import Link
+from chasqui.wire.entry_id import sort_key
 from tests.live.conftest import Everywhere
 from tests.support.queue_harness import QueueHarness
 
@@ -20,7 +21,7 @@ def fill(b: QueueHarness, count: int) -> list[str]:
 
 def outlive(b: QueueHarness, entry_id: str) -> None:
     """Let the millisecond of an entry pass: in a stream made anew its ids could not be told apart by anybody."""
-    while b.now_ms() <= stream_range.sort_key(entry_id)[0]:
+    while b.now_ms() <= sort_key(entry_id)[0]:
         pass
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from chasqui import Keys, ProducerOptions
+    from chasqui import Keys, ProducerOptions, SyncJob
     from chasqui.errors import ChasquiError
     from chasqui.produce.prepared_batch import Added, JobRequest, PreparedBatch, ProducerMemory
     from chasqui_cli.changes.journal import JournalWriter
@@ -20,7 +20,7 @@ RETRY_TIMEOUT_S = 60.0
 """How long a load is sent again: a server remembers for 100 seconds what it has seen."""
 
 
-def _new_ledger() -> ProducerMemory:
+def _new_memory() -> ProducerMemory:
     from chasqui.produce.prepared_batch import ProducerMemory
 
     return ProducerMemory()
@@ -39,7 +39,7 @@ class JobSender:
     options: ProducerOptions
     pen: JournalWriter | None
     rps: float | None = None
-    ledger: ProducerMemory = field(default_factory=_new_ledger)
+    memory: ProducerMemory = field(default_factory=_new_memory)
     done: int = 0
     duplicates: int = 0
     unconfirmed: int = 0
@@ -55,12 +55,12 @@ class JobSender:
         began = clock.monotonic()
         while some := list(islice(coming, self._batch_size)):
             try:
-                load = self._prepare_batch(some)
-                self._deliver(load)
+                prepared = self._prepare_batch(some)
+                self._deliver(prepared)
             except ChasquiError as error:
                 self.error = error
                 return
-            yield from self._collect_added(load)
+            yield from self._collect_added(prepared)
             if self.error:
                 return
             if self.rps and (early := began + self.done / self.rps - clock.monotonic()) > 0:
@@ -70,29 +70,28 @@ class JobSender:
     def _batch_size(self) -> int:
         return MAX_BATCH if self.rps is None else max(1, min(MAX_BATCH, int(self.rps / 4)))
 
-    def _prepare_batch(self, jobs: list[JobRequest]) -> PreparedBatch:
-        """Jobs with ids and dates, on disk before they leave."""
+    def _prepare_batch(self, jobs: list[JobRequest]) -> PreparedBatch[SyncJob]:
+        """Jobs with ids and dates, saved in the journal before they leave."""
         from chasqui.produce import prepared_batch
-        from chasqui.undo import added_jobs
+        from chasqui.undo import stream_search
 
-        footing = self.session.run(added_jobs.stream_end, self.keys)
-        load = prepared_batch.prepare_batch(jobs, footing.now_ms, self.options)
+        end = self.session.run(stream_search.stream_end, self.keys)
+        prepared = prepared_batch.prepare_batch(jobs, end.now_ms, self.options)
         if self.pen:
-            self.pen.write_items(load.journal_items(footing))
-        return load
+            self.pen.write_items(prepared.journal_items(end))
+        return prepared
 
-    def _deliver(self, load: PreparedBatch) -> None:
+    def _deliver(self, prepared: PreparedBatch[SyncJob]) -> None:
         """Send until it is confirmed, refused, or too late to ask again."""
         from chasqui import SystemClock
         from chasqui.errors import QueueFull, ServerError
-        from chasqui.produce import prepared_batch
 
         clock, pause_s = SystemClock(), 0.1
         until = clock.monotonic() + RETRY_TIMEOUT_S
         while True:
             problem: ServerError | None
             try:
-                problem = self.session.run(prepared_batch.send_batch, self.keys, load, self.ledger).error
+                problem = self.session.run(prepared.deliver, self.keys, self.memory).error
             except ServerError as error:
                 problem = error
             if problem is None:
@@ -103,8 +102,8 @@ class JobSender:
             clock.sleep_sync(pause_s)
             pause_s = min(3.0, pause_s * 2)
 
-    def _collect_added(self, load: PreparedBatch) -> Iterator[Added]:
-        added = load.results
+    def _collect_added(self, prepared: PreparedBatch[SyncJob]) -> Iterator[Added]:
+        added = prepared.results
         self.unconfirmed += sum(one.written is None for one in added)
         left = [place for place, one in enumerate(added) if not one.written]
         self.in_order = not left or left == list(range(left[0], len(added)))

@@ -16,7 +16,8 @@ from chasqui_cli.output.times import format_iso
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chasqui.operate.delayed_jobs import DelayedAction, DelayedJob
+    from chasqui.operate.delayed_jobs import DelayedJob
+    from chasqui.undo.changed_delayed_jobs import DelayedAction
     from chasqui_cli.context.command_context import CommandContext
     from chasqui_cli.context.session import Session
 
@@ -120,18 +121,18 @@ def _carried_out(
     """Write down and act, page by page: whatever interrupts it, what was changed is in the journal."""
     from chasqui import Keys
     from chasqui.operate import delayed_jobs
-    from chasqui.undo import added_jobs
+    from chasqui.undo import changed_delayed_jobs, stream_search
 
     told: list[dict[str, Any]] = []
     with (
         desk.journal_operation(f"delayed {change.headline_verb}", queue) as pen,
         desk.progress(f"{change.headline_verb} in {queue}", len(members)) as advance,
     ):
-        for start in range(0, len(members), delayed_jobs.BATCH_SIZE):
-            page = slice(start, start + delayed_jobs.BATCH_SIZE)
-            footing = session.run(added_jobs.stream_end, Keys(queue))
-            known = session.run(delayed_jobs.read_saved_jobs, Keys(queue), members[page])
-            pen.write_items(delayed_jobs.items(known, change.action, footing=footing, times=times[page]))
+        for start in range(0, len(members), delayed_jobs.PAGE_SIZE):
+            page = slice(start, start + delayed_jobs.PAGE_SIZE)
+            end = session.run(stream_search.stream_end, Keys(queue))
+            known = session.run(changed_delayed_jobs.read_saved_jobs, Keys(queue), members[page])
+            pen.write_items(changed_delayed_jobs.items(known, change.action, end=end, times=times[page]))
             told += change.apply(session, queue, members[page], times[page])
             advance(len(told))
             pen.set_result(**Counter(one["outcome"] for one in told))

@@ -52,7 +52,9 @@ ENTRY_ID = re.compile(r"\d{1,20}-\d{1,20}", re.ASCII)
 
 def died_ms(record: Record) -> int:
     """When the letter was written, by the server's clock: the first half of its id."""
-    return int(record["dlq_id"].partition("-")[0])
+    from chasqui import entry_time_ms
+
+    return entry_time_ms(record["dlq_id"])
 
 
 DIED_COLUMN = Column("died", died_ms, kind="moment")
@@ -172,8 +174,3 @@ def chunked(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     """So many at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
-
-
-def letter_item(letter: DeadLetter, kind: str, **more: Any) -> Record:
-    """A letter as the journal keeps it: every byte."""
-    return {"kind": kind, "dead_id": letter.dead_id, "fields": [word.hex() for word in letter.fields]} | more

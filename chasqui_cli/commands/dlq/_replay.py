@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chasqui_cli.changes.confirm import plural
-from chasqui_cli.commands.dlq._record import chunked, letter_item
+from chasqui_cli.commands.dlq._record import chunked
 from chasqui_cli.output.stdio import print_stderr
 from chasqui_cli.output.times import format_duration
 
@@ -63,12 +63,13 @@ class Replayer:
 
     def _replay_chunk(self, records: Sequence[Record]) -> list[Record]:
         from chasqui.operate import dead_letters
+        from chasqui.undo import replayed_dead_letters
 
         if self.full:
             return [outcome_record(one, "full") for one in records]
         found = self.session.run(dead_letters.dead_letters_by_id, self.keys, [one["dlq_id"] for one in records])
         letters = [(letter, fresh) for letter in found if letter and (fresh := dead_letters.replay_envelope(letter))]
-        items = [letter_item(letter, "replayed", d=fresh.hex()) for letter, fresh in letters]
+        items = [replayed_dead_letters.item(letter.dead_id, letter.fields, fresh) for letter, fresh in letters]
         number = self.pen.write_items(items)
         entries: dict[str, str] = {}
         for batch in chunked(letters, self._batch_size):

@@ -16,7 +16,7 @@ import typer
 
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.dlq._json_path import apply_assignments
-from chasqui_cli.commands.dlq._record import OUTCOME_SCHEMA, QueueName, letter_item
+from chasqui_cli.commands.dlq._record import OUTCOME_SCHEMA, QueueName
 from chasqui_cli.commands.dlq._search import require_found, select_dead_letters
 from chasqui_cli.commands.dlq.replay import CapOption, check_stream_cap
 from chasqui_cli.context.command_context import CommandContext, command
@@ -139,11 +139,14 @@ def _apply_edit(
     *,
     replay: bool,
 ) -> Record:
+    from chasqui import decode_envelope
     from chasqui.operate import dead_letters
+    from chasqui.undo import deleted_dead_letters, replayed_dead_letters
 
-    fresh = dead_letters.reset_attempts(data) if replay else data
+    fresh = dead_letters.reset_attempts(decode_envelope(data, len(data))) if replay else data
     with desk.journal_operation("dlq edit", keys.queue) as pen:
-        pen.write_items([letter_item(letter, "replayed" if replay else "dead", d=fresh.hex())])
+        kind = replayed_dead_letters if replay else deleted_dead_letters
+        pen.write_items([kind.item(letter.dead_id, letter.fields, fresh)])
         if replay:
             [answer] = session.run(dead_letters.replay_dead_letters, keys, [(letter, fresh)], cap=cap)
             done = "-" in answer

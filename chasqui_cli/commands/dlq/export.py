@@ -229,6 +229,7 @@ def _import_dead_letters(
     again: bool,
 ) -> None:
     from chasqui.operate import dead_letters
+    from chasqui.undo import imported_dead_letters
 
     words = {"there": "there already", "before": "imported before"}
     with (
@@ -238,7 +239,7 @@ def _import_dead_letters(
         done = added = 0
         for some in chunked(new, PAGE_SIZE):
             letters = [letter for _, letter in some]
-            kept = [{"kind": "imported", "dead_id": one.dead_id, "digest": one.digest} for one in letters]
+            kept = [imported_dead_letters.item(one.dead_id, one.digest) for one in letters]
             first = pen.write_items(kept)
             answers = session.run(dead_letters.import_dead_letters, keys, letters, again=again)
             pen.add_facts({first + at: {"untouched": word} for at, word in enumerate(answers) if word in words})

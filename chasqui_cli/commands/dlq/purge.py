@@ -14,7 +14,6 @@ from chasqui_cli.commands.dlq._record import (
     DeadLetterIdsArgument,
     QueueName,
     chunked,
-    letter_item,
 )
 from chasqui_cli.commands.dlq._search import DeadLetterSelection, require_found, select_dead_letters
 from chasqui_cli.context.command_context import CommandContext, command
@@ -66,6 +65,7 @@ def purge(
 
 def _purge(desk: CommandContext, session: Session, keys: Keys, caught: DeadLetterSelection) -> list[Record]:
     from chasqui.operate import dead_letters
+    from chasqui.undo import deleted_dead_letters
 
     told: list[Record] = []
     with (
@@ -75,7 +75,7 @@ def _purge(desk: CommandContext, session: Session, keys: Keys, caught: DeadLette
         for some in chunked(caught.records, caught.chunk_size):
             letters = session.run(dead_letters.dead_letters_by_id, keys, [record["dlq_id"] for record in some])
             there = [letter for letter in letters if letter]
-            first = pen.write_items([letter_item(letter, "dead") for letter in there])
+            first = pen.write_items([deleted_dead_letters.item(letter.dead_id, letter.fields) for letter in there])
             went = session.run(dead_letters.delete_dead_letters, keys, [letter.dead_id for letter in there])
             pen.add_facts({first + at: {"untouched": "gone"} for at, was_there in enumerate(went) if not was_there})
             gone = {one.dead_id for one, was_there in zip(there, went, strict=True) if was_there}

@@ -35,7 +35,8 @@ from chasqui_cli.queues.targets import warn_if_missing
 
 if TYPE_CHECKING:
     from chasqui import RepeatSpec
-    from chasqui.schedule.repeatable import ListedSpec, RawSpec
+    from chasqui.schedule.repeatable import ListedSpec
+    from chasqui.undo.changed_schedules import RawSpec
     from chasqui_cli.context.session import Session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -113,6 +114,7 @@ def upsert(
     from chasqui import Keys
     from chasqui.produce import arguments
     from chasqui.schedule import fire_times, repeatable
+    from chasqui.undo import changed_schedules
 
     pattern, rule, carried = (
         parse_pattern(cron, tz, every),
@@ -128,7 +130,7 @@ def upsert(
         spec = replace(arguments.parse_repeat_spec(name, carried, pattern, rule, limit=limit, **bounds), key=key)
         spec, raw = repeatable.prepare_spec(spec)
         next_ms = fire_times.first_fire(spec.pattern, now_ms, spec.start_after_ms, spec.end_before_ms)
-        [before] = session.query(repeatable.read_raw_specs, Keys(queue), [spec.key])
+        [before] = session.query(changed_schedules.read_raw_specs, Keys(queue), [spec.key])
         record = planned_record(spec, next_ms, before)
         verb, word = ("replace", "replaced") if before.exists else ("create", "created")
         effects = [
@@ -139,7 +141,7 @@ def upsert(
         plan = ChangePlan(verb, queue, "schedule", [record], [column("key")], "", effects)
         if desk.confirm(plan, now_ms=now_ms):
             with desk.journal_operation("repeatable upsert", queue) as pen:
-                pen.write_items([before.item(spec.key.encode("utf-8", "surrogateescape"), raw)])
+                pen.write_items([changed_schedules.item(spec.key.encode("utf-8", "surrogateescape"), before, raw)])
                 stored = session.run(repeatable.upsert_spec, Keys(queue), spec)
                 pen.set_result(**{word: 1})
             record |= {"next_fire_ms": stored.next_ms, "outcome": "created" if stored.created else "replaced"}
@@ -161,6 +163,7 @@ def remove(
     """Remove schedules with their counters; jobs they made already stay. `undo` puts them back."""
     from chasqui import Keys
     from chasqui.schedule import repeatable
+    from chasqui.undo import changed_schedules
 
     with desk.session() as session:
         now_ms = session.server_now_ms()
@@ -170,7 +173,7 @@ def remove(
         outcomes = ["would remove"] * len(found)
         if desk.confirm(plan, now_ms=now_ms):
             with desk.journal_operation("repeatable remove", queue) as pen:
-                pen.write_items([held.item(one.raw_key, b"") for one, held in found])
+                pen.write_items([changed_schedules.item(one.raw_key, held, b"") for one, held in found])
                 removed = [session.run(repeatable.remove_spec, Keys(queue), one.raw_key) for one, _ in found]
                 pen.set_result(removed=sum(removed), gone=len(removed) - sum(removed))
             outcomes = ["removed" if one else "gone" for one in removed]
@@ -186,7 +189,7 @@ def run(desk: CommandContext, queue: Queue, key: ScheduleKeyArgument) -> None:
     """Make one job of a schedule now; the schedule itself is not touched. `undo` takes the job back while it waits."""
     from chasqui import Keys
     from chasqui.schedule import repeatable
-    from chasqui.undo import added_jobs
+    from chasqui.undo import added_jobs, stream_search
 
     with desk.session() as session:
         now_ms = session.server_now_ms()
@@ -198,10 +201,9 @@ def run(desk: CommandContext, queue: Queue, key: ScheduleKeyArgument) -> None:
         told = added_record(queue, None, None) | {"outcome": "would run"}
         if desk.confirm(plan, now_ms=now_ms):
             with desk.journal_operation("repeatable run", queue) as pen:
-                footing = session.run(added_jobs.stream_end, Keys(queue))
-                job = repeatable.new_job_stamp(footing.now_ms)
-                item = {"kind": "added", "id": job.job_id, "created_at_ms": job.created_at_ms}
-                pen.write_items([item | {"after": footing.last_id}])
+                end = session.run(stream_search.stream_end, Keys(queue))
+                job = repeatable.new_job_stamp(end.now_ms)
+                pen.write_items([added_jobs.item(job, end)])
                 entry_id = session.run(repeatable.run_spec_once, Keys(queue), spec, job)
                 pen.set_result(added=1)
             told = added_record(queue, job.job_id, entry_id)
@@ -283,8 +285,9 @@ def find_schedules(session: Session, queue: str, names: Sequence[str]) -> list[t
     from chasqui import Keys
     from chasqui.errors import NotFound
     from chasqui.schedule import repeatable
+    from chasqui.undo import changed_schedules
 
-    found = session.query(repeatable.read_raw_specs, Keys(queue), names)
+    found = session.query(changed_schedules.read_raw_specs, Keys(queue), names)
     chosen = [
         (repeatable.decode_raw_spec(name, held), held) for name, held in zip(names, found, strict=True) if held.exists
     ]
@@ -294,7 +297,7 @@ def find_schedules(session: Session, queue: str, names: Sequence[str]) -> list[t
         if len(raw) < len(missing):
             shown = ", ".join(name for name in missing if name not in odd)
             raise NotFound(f"{queue} has no schedule {shown}", hint=f"chasqui repeatable list {queue}")
-        more = session.query(repeatable.read_raw_specs, Keys(queue), raw)
+        more = session.query(changed_schedules.read_raw_specs, Keys(queue), raw)
         chosen += [(repeatable.decode_raw_spec(name, held), held) for name, held in zip(raw, more, strict=True)]
     return chosen
 

@@ -13,7 +13,8 @@ from chasqui_cli.output.times import format_duration, format_iso
 
 if TYPE_CHECKING:
     from chasqui import RepeatSpec
-    from chasqui.schedule.repeatable import ListedSpec, RawSpec
+    from chasqui.schedule.repeatable import ListedSpec
+    from chasqui.undo.changed_schedules import RawSpec
     from chasqui_cli.output.columns import Record
 
 SCHEDULE_SCHEMA = {

@@ -9,6 +9,7 @@ from chasqui import Undecodable, cron
 from chasqui.cron import description, dst_notes
 from chasqui.errors import ChasquiError
 from chasqui.schedule import fire_times, repeatable
+from chasqui.undo import changed_schedules
 from chasqui_cli.output.times import format_duration
 from chasqui_cli.tui.feed.tab_reader import QueueTabReader, queue_keys
 from chasqui_cli.tui.views import CronView, FireRow, ScheduleRow
@@ -38,7 +39,9 @@ class CronReader(QueueTabReader):
         """In one round trip while the schedules are those of the tick before; in two more when they are not."""
         queue, keys = target.queue or "", queue_keys(target.queue or "")
         known = self._known[1] if self._known[0] == queue else []
-        row, now_ms, [held] = await self.query(queue, repeatable.read_raw_specs(self.place.commands, keys, known))
+        row, now_ms, [held] = await self.query(
+            queue, changed_schedules.read_raw_specs(self.place.commands, keys, known)
+        )
         if len(held) == row.native_snapshot.repeatable_count and all(one.next_ms is not None for one in held):
             found = [repeatable.decode_raw_spec(key, one) for key, one in zip(known, held, strict=True)]
             found.sort(key=lambda one: (one.next_ms, one.raw_key))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chasqui import entry_time_ms
 from chasqui.inspect import events
 from chasqui.inspect.events import StoredEvent
 from chasqui_cli.output.redaction import redacted
@@ -76,7 +77,7 @@ class EventsReader(QueueTabReader):
                 f"{lost} events missing: {_GAP_REASONS[item.why]}",
             )
         event = item.event
-        at_ms = event.ts if event.ts is not None else int(item.entry_id.partition("-")[0])
+        at_ms = event.ts if event.ts is not None else entry_time_ms(item.entry_id)
         return EventRow(item.entry_id, at_ms, event.kind, event.name, event.job_id or "", event.attempt, _note(item))
 
 
@@ -96,4 +97,4 @@ def _note(told: StoredEvent) -> str:
 
 def _reach_ms(row: QueueRow, now_ms: int) -> int | None:
     first = row.native_snapshot.events.first_id if row.snapshot else None
-    return None if first is None else now_ms - int(first.partition("-")[0])
+    return None if first is None else now_ms - entry_time_ms(first)

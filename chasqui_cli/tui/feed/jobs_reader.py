@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chasqui import entry_order
 from chasqui.inspect import jobs_by_state
 from chasqui_cli.tui.feed.job_details import job_row
 from chasqui_cli.tui.feed.tab_reader import QueueTabReader, queue_keys
@@ -29,7 +30,7 @@ class JobsReader(QueueTabReader):
         if queue not in self._groups:
             self._remember(queue, (await self.query(queue))[0])
         groups, count = self._groups[queue], PAGE_SIZE * (target.page + 1)
-        after = min((last for _, last in groups), key=_order, default=None)
+        after = min((last for _, last in groups), key=entry_order, default=None)
         row, now_ms, [waiting, flying] = await self.query(
             queue,
             jobs_by_state.list_waiting(commands, queue_keys(queue), count, after=after),
@@ -43,8 +44,3 @@ class JobsReader(QueueTabReader):
     def _remember(self, queue: str, row: QueueRow) -> None:
         groups = row.native_snapshot.groups if row.snapshot else ()
         self._groups[queue] = [(group.name, group.last_id) for group in groups]
-
-
-def _order(entry_id: str) -> tuple[int, int]:
-    ms, _, nth = entry_id.partition("-")
-    return int(ms), int(nth or 0)

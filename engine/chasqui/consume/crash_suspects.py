@@ -20,6 +20,7 @@ from chasqui.errors import ServerError
 from chasqui.server.commands import ConsumerInfo, parse_server_time
 from chasqui.server.commands.entry_commands import RELEASED_CONSUMER
 from chasqui.supervision.supervisor import TurnResult
+from chasqui.wire.entry_id import time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +201,7 @@ def count_silent_consumers(identity: ConsumerIdentity, entry_id: bytes, lease_ms
     ]
     if isinstance(reply, ServerError):
         raise reply
-    age_ms = parse_server_time(clock) - int(entry_id.partition(b"-")[0])
+    age_ms = parse_server_time(clock) - time_ms(entry_id)
     return sum(
         lease_ms < row.idle_ms < age_ms
         for row in ConsumerInfo.list_from_reply(reply)

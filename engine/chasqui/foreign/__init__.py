@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chasqui.foreign.migration import MigrationReport as MigrationReport
     from chasqui.foreign.migration import migrate as migrate
     from chasqui.foreign.migration import return_parked as return_parked
+    from chasqui.foreign.revert_by_kind import REVERT_BY_KIND as REVERT_BY_KIND
     from chasqui.foreign.rsmq.keys import RsmqKeys as RsmqKeys
     from chasqui.foreign.snapshots import ForeignSnapshot as ForeignSnapshot
     from chasqui.foreign.snapshots import snapshots as snapshots

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from chasqui.defaults import SampleLimits, SchedulerOptions
 from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text
-from chasqui.inspect.snapshot import decode_name_exact, time_ms
+from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.wire import event_entry
+from chasqui.wire.entry_id import time_ms
 from chasqui.wire.job_id import created_ms
 from chasqui.wire.repeat_spec import Every, RepeatSpec, Skip
 

@@ -12,11 +12,11 @@ from chasqui.defaults import SampleLimits
 from chasqui.errors import ServerError, WireError
 from chasqui.inspect import snapshot
 from chasqui.inspect.events import StoredEvent
-from chasqui.inspect.job_search import decode_delayed_job, decode_or_undecodable
+from chasqui.inspect.job_search import decode_delayed_job
 from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.schedule import repeatable
 from chasqui.server.commands.replies import ConsumerInfo, PendingEntry, RawEntry, members_with_scores
-from chasqui.wire import dead_letter_entry, event_entry, stream_entry
+from chasqui.wire import dead_letter_entry, envelope, event_entry, stream_entry
 from chasqui.wire.msgpack_codec import Undecodable
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _unreadable_entries(
         except WireError as fault:
             found.append(UnreadableItem(where, str(fault), len(fault.data)))
             continue
-        job = decode_or_undecodable(data) if data is not None else Undecodable(b"", missing)
+        job = envelope.decode_or_undecodable(data) if data is not None else Undecodable(b"", missing)
         if isinstance(job, Undecodable):
             found.append(UnreadableItem(where, job.reason, len(job.raw)))
     return found

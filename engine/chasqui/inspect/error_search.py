@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from chasqui.server.commands import EntrySearchResult, IdRange, RawEntry, SearchBudget, SearchTerm
 from chasqui.wire import event_entry
+from chasqui.wire.entry_id import sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +52,9 @@ def find_errors(commands: Commands, keys: Keys, died_ms: Mapping[str, int]) -> F
     if not found:
         return FoundErrors({})
     rows = yield [commands.entries_between(keys.events, entry_id, entry_id, 1) for entry_id in found]
-    entries = sorted((entry for row in rows for entry in RawEntry.list_from_reply(row)), key=sort_key)
+    entries = sorted(
+        (entry for row in rows for entry in RawEntry.list_from_reply(row)), key=lambda entry: sort_key(entry.entry_id)
+    )
     return FoundErrors(_reasons_by_job(entries))
 
 
@@ -86,8 +89,3 @@ def _failed_job_and_reason(entry: RawEntry) -> tuple[str, str]:
         return "", ""
     told = event_entry.decode(fields)
     return (told.job_id or "", told.reason or "") if told.kind == event_entry.FAILED else ("", "")
-
-
-def sort_key(entry: RawEntry) -> tuple[int, int]:
-    ms, _, nth = entry.entry_id.partition(b"-")
-    return int(ms), int(nth)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.wire import event_entry
+from chasqui.wire.entry_id import time_ms
 from chasqui.wire.job_id import created_ms
 
 if TYPE_CHECKING:
@@ -103,5 +104,5 @@ def event_stats(told: Sequence[StoredEvent]) -> EventStats:
 
 
 def _window_ms(told: Iterable[StoredEvent]) -> int:
-    times = [int(one.entry_id.partition("-")[0]) for one in told]
+    times = [time_ms(one.entry_id) for one in told]
     return max(times) - min(times) if times else 0

@@ -6,14 +6,14 @@ stream reaches and how many entries it ever had; what does not add up is told as
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from chasqui.errors import ArgumentError, ServerError
+from chasqui.errors import ServerError
 from chasqui.server.commands.looks import StreamExtent, extent_and_rows, streams_with_entries
 from chasqui.server.commands.replies import RawEntry
 from chasqui.wire import event_entry
+from chasqui.wire.entry_id import ZERO, parse_user_id, sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from chasqui.wire.event_entry import Event
     from chasqui.wire.keys import Keys
 
-ZERO = "0-0"
 NEWEST = "$"
-_USER_FORM = re.compile(r"\d{1,20}(-\d{1,20})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +209,3 @@ def _advanced(at: EventPosition, found: StreamExtent, told: Sequence[StoredEvent
 
 def _stored_event(keys: Keys, entry_id: bytes, fields: Sequence[bytes]) -> StoredEvent:
     return StoredEvent(keys.queue, entry_id.decode(), event_entry.decode(fields))
-
-
-def parse_user_id(entry_id: str) -> str:
-    """An id as people write them: the part after the dash may be left out."""
-    if not _USER_FORM.fullmatch(entry_id):
-        raise ArgumentError(f"{entry_id!r} is no event id", hint="give `$`, `0`, or an id such as 1794797012371-0")
-    return entry_id if "-" in entry_id else f"{entry_id}-0"
-
-
-def sort_key(entry_id: str | None) -> tuple[int, int]:
-    """Ids in the order the server gave them: numbers, not text."""
-    ms, _, nth = (entry_id or ZERO).partition("-")
-    return int(ms), int(nth or 0)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from chasqui.errors import WireError
 from chasqui.server.commands.looks import DEFAULT_BUDGET, EntrySearchResult, IdRange, SearchBudget
 from chasqui.server.commands.replies import RawEntry, score_to_ms
-from chasqui.wire import delayed_member, envelope, msgpack_codec
+from chasqui.wire import delayed_member, msgpack_codec
 from chasqui.wire.msgpack_codec import Undecodable
 
 if TYPE_CHECKING:
@@ -44,6 +43,11 @@ class DelayedJob:
     run_at_ms: int
     job: Envelope | Undecodable
     name: str
+
+    @property
+    def job_id(self) -> str:
+        """The job's id; empty for a member that is not a job."""
+        return "" if isinstance(self.job, Undecodable) else self.job.id
 
 
 def find_entries(
@@ -98,19 +102,10 @@ def packed_job_id(job_id: str) -> bytes:
 
 def decode_delayed_job(data: bytes, run_at_ms: int) -> DelayedJob:
     """A delayed member, read if it can be."""
-    try:
-        found = delayed_member.decode(data, len(data))
-    except WireError as fault:
-        return DelayedJob(data, run_at_ms, Undecodable(data, str(fault)), "")
+    found = delayed_member.decode_or_undecodable(data)
+    if isinstance(found, Undecodable):
+        return DelayedJob(data, run_at_ms, found, "")
     return DelayedJob(data, run_at_ms, found.envelope, found.name)
-
-
-def decode_or_undecodable(data: bytes) -> Envelope | Undecodable:
-    """The job in an entry's field `d`, read if it can be."""
-    try:
-        return envelope.decode(data, len(data))
-    except WireError as fault:
-        return Undecodable(data, str(fault))
 
 
 def _fetch_entries(commands: Commands, stream: str, entry_ids: Sequence[str]) -> Flow[list[RawEntry]]:

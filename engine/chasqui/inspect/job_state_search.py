@@ -23,11 +23,12 @@ from chasqui.inspect.job_state import (
     UnknownState,
     WaitingState,
 )
-from chasqui.inspect.snapshot import decode_name_exact, time_ms
+from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.server.commands.looks import IdRange, SearchTerm
 from chasqui.server.commands.replies import PendingEntry, score_to_ms
 from chasqui.server.flow import Call
-from chasqui.wire import dead_letter_entry, event_entry, stream_entry
+from chasqui.wire import dead_letter_entry, envelope, event_entry, stream_entry
+from chasqui.wire.entry_id import sort_key, time_ms
 from chasqui.wire.job_id import check_job_id, created_ms
 from chasqui.wire.msgpack_codec import Undecodable
 
@@ -292,12 +293,12 @@ class _JobStateSearch:
 
     def _match_job(self, row: RawEntry) -> tuple[str, Envelope | Undecodable, str] | None:
         fields = stream_entry.decode(row.fields)
-        job = job_search.decode_or_undecodable(fields.d or b"")
+        job = envelope.decode_or_undecodable(fields.d or b"")
         return (row.entry_id.decode(), job, fields.name) if self._is_this_job(job) else None
 
     def _match_dead_letter(self, row: RawEntry) -> DeadState | None:
         letter = dead_letter_entry.decode(row.fields)
-        job = job_search.decode_or_undecodable(letter.d)
+        job = envelope.decode_or_undecodable(letter.d)
         if not self._is_this_job(job):
             return None
         return DeadState(row.entry_id.decode(), letter, job, letter.detail or self._last_error())
@@ -322,8 +323,3 @@ class _JobStateSearch:
 def _none_if_refused(reply: Reply) -> Reply:
     """A key of a wrong type, or one we may not read, tells nothing; the snapshot says so."""
     return None if isinstance(reply, ServerError) else reply
-
-
-def sort_key(entry_id: str) -> tuple[int, int]:
-    ms, _, nth = entry_id.partition("-")
-    return int(ms), int(nth)

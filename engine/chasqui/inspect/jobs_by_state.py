@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.errors import WireError
 from chasqui.server.commands.replies import PendingEntry, RawEntry, members_with_scores
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui.wire.msgpack_codec import Undecodable
@@ -77,15 +76,11 @@ def _from_stream(entry: RawEntry) -> ListedJob:
     found = stream_entry.decode(entry.fields)
     if found.d is None:
         return ListedJob(Undecodable(b"", "the entry has no field d"), found.name, entry_id)
-    try:
-        return ListedJob(envelope.decode(found.d, len(found.d)), found.name, entry_id)
-    except WireError as error:
-        return ListedJob(Undecodable(found.d, str(error)), found.name, entry_id)
+    return ListedJob(envelope.decode_or_undecodable(found.d), found.name, entry_id)
 
 
 def _from_delayed_set(member: bytes, run_at_ms: int) -> ListedJob:
-    try:
-        found = delayed_member.decode(member, len(member))
-    except WireError as error:
-        return ListedJob(Undecodable(member, str(error)), "", run_at_ms=run_at_ms)
+    found = delayed_member.decode_or_undecodable(member)
+    if isinstance(found, Undecodable):
+        return ListedJob(found, "", run_at_ms=run_at_ms)
     return ListedJob(found.envelope, found.name, run_at_ms=run_at_ms, prefix=found.prefix)

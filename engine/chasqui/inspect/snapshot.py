@@ -12,6 +12,7 @@ from chasqui.defaults import StreamCaps
 from chasqui.errors import ServerError
 from chasqui.server.commands.looks import StreamExtent
 from chasqui.server.commands.replies import parse_server_time, score_to_ms
+from chasqui.wire.entry_id import time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,11 +176,6 @@ def snapshot_from_reply(keys: Keys, reply: Reply, caps: StreamCaps | None = None
         wrong=_wrong_type_keys(keys, types),
         caps=caps or StreamCaps(),
     )
-
-
-def time_ms(entry_id: str) -> int:
-    """When an entry was added, by the server's clock: the first half of its id."""
-    return int(entry_id.partition("-")[0])
 
 
 def _group_snapshot(stream: StreamExtent, row: Sequence[Reply]) -> GroupSnapshot:

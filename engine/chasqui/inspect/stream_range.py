@@ -12,12 +12,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from chasqui.server.commands.looks import StreamExtent, exact_extent_and_rows
+from chasqui.wire.entry_id import ZERO, sort_key
 
 if TYPE_CHECKING:
     from chasqui.server.commands import Commands
     from chasqui.server.flow import Flow
 
-ZERO = "0-0"
 NEWEST = "+"
 
 
@@ -161,9 +161,3 @@ def position_after(
         if chunk.is_last:
             break
     return at
-
-
-def sort_key(entry_id: str | None) -> tuple[int, int]:
-    """Ids in the order the server gave them: numbers, not text."""
-    ms, _, nth = (entry_id or ZERO).partition("-")
-    return int(ms), int(nth or 0)

@@ -10,9 +10,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.errors import WireError
-from chasqui.server.commands import IdRange, RawEntry, ReplayItem
+from chasqui.server.commands import IdRange, ReplayItem
 from chasqui.wire import dead_letter_entry, envelope, payload
+from chasqui.wire.entry_id import time_ms
 from chasqui.wire.msgpack_codec import Undecodable
 from chasqui.wire.msgpack_splice import splice
 from chasqui.wire.stream_entry import decode_name
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 100
 """Letters are as large as jobs may be, so a page of them can be a hundred megabytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadJob:
-    """A dead letter and its id among the dead."""
-
-    dead_id: str
-    letter: DeadLetterEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,7 @@ class DeadLetter:
     @property
     def died_at_ms(self) -> int:
         """When it was buried, by the server's clock."""
-        return int(self.dead_id.partition("-")[0])
+        return time_ms(self.dead_id)
 
     def decoded(self) -> DeadLetterEntry:
         """All it says."""
@@ -69,11 +61,7 @@ class DeadLetter:
 
     def job(self) -> Envelope | Undecodable:
         """The job in it, or why there is none."""
-        data = self.field(b"d")
-        try:
-            return envelope.decode(data, len(data))
-        except WireError as fault:
-            return Undecodable(data, str(fault))
+        return envelope.decode_or_undecodable(self.field(b"d"))
 
     @property
     def digest(self) -> str:
@@ -97,16 +85,15 @@ class ReplayResult:
     is_stream_full: bool = False
 
 
-def list_dead_letters(commands: Commands, keys: Keys, limit: int, *, after: str | None = None) -> Flow[list[DeadJob]]:
+def list_dead_letters(
+    commands: Commands, keys: Keys, limit: int, *, after: str | None = None
+) -> Flow[list[DeadLetter]]:
     """The dead letters, oldest first, or those after an id."""
-    found: list[DeadJob] = []
+    found: list[DeadLetter] = []
     while len(found) < limit:
         count = min(PAGE_SIZE, limit - len(found))
         [rows] = yield [commands.oldest_entries(keys.dlq, count, after=after)]
-        found += [
-            DeadJob(row.entry_id.decode(), dead_letter_entry.decode(row.fields))
-            for row in RawEntry.list_from_reply(rows)
-        ]
+        found += [DeadLetter(row[0].decode(), row[1]) for row in rows]
         if len(rows) < count:
             break
         after = found[-1].dead_id
@@ -119,59 +106,39 @@ def replay_oldest(
     limit: int,
     *,
     cap: int | None = None,
-    matches: Callable[[DeadJob], bool] = lambda _: True,
+    matches: Callable[[DeadLetter], bool] = lambda _: True,
 ) -> Flow[ReplayResult]:
-    """Put up to `limit` letters back into the stream, oldest first, each with all its attempts before it again.
+    """Put up to `limit` dead letters back into the stream, oldest first, each with all its attempts before it again.
 
-    What is not wanted or cannot be read is passed over and stays, without using up the limit. A letter is deleted in
-    the same step that writes its job, so an end in the middle loses none and doubles none; letters somebody else took
-    meanwhile are not counted. It never trims: with `cap` jobs in the stream it ends.
+    Dead letters that do not match or cannot be read stay, and do not use up the limit. A dead letter is deleted in the
+    step that writes its job, so an interruption loses and duplicates nothing; those that another process took
+    meanwhile are not counted. Nothing is trimmed: it ends when `cap` jobs are in the stream.
     """
     so_far = ReplayResult()
     after: str | None = None
     while so_far.moved < limit and not so_far.is_stream_full:
-        dead = yield from list_dead_letters(commands, keys, PAGE_SIZE, after=after)
-        seen, letters = _select_for_replay(dead, matches, limit - so_far.moved)
-        told = (yield [commands.replay_dead(keys, letters, cap=cap)])[0] if letters else []
+        page = yield from list_dead_letters(commands, keys, PAGE_SIZE, after=after)
+        chosen: list[tuple[DeadLetter, bytes]] = []
+        unreadable = 0
+        for letter in page:
+            if len(chosen) == limit - so_far.moved:
+                break
+            after = letter.dead_id
+            if matches(letter):
+                data = replay_envelope(letter)
+                if data is None:
+                    unreadable += 1
+                else:
+                    chosen.append((letter, data))
+        results = yield from replay_dead_letters(commands, keys, chosen, cap=cap)
         so_far = ReplayResult(
-            so_far.moved + sum(answer not in (b"gone", b"full") for answer in told),
-            so_far.unreadable + sum(map(matches, seen)) - len(letters),
-            is_stream_full=b"full" in told,
+            so_far.moved + sum(result not in ("gone", "full") for result in results),
+            so_far.unreadable + unreadable,
+            is_stream_full="full" in results,
         )
-        if len(seen) < PAGE_SIZE and len(seen) == len(dead):
+        if len(page) < PAGE_SIZE and (not page or after == page[-1].dead_id):
             break
-        after = seen[-1].dead_id
     return so_far
-
-
-def _select_for_replay(
-    dead: Sequence[DeadJob], wanted: Callable[[DeadJob], bool], most: int
-) -> tuple[list[DeadJob], list[ReplayItem]]:
-    """The letters to replay, and all that were looked at to find them."""
-    seen: list[DeadJob] = []
-    letters: list[ReplayItem] = []
-    for job in dead:
-        if len(letters) == most:
-            break
-        seen.append(job)
-        letter = _replay_request(job) if wanted(job) else None
-        if letter:
-            letters.append(letter)
-    return seen, letters
-
-
-def _replay_request(job: DeadJob) -> ReplayItem | None:
-    """The letter as a job that never ran; None if there is no job in it."""
-    try:
-        found = envelope.decode(job.letter.d, len(job.letter.d))
-    except WireError:
-        return None
-    return ReplayItem(job.dead_id, _reset_attempts(found), job.letter.name_bytes)
-
-
-def _reset_attempts(job: Envelope) -> bytes:
-    """The job with all its attempts before it, its payload in the form it had."""
-    return envelope.encode(job.with_attempt(0), exact_payload=True)
 
 
 def dead_letter_page(
@@ -193,7 +160,7 @@ def dead_letters_by_id(commands: Commands, keys: Keys, dead_ids: Sequence[str]) 
 def replay_envelope(letter: DeadLetter) -> bytes | None:
     """The envelope that a replay writes: attempt 0, everything else as it was; None if there is no job in it."""
     job = letter.job()
-    return None if isinstance(job, Undecodable) else _reset_attempts(job)
+    return None if isinstance(job, Undecodable) else reset_attempts(job)
 
 
 def replay_dead_letters(
@@ -233,9 +200,9 @@ def envelope_with_data(letter: DeadLetter, after: Value) -> bytes:
     return envelope.encode(job._replace(payload=content), exact_payload=True)
 
 
-def reset_attempts(data: bytes) -> bytes:
-    """An envelope as a replay writes it."""
-    return _reset_attempts(envelope.decode(data, len(data)))
+def reset_attempts(job: Envelope) -> bytes:
+    """The job as a replay writes it: with all its attempts before it, its payload in the form it had."""
+    return envelope.encode(job.with_attempt(0), exact_payload=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ Moving what is due is the promoter's business.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.defaults import PromoterOptions
 from chasqui.errors import ArgumentError
@@ -16,28 +16,24 @@ from chasqui.inspect import job_search
 from chasqui.inspect.job_search import DelayedJob
 from chasqui.server.commands import members_with_scores, parse_server_time
 from chasqui.server.commands.replies import MAX_SCORE_MS, score_to_ms
-from chasqui.undo import added_jobs
-from chasqui.undo.added_jobs import JobStamp
-from chasqui.wire import delayed_member, event_entry
+from chasqui.server.flow import batches, call_in_batches
+from chasqui.wire import delayed_member
 from chasqui.wire.msgpack_codec import Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from chasqui.server.commands import Commands
-    from chasqui.server.flow import Call, Flow, Reply
-    from chasqui.undo.added_jobs import JournalItem, StreamEnd
+    from chasqui.server.flow import Call, Flow
     from chasqui.wire.keys import Keys
 
-__all__ = ["Bucket", "DelayedJob", "DelayedScan", "Histogram", "SavedDelayedJob"]
+__all__ = ["Bucket", "DelayedJob", "DelayedScan", "Histogram"]
 
 PAGE_SIZE = 500
-BATCH_SIZE = 500
 BUCKET_WIDTHS_S = (
     1, 5, 10, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400,
 )  # fmt: skip
 """The widths a bucket of a histogram may have by itself: such as people think in."""
-DelayedAction = Literal["cancelled", "moved", "run"]
 
 
 class DelayedScan(NamedTuple):
@@ -46,14 +42,6 @@ class DelayedScan(NamedTuple):
     found: list[DelayedJob]
     scanned: int
     complete: bool
-
-
-class SavedDelayedJob(NamedTuple):
-    """A delayed job and what is known of its id: for how many ms the id finds it (0: it does not), and is taken."""
-
-    job: DelayedJob
-    index_ms: int = 0
-    marker_ms: int = 0
 
 
 class Bucket(NamedTuple):
@@ -167,35 +155,21 @@ def _bucket_width_ms(span_ms: int, buckets: int) -> int:
     return next(fitting, span_ms // max(1, buckets - 1) + 1)
 
 
-def read_saved_jobs(commands: Commands, keys: Keys, members: Sequence[DelayedJob]) -> Flow[list[SavedDelayedJob]]:
-    """What is known of these jobs' ids, so that it can be put back; one round trip for each few hundred."""
-    found: list[SavedDelayedJob] = []
-    for start in range(0, len(members), BATCH_SIZE):
-        some = members[start : start + BATCH_SIZE]
-        replies = yield [call for one in some for call in commands.read_delayed_index(keys, job_id_of(one))]
-        for one, at in zip(some, range(0, len(replies), 3), strict=True):
-            data, index_ms, marker_ms = replies[at : at + 3]
-            found.append(
-                SavedDelayedJob(one, max(0, index_ms), max(0, marker_ms))
-                if data == one.member
-                else SavedDelayedJob(one)
-            )
-    return found
-
-
 def run_now(
     commands: Commands, keys: Keys, members: Sequence[DelayedJob], *, events: bool = True
 ) -> Flow[list[str | None]]:
     """Move jobs to the stream at once, in this order; answers their entries, None for those that were gone."""
+    from chasqui.schedule.promoter import waiting_events
+
     entries: list[str | None] = []
-    for start in range(0, len(members), BATCH_SIZE):
-        some = members[start : start + BATCH_SIZE]
+    for some in batches(members):
         replies = yield [_run_call(commands, keys, one) for one in some]
         entries += [None if reply is None else reply.decode() for reply in replies]
         moved = [one for one, reply in zip(some, replies, strict=True) if reply is not None]
         if events and moved:
             [clock] = yield [commands.server_time()]
-            yield _waiting_events(commands, keys, moved, parse_server_time(clock))
+            now_ms, cap = parse_server_time(clock), PromoterOptions().events_cap
+            yield waiting_events(commands, keys, [one.job_id for one in moved], now_ms, cap)
     return entries
 
 
@@ -206,17 +180,9 @@ def _run_call(commands: Commands, keys: Keys, member: DelayedJob) -> Call:
     return commands.run_delayed(keys, member.job.id, member.member, found.envelope_bytes, found.name_bytes)
 
 
-def _waiting_events(commands: Commands, keys: Keys, members: Iterable[DelayedJob], now_ms: int) -> list[Call]:
-    """That they wait, as the promoter tells it. An events key of the wrong type costs the events and nothing else."""
-    events = (event_entry.Event(event_entry.WAITING, job_id_of(one), now_ms) for one in members)
-    cap = PromoterOptions().events_cap
-    calls = (commands.emit_event(keys, event_entry.encode(event), cap=cap) for event in events)
-    return [replace(call, tolerant=True) for call in calls]
-
-
 def cancel_delayed_jobs(commands: Commands, keys: Keys, members: Sequence[DelayedJob]) -> Flow[list[bool]]:
     """Remove jobs by their exact bytes, and forget their ids; answers which were still there."""
-    told = yield from _call_each(members, lambda one: commands.cancel_delayed_member(keys, job_id_of(one), one.member))
+    told = yield from call_in_batches(members, lambda one: commands.cancel_delayed_member(keys, one.job_id, one.member))
     return [bool(answer) for answer in told]
 
 
@@ -225,91 +191,7 @@ def move_delayed_jobs(
 ) -> Flow[list[bool]]:
     """Let jobs be due at other times; answers which were still there."""
     due = dict(zip((one.member for one in members), times, strict=True))
-    told = yield from _call_each(
-        members, lambda one: commands.reschedule_delayed(keys, job_id_of(one), one.member, due[one.member])
+    told = yield from call_in_batches(
+        members, lambda one: commands.reschedule_delayed(keys, one.job_id, one.member, due[one.member])
     )
     return [bool(answer) for answer in told]
-
-
-def _call_each(members: Sequence[DelayedJob], call: Callable[[DelayedJob], Call]) -> Flow[list[Reply]]:
-    told: list[Reply] = []
-    for start in range(0, len(members), BATCH_SIZE):
-        told += yield [call(one) for one in members[start : start + BATCH_SIZE]]
-    return told
-
-
-def job_id_of(member: DelayedJob) -> str:
-    """The job's id; nothing for what is no job."""
-    return "" if isinstance(member.job, Undecodable) else member.job.id
-
-
-def items(
-    known: Sequence[SavedDelayedJob], action: DelayedAction, *, footing: StreamEnd, times: Sequence[int] = ()
-) -> list[JournalItem]:
-    """What to write down about each job before it is changed, for `put_back`. times: where each will be moved to."""
-    moved = {nth: {"moved_to_ms": at} for nth, at in enumerate(times)}
-    return [
-        {
-            "kind": "delayed",
-            "action": action,
-            "id": job_id_of(one.job),
-            "member": one.job.member.hex(),
-            "run_at_ms": one.job.run_at_ms,
-            "index_ms": one.index_ms,
-            "marker_ms": one.marker_ms,
-            "after": footing.last_id,
-        }
-        | moved.get(nth, {})
-        for nth, one in enumerate(known)
-    ]
-
-
-def revert(commands: Commands, keys: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
-    """Undo `delayed`: answers for each job "restored", "already", "gone" (it has run, or runs) or "changed".
-
-    What was cancelled is put back once per operation, however often this runs; what was moved, if it is still where it
-    was moved to; what was run, while nobody has read it, out of the stream and back in one step.
-    """
-    told = ["gone"] * len(items)
-    run = [at for at, item in enumerate(items) if item["action"] == "run"]
-    rest = [at for at, item in enumerate(items) if item["action"] != "run"]
-    for start in range(0, len(rest), BATCH_SIZE):
-        some = rest[start : start + BATCH_SIZE]
-        answers = yield [_restore_call(commands, keys, op, items[at]) for at in some]
-        for at, answer in zip(some, answers, strict=True):
-            told[at] = answer.decode()
-    yield from _withdraw_started(commands, keys, items, run, told)
-    return told
-
-
-def _restore_call(commands: Commands, keys: Keys, op: str, item: JournalItem) -> Call:
-    return commands.restore_delayed(
-        keys,
-        op,
-        item["id"],
-        bytes.fromhex(item["member"]),
-        item["run_at_ms"],
-        moved_to_ms=item.get("moved_to_ms"),
-        index_ms=item["index_ms"],
-        marker_ms=item["marker_ms"],
-    )
-
-
-def _withdraw_started(
-    commands: Commands, keys: Keys, items: Sequence[JournalItem], places: Sequence[int], told: list[str]
-) -> Flow[None]:
-    members = {at: bytes.fromhex(items[at]["member"]) for at in places}
-    marks = [(added_jobs.member_job_stamp(members[at]) or JobStamp("", 0), items[at]["after"]) for at in places]
-    found = yield from added_jobs.find_jobs(commands, keys, marks)
-    for start in range(0, len(places), BATCH_SIZE):
-        some = list(zip(places, found, strict=True))[start : start + BATCH_SIZE]
-        entries = [(entry_id or "0-0", members[at], items[at]["run_at_ms"]) for at, entry_id in some]
-        [answers] = yield [commands.remove_unread(keys, entries)]
-        back = [at for (at, _), answer in zip(some, answers, strict=True) if answer == 1]
-        for (at, _), answer in zip(some, answers, strict=True):
-            told[at] = ("gone", "restored", "already")[answer]
-        if remembered := [at for at in back if items[at]["index_ms"]]:
-            yield [
-                commands.set_delayed_index(keys, items[at]["id"], members[at], items[at]["index_ms"])
-                for at in remembered
-            ]

@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from chasqui.defaults import ProducerOptions
 from chasqui.errors import ArgumentError, QueueFull
 from chasqui.produce.delivery import Chunk, Delivery, send_delivery
 from chasqui.server.commands import DelayFromNow, parse_server_time
@@ -21,6 +20,7 @@ from chasqui.wire.job_id import check_job_id
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from chasqui.defaults import ProducerOptions
     from chasqui.models import AnyJob
     from chasqui.produce.delivery import ProducerMemory
     from chasqui.server.commands import Commands, DueTime
@@ -71,38 +71,36 @@ class Batch:
 def add_jobs(
     commands: Commands,
     keys: Keys,
-    batch: Batch,
-    *,
-    ledger: ProducerMemory,
-    options: ProducerOptions | None = None,
+    packed: PackedJobs,
+    memory: ProducerMemory,
 ) -> Flow[Delivery]:
-    """Add jobs, in this order. If one of them is not fit to be sent, or there is no room for all, none is.
+    """Add jobs, in this order. If there is no room for all of them, none is added.
 
     When a delayed job is due is counted by the server, not from the job's own date. It takes one round trip for ten
     thousand jobs, and one before them for a first or long call, near the cap, or with absolute times.
     """
-    goods = PackedJobs.pack(batch, options or ProducerOptions())
-    server_ms = yield from _check_capacity(commands, keys, batch, ledger, goods.options.cap)
-    clerk = _ChunkBuilder(commands, keys, goods, ledger, server_ms)
-    look = None if goods.options.cap is None else commands.stream_length(keys.stream)
-    wanted, wait_ms = goods.options.replicas, goods.options.replica_wait_ms
-    copied = (commands.wait_for_replicas(wanted, wait_ms), wanted) if wanted else None
-    return (yield from send_delivery(Delivery(list(clerk.chunks()), ledger, look, copied)))
+    options = packed.options
+    server_ms = yield from _check_capacity(commands, keys, packed, memory)
+    builder = _ChunkBuilder(commands, keys, packed, memory, server_ms)
+    depth_call = None if options.cap is None else commands.stream_length(keys.stream)
+    replicas = options.replicas
+    replication = (commands.wait_for_replicas(replicas, options.replica_wait_ms), replicas) if replicas else None
+    return (yield from send_delivery(Delivery(list(builder.chunks()), memory, depth_call, replication)))
 
 
-def _check_capacity(commands: Commands, keys: Keys, batch: Batch, ledger: ProducerMemory, cap: int | None) -> Flow[int]:
-    """Ask for room and for the time, whichever is needed; answers the server's time, or 0 if it was not."""
-    dues = [terms.due for terms in batch.job_options.values() if terms.due is not None]
-    count, dated = len(batch.jobs) - len(dues), any(isinstance(due, int) for due in dues)
-    crowded = cap is not None and count > 0 and not _is_known_depth_enough(ledger.depth, count, cap)
-    questions = [commands.server_time()] if dated else []
+def _check_capacity(commands: Commands, keys: Keys, packed: PackedJobs, memory: ProducerMemory) -> Flow[int]:
+    """Ask for the depth and for the time, whichever is needed. Returns the server's time, or 0 if it was not needed."""
+    dues = [options.due for options in packed.job_options.values() if options.due is not None]
+    cap, count, dated = packed.options.cap, len(packed.jobs) - len(dues), any(isinstance(due, int) for due in dues)
+    crowded = cap is not None and count > 0 and not _is_known_depth_enough(memory.depth, count, cap)
+    calls = [commands.server_time()] if dated else []
     if crowded:
-        questions.append(replace(commands.stream_length(keys.stream), tolerant=True))
-    replies = (yield questions) if questions else []
+        calls.append(replace(commands.stream_length(keys.stream), tolerant=True))
+    replies = (yield calls) if calls else []
     if crowded and cap is not None:
-        ledger.update_depth(replies[-1])
-        if ledger.depth is not None and ledger.depth + count > cap:
-            raise QueueFull(keys.queue, depth=ledger.depth, cap=cap, asked=count)
+        memory.update_depth(replies[-1])
+        if memory.depth is not None and memory.depth + count > cap:
+            raise QueueFull(keys.queue, depth=memory.depth, cap=cap, asked=count)
     return parse_server_time(replies[0]) if dated else 0
 
 
@@ -196,15 +194,15 @@ class _ChunkBuilder:
 
     commands: Commands
     keys: Keys
-    goods: PackedJobs
-    ledger: ProducerMemory
+    packed: PackedJobs
+    memory: ProducerMemory
     server_ms: int
 
     def chunks(self) -> Iterator[Chunk]:
         """In the order of the jobs, only that what is delayed comes after what is not."""
         later: list[int] = []
         start = 0
-        for at, terms in sorted(self.goods.job_options.items()):
+        for at, terms in sorted(self.packed.job_options.items()):
             if terms.due is None and not terms.has_own_id:
                 continue
             yield from self._plain_chunks(range(start, at))
@@ -213,7 +211,7 @@ class _ChunkBuilder:
                 later.append(at)
             else:
                 yield self._single_job_chunk(at)
-        yield from self._plain_chunks(range(start, len(self.goods.jobs)))
+        yield from self._plain_chunks(range(start, len(self.packed.jobs)))
         yield from self._delayed_chunks(later)
 
     def _is_future(self, due: DueTime) -> bool:
@@ -221,7 +219,7 @@ class _ChunkBuilder:
         if isinstance(due, DelayFromNow):
             return due.delay_ms > 0
         delay_ms = due - self.server_ms
-        return delay_ms > 0 and delayed_member.check_delay(delay_ms, self.goods.options.max_delay_s) > 0
+        return delay_ms > 0 and delayed_member.check_delay(delay_ms, self.packed.options.max_delay_s) > 0
 
     def _plain_chunks(self, places: range) -> Iterator[Chunk]:
         """Jobs without ids of their own, as many at a time as a server should be asked to add in one breath."""
@@ -231,7 +229,7 @@ class _ChunkBuilder:
     def _split_by_size(self, places: range) -> Iterator[Chunk]:
         if len(places) == 1:
             yield self._single_job_chunk(places[0])
-        elif sum(map(len, self.goods.payloads[places.start : places.stop])) > MAX_CHUNK_BYTES:
+        elif sum(map(len, self.packed.payloads[places.start : places.stop])) > MAX_CHUNK_BYTES:
             middle = len(places) // 2
             yield from self._split_by_size(places[:middle])
             yield from self._split_by_size(places[middle:])
@@ -239,49 +237,49 @@ class _ChunkBuilder:
             yield Chunk(places, partial(self._add_all, places))
 
     def _add_all(self, places: range) -> Call:
-        jobs, names = self.goods.envelopes(places), self.goods.names[places.start : places.stop]
+        jobs, names = self.packed.envelopes(places), self.packed.names[places.start : places.stop]
         name = names[0] if names.count(names[0]) == len(names) else None
         if name is None:
             jobs = list(chain.from_iterable(zip(jobs, names, strict=True)))
-        return self.commands.add_batch(self.keys, self.ledger.producer_id, self._id(places[0]), jobs, name=name)
+        return self.commands.add_batch(self.keys, self.memory.producer_id, self._id(places[0]), jobs, name=name)
 
     def _single_job_chunk(self, at: int) -> Chunk:
-        terms = self.goods.job_options_of(at)
+        terms = self.packed.job_options_of(at)
         if terms.unique:
             return Chunk([at], partial(self._add_unique, at), lambda reply: reply is not None)
-        is_new = partial(self.ledger.is_new, self._id(at)) if terms.has_own_id else None
+        is_new = partial(self.memory.is_new, self._id(at)) if terms.has_own_id else None
         return Chunk([at], partial(self._add_entry, at), is_new)
 
     def _add_entry(self, at: int) -> Call:
-        fields = self.goods.entry_fields(at)
-        return self.commands.add_entry(self.keys, self.ledger.producer_id, self._id(at), fields)
+        fields = self.packed.entry_fields(at)
+        return self.commands.add_entry(self.keys, self.memory.producer_id, self._id(at), fields)
 
     def _add_unique(self, at: int) -> Call:
-        fields, ttl_s = self.goods.entry_fields(at), self.goods.options.unique_s
+        fields, ttl_s = self.packed.entry_fields(at), self.packed.options.unique_s
         return self.commands.add_unique(self.keys, self._id(at), fields, ttl_s=ttl_s)
 
     def _delayed_chunks(self, places: Sequence[int]) -> Iterator[Chunk]:
         """Each id has a marker of its own; those without share one."""
         for at in places:
-            if self.goods.job_options_of(at).has_own_id:
+            if self.packed.job_options_of(at).has_own_id:
                 yield Chunk([at], partial(self._schedule_once, at), bool, [self._due(at)])
-        nameless = [at for at in places if not self.goods.job_options_of(at).has_own_id]
+        nameless = [at for at in places if not self.packed.job_options_of(at).has_own_id]
         for start in range(0, len(nameless), MAX_CHUNK_JOBS):
             some = nameless[start : start + MAX_CHUNK_JOBS]
             yield Chunk(some, partial(self._schedule_all, some), dues=[self._due(at) for at in some])
 
     def _schedule_once(self, at: int) -> Call:
-        due, member = self.goods.job_options_of(at).due, self.goods.delayed_member(at)
+        due, member = self.packed.job_options_of(at).due, self.packed.delayed_member(at)
         if isinstance(due, DelayFromNow):
             return self.commands.delay_once(self.keys, self._id(at), member, due.delay_ms)
         return self.commands.schedule_once(self.keys, self._id(at), member, due or 0, now_ms=self.server_ms)
 
     def _schedule_all(self, places: Sequence[int]) -> Call:
-        jobs = [(self._due(at), self.goods.delayed_member(at)) for at in places]
-        return self.commands.schedule_batch(self.keys, self.ledger.producer_id, self._id(places[0]), jobs)
+        jobs = [(self._due(at), self.packed.delayed_member(at)) for at in places]
+        return self.commands.schedule_batch(self.keys, self.memory.producer_id, self._id(places[0]), jobs)
 
     def _due(self, at: int) -> DueTime:
-        return self.goods.job_options_of(at).due or 0
+        return self.packed.job_options_of(at).due or 0
 
     def _id(self, at: int) -> str:
-        return self.goods.jobs[at].id
+        return self.packed.jobs[at].id

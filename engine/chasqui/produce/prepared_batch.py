@@ -1,21 +1,21 @@
-"""Jobs described by somebody else, on their way into a queue: made, looked at, sent, and written down to be taken back.
+"""Jobs that are about to be added: made with ids and dates, checked, packed once, and sent together.
 
-`queue.py` is the door for programs; this is the one for tools, which want to know where each job went.
+`Queue` and `SyncQueue` add jobs this way; tools also learn where each job went and save what an undo needs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from chasqui.errors import ArgumentError
-from chasqui.models import SyncJob
-from chasqui.produce import batch, delivery
+from chasqui.models import Job, SyncJob
 from chasqui.produce.arguments import JobRequest, parse_retry
-from chasqui.produce.batch import DEFAULT_JOB_OPTIONS, Batch, JobOptions, PackedJobs
-from chasqui.produce.delivery import ProducerMemory
+from chasqui.produce.batch import DEFAULT_JOB_OPTIONS, Batch, JobOptions, PackedJobs, add_jobs
+from chasqui.produce.delivery import Delivery, ProducerMemory, send_delivery
 from chasqui.server.commands import DelayFromNow
 from chasqui.wire import delayed_member
+from chasqui.wire.envelope import JobStamp
 from chasqui.wire.job_id import check_job_id, new_job_ids
 
 if TYPE_CHECKING:
@@ -26,25 +26,30 @@ if TYPE_CHECKING:
     from chasqui.produce.arguments import BackoffLike
     from chasqui.server.commands import Commands
     from chasqui.server.flow import Flow
-    from chasqui.undo.added_jobs import StreamEnd
+    from chasqui.undo.stream_search import StreamEnd
+    from chasqui.undo.undo_items import JournalItem
     from chasqui.wire.keys import Keys
+    from chasqui.wire.repeat_spec import RepeatSpec
 
 __all__ = [
     "Added",
     "JobRequest",
     "PreparedBatch",
     "ProducerMemory",
+    "ScheduleRequest",
     "prepare_batch",
-    "send_batch",
+    "prepare_jobs",
     "tool_job_request",
 ]
+
+J = TypeVar("J", Job, SyncJob)
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of one job. `written`: None when the server's answer was lost, False when it was not added.
+    """The result for one job. `written`: None when the server's reply was lost, False when the job was not added.
 
-    duplicate: its id had been used before, so nothing was added; the entry, if one is told, is the first one's.
+    duplicate: its id had been used before, so nothing was added; `entry_id`, if known, is that of the first job.
     """
 
     id: str
@@ -54,13 +59,31 @@ class Added:
     written: bool | None
 
 
-@dataclass(slots=True)
-class PreparedBatch:
-    """Jobs that travel together; once sent, `added` tells about each of them."""
+class ScheduleRequest(NamedTuple):
+    """A spec to be stored, and the data it came with."""
 
-    batch: Batch
-    options: ProducerOptions
-    delivery: delivery.Delivery | None = field(default=None, repr=False)
+    spec: RepeatSpec
+    data: Any
+
+
+@dataclass(slots=True)
+class PreparedBatch(Generic[J]):
+    """Jobs that are sent together, and the schedules that came among them, by place. Sending it again after an error
+    sends only what is not known to be written.
+    """
+
+    jobs: Sequence[J]
+    packed: PackedJobs
+    schedules: Sequence[tuple[int, ScheduleRequest]] = ()
+    delivery: Delivery | None = field(default=None, repr=False)
+
+    def deliver(self, commands: Commands, keys: Keys, memory: ProducerMemory) -> Flow[Delivery]:
+        """Send the jobs, or what is left of them. With the same memory every time nothing is added twice."""
+        if self.delivery is None:
+            self.delivery = yield from add_jobs(commands, keys, self.packed, memory)
+        else:
+            yield from send_delivery(self.delivery)
+        return self.delivery
 
     @property
     def error(self) -> ServerError | None:
@@ -69,33 +92,27 @@ class PreparedBatch:
 
     @property
     def results(self) -> list[Added]:
-        """Each job, in order."""
+        """One per job, in order."""
         if self.delivery is None:
-            return [Added(job.id, None, None, False, False) for job in self.batch.jobs]
-        parts = zip(self.batch.jobs, self.delivery.locations, self.delivery.written, strict=True)
-        again = self.delivery.duplicates
+            return [Added(job.id, None, None, False, False) for job in self.jobs]
+        parts = zip(self.jobs, self.delivery.locations, self.delivery.written, strict=True)
+        duplicates = self.delivery.duplicates
         return [
-            Added(job.id, landing.entry_id, landing.run_at_ms, place in again, written)
-            for place, (job, landing, written) in enumerate(parts)
+            Added(job.id, location.entry_id, location.run_at_ms, place in duplicates, written)
+            for place, (job, location, written) in enumerate(parts)
         ]
 
-    def journal_items(self, footing: StreamEnd) -> list[dict[str, Any]]:
-        """What to write down about each job before it is sent, for `withdrawal.take_back`."""
-        members = self._delayed_members()
-        return [self.item(place, footing, members.get(place)) for place in range(len(self.batch.jobs))]
+    def journal_items(self, end: StreamEnd) -> list[JournalItem]:
+        """What to save about each job before it is sent, to undo the adding."""
+        from chasqui.undo import added_jobs
 
-    def item(self, place: int, footing: StreamEnd, member: bytes | None) -> dict[str, Any]:
-        job, terms = self.batch.jobs[place], self.batch.job_options.get(place, DEFAULT_JOB_OPTIONS)
-        known = {"kind": "added", "id": job.id, "created_at_ms": job.created_at_ms, "after": footing.last_id}
-        unique = {"unique": True} if terms.unique else {}
-        return known | unique | ({"member": member.hex()} if member else {})
-
-    def _delayed_members(self) -> dict[int, bytes]:
-        """The bytes of those that are for later, as they will stand in the delayed set."""
-        places = [place for place, terms in self.batch.job_options.items() if terms.due is not None]
-        terms = {nth: self.batch.job_options[place] for nth, place in enumerate(places)}
-        goods = PackedJobs.pack(Batch.of([self.batch.jobs[place] for place in places], terms), self.options)
-        return {place: goods.delayed_member(nth) for nth, place in enumerate(places)}
+        items = []
+        for place, job in enumerate(self.jobs):
+            options = self.packed.job_options_of(place)
+            member = None if options.due is None else self.packed.delayed_member(place)
+            stamp = JobStamp(job.id, job.created_at_ms)
+            items.append(added_jobs.item(stamp, end, unique=options.unique, member=member))
+        return items
 
 
 def tool_job_request(
@@ -109,7 +126,7 @@ def tool_job_request(
     attempts: int | None = None,
     backoff: BackoffLike | None = None,
 ) -> JobRequest:
-    """A job somebody wants; what is wrong with it by itself is told here, or by `made`."""
+    """A job as a command line or a file describes it. `prepare_batch` checks the rest."""
     if job_id is not None:
         check_job_id(job_id)
     elif unique:
@@ -118,28 +135,27 @@ def tool_job_request(
         raise ArgumentError("delay and at say the same thing: give one of them")
     retry = None if attempts is None and backoff is None else parse_retry(attempts, backoff)
     due = DelayFromNow(delay_ms) if delay_ms else at_ms
-    terms = JobOptions(has_own_id=job_id is not None, unique=unique, retry=retry, due=due)
-    return JobRequest(name, data, job_id, None if terms == DEFAULT_JOB_OPTIONS else terms)
+    options = JobOptions(has_own_id=job_id is not None, unique=unique, retry=retry, due=due)
+    return JobRequest(name, data, job_id, None if options == DEFAULT_JOB_OPTIONS else options)
 
 
-def prepare_batch(wanted: Sequence[JobRequest], now_ms: int, options: ProducerOptions) -> PreparedBatch:
-    """The jobs, with ids and dates, found fit to be sent: if one is not, `ArgumentError` says why."""
-    minted = new_job_ids(len(wanted), now_ms)
+def prepare_jobs(
+    kind: type[J], requests: Sequence[JobRequest], now_ms: int, options: ProducerOptions, queue: Any = None
+) -> PreparedBatch[J]:
+    """The jobs of a queue, with ids and dates. Raises `ArgumentError` if one of them cannot be sent."""
+    new_ids = new_job_ids(len(requests), now_ms)
     jobs = [
-        SyncJob(one.job_id or new_id, one.name, one.data, 0, now_ms) for one, new_id in zip(wanted, minted, strict=True)
+        kind(one.job_id or new_id, one.name, one.data, 0, now_ms, queue)
+        for one, new_id in zip(requests, new_ids, strict=True)
     ]
-    batch = Batch.of(jobs, {place: one.options for place, one in enumerate(wanted) if one.options})
-    PackedJobs.pack(batch, options)
-    for terms in batch.job_options.values():
-        if isinstance(terms.due, int):
-            delayed_member.check_delay(max(0, terms.due - now_ms), options.max_delay_s)
-    return PreparedBatch(batch, options)
+    own_options = {place: one.options for place, one in enumerate(requests) if one.options}
+    return PreparedBatch(jobs, PackedJobs.pack(Batch.of(jobs, own_options), options))
 
 
-def send_batch(commands: Commands, keys: Keys, load: PreparedBatch, ledger: ProducerMemory) -> Flow[PreparedBatch]:
-    """Send a load, or what is left of it after trouble. The same ledger every time: then nothing comes twice."""
-    if load.delivery is None:
-        load.delivery = yield from batch.add_jobs(commands, keys, load.batch, ledger=ledger, options=load.options)
-    else:
-        yield from delivery.send_delivery(load.delivery)
-    return load
+def prepare_batch(requests: Sequence[JobRequest], now_ms: int, options: ProducerOptions) -> PreparedBatch[SyncJob]:
+    """`prepare_jobs` for tools, which know the server's time: absolute due times are checked as well."""
+    prepared = prepare_jobs(SyncJob, requests, now_ms, options)
+    for one in requests:
+        if one.options and isinstance(one.options.due, int):
+            delayed_member.check_delay(max(0, one.options.due - now_ms), options.max_delay_s)
+    return prepared

@@ -6,18 +6,18 @@ Which link drives a flow, and whether anybody awaits it, is decided in `queue.py
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from chasqui.clock import Clock, SystemClock
 from chasqui.defaults import ProducerOptions
 from chasqui.errors import ArgumentError, QueueFull, Unconfirmed
 from chasqui.inspect import results
-from chasqui.models import Job, LazyJobs, SyncJob
+from chasqui.models import LazyJobs
 from chasqui.operate import dead_letters
-from chasqui.produce import arguments, batch
-from chasqui.produce.batch import Batch
-from chasqui.produce.delivery import Delivery, ProducerMemory, send_delivery
+from chasqui.produce import arguments
+from chasqui.produce.batch import Batch, PackedJobs
+from chasqui.produce.delivery import Delivery, ProducerMemory
+from chasqui.produce.prepared_batch import J, PreparedBatch, ScheduleRequest, prepare_jobs
 from chasqui.schedule import repeatable
 from chasqui.wire import job_id
 from chasqui.wire.keys import Keys
@@ -26,37 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from chasqui.models import RepeatableMeta
-    from chasqui.operate.dead_letters import DeadJob
+    from chasqui.operate.dead_letters import DeadLetter
     from chasqui.produce.arguments import JobRequest
     from chasqui.schedule.repeatable import UpsertedSpec
     from chasqui.server.commands import Commands
     from chasqui.server.flow import Flow
-    from chasqui.wire.repeat_spec import RepeatSpec
 
-J = TypeVar("J", Job, SyncJob)
 OnFull = Literal["refuse", "grow"]
 Durability = Literal["written", "replicated"]
 Prefix = Literal["u32le", "u8"]
 
 DEFAULT_URL = "redis://127.0.0.1:6379"
 _DEFAULTS = ProducerOptions()
-
-
-@dataclass(slots=True)
-class PendingAdd(Generic[J]):
-    """Jobs to be added, and the specs that came among them; a part of the jobs may have been shipped already."""
-
-    jobs: Sequence[J]
-    batch: Batch
-    requests: list[tuple[int, ScheduleRequest]] = field(default_factory=list)
-    delivery: Delivery | None = None
-
-
-class ScheduleRequest(NamedTuple):
-    """One spec to be stored, and the data it came with."""
-
-    spec: RepeatSpec
-    data: Any
 
 
 class QueueBase(ABC):
@@ -79,7 +60,7 @@ class QueueBase(ABC):
         self._options = _producer_options(max_stream_len, max_delay_secs, on_full, delayed_prefix, durability)
         self._strict_unique = strict_unique
         self._clock = clock or SystemClock()
-        self._ledger = ProducerMemory()
+        self._memory = ProducerMemory()
         self._closed = False
 
     @property
@@ -104,16 +85,10 @@ class QueueBase(ABC):
     def get_job_result(self, job_id: str) -> Any:
         """What the job returned."""
 
-    def _prepare(self, kind: type[J], wanted: Sequence[JobRequest]) -> PendingAdd[J]:
-        now_ms = self._clock.now_ms()
-        minted = job_id.new_job_ids(len(wanted), now_ms)
-        jobs = [
-            kind(one.job_id or new_id, one.name, one.data, 0, now_ms, self)
-            for one, new_id in zip(wanted, minted, strict=True)
-        ]
-        return PendingAdd(jobs, Batch.of(jobs, {place: one.options for place, one in enumerate(wanted) if one.options}))
+    def _prepare(self, kind: type[J], requests: Sequence[JobRequest]) -> PreparedBatch[J]:
+        return prepare_jobs(kind, requests, self._clock.now_ms(), self._options, self)
 
-    def _prepare_bulk(self, kind: type[J], entries: Iterable[Mapping[str, Any]]) -> PendingAdd[J]:
+    def _prepare_bulk(self, kind: type[J], entries: Iterable[Mapping[str, Any]]) -> PreparedBatch[J]:
         """As a rule all have a name, data and nothing else: then quickly made, because there are many."""
         entries = list(entries)
         if {*map(len, entries)} - {2}:
@@ -133,43 +108,36 @@ class QueueBase(ABC):
             ]
 
         jobs = LazyJobs(made, len(entries))
-        return PendingAdd(jobs, Batch(jobs, names, data))
+        return PreparedBatch(jobs, PackedJobs.pack(Batch(jobs, names, data), self._options))
 
-    def _prepare_mixed(self, kind: type[J], entries: Sequence[Mapping[str, Any]]) -> PendingAdd[J]:
-        requests: list[tuple[int, ScheduleRequest]] = []
-        wanted: list[JobRequest] = []
+    def _prepare_mixed(self, kind: type[J], entries: Sequence[Mapping[str, Any]]) -> PreparedBatch[J]:
+        schedules: list[tuple[int, ScheduleRequest]] = []
+        requests: list[JobRequest] = []
         for place, entry in enumerate(entries):
             if "data" not in entry:
                 raise ArgumentError(f"job {place} has no 'data'")
             if entry.get("repeat") is None:
-                wanted.append(arguments.job_request_from_mapping(entry))
+                requests.append(arguments.job_request_from_mapping(entry))
             else:
                 spec = arguments.parse_repeat_spec(entry.get("name"), entry["data"], entry["repeat"])
-                requests.append((place, ScheduleRequest(repeatable.check_spec(spec), entry["data"])))
-        order = self._prepare(kind, wanted)
-        order.requests = requests
-        return order
+                schedules.append((place, ScheduleRequest(repeatable.check_spec(spec), entry["data"])))
+        prepared = self._prepare(kind, requests)
+        prepared.schedules = schedules
+        return prepared
 
-    def _deliver(self, commands: Commands, order: PendingAdd[J]) -> Flow[Delivery]:
-        """Send the order, or what is left of it."""
-        if order.delivery is None:
-            order.delivery = yield from batch.add_jobs(
-                commands, self._keys, order.batch, ledger=self._ledger, options=self._options
-            )
-        else:
-            yield from send_delivery(order.delivery)
-        return order.delivery
+    def _deliver(self, commands: Commands, prepared: PreparedBatch[J]) -> Flow[Delivery]:
+        return prepared.deliver(commands, self._keys, self._memory)
 
-    def _raise_unless_added(self, order: PendingAdd[J], shipment: Delivery, retry: Callable[[], Any]) -> None:
-        """See whether an order went through; otherwise raise the error, with all that is known."""
-        for place in shipment.duplicates:
-            order.jobs[place].created = False
-        if shipment.error is None:
+    def _raise_unless_added(self, prepared: PreparedBatch[J], delivery: Delivery, retry: Callable[[], Any]) -> None:
+        """Mark duplicates among the jobs. If not all jobs were added, raise the error with all that is known."""
+        for place in delivery.duplicates:
+            prepared.jobs[place].created = False
+        if delivery.error is None:
             return
-        written = shipment.written
+        written = delivery.written
         if all(known is False for known in written):
-            raise shipment.error
-        raise Unconfirmed(shipment.error, order.jobs[:], written, retry) from shipment.error
+            raise delivery.error
+        raise Unconfirmed(delivery.error, prepared.jobs[:], written, retry) from delivery.error
 
     def _schedule_as_job(self, kind: type[J], request: ScheduleRequest, stored: UpsertedSpec) -> J:
         now_ms, created = self._clock.now_ms(), stored.created
@@ -230,8 +198,8 @@ def _check_limit(limit: int) -> int:
     return limit
 
 
-def _dead_letter_dict(dead: DeadJob) -> dict[str, Any]:
-    letter = dead.letter
+def _dead_letter_dict(dead: DeadLetter) -> dict[str, Any]:
+    letter = dead.decoded()
     return {
         "dlq_id": dead.dead_id,
         "source_id": letter.source_id,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from chasqui.clock import SystemClock
 from chasqui.defaults import PromoterOptions as PromoterOptions
-from chasqui.errors import WireError
 from chasqui.server.commands import Commands, PromoteResult
 from chasqui.supervision.leader_lock import LeaderLoop, new_holder
 from chasqui.supervision.supervisor import TurnResult
 from chasqui.wire import envelope, event_entry
+from chasqui.wire.msgpack_codec import Undecodable
 
 if TYPE_CHECKING:
     import asyncio
@@ -47,7 +47,7 @@ def promote(
     [reply] = yield [call]
     promoted = PromoteResult.from_reply(reply)
     if ids := _job_ids(promoted.envelopes):
-        events = [] if event_ts_ms is None else _waiting_events(commands, keys, ids, event_ts_ms, options.events_cap)
+        events = [] if event_ts_ms is None else waiting_events(commands, keys, ids, event_ts_ms, options.events_cap)
         yield [commands.delete_indexes(keys, ids), *events]
     return promoted
 
@@ -119,16 +119,11 @@ class Promoter:
 
 def _job_ids(envelopes: Sequence[bytes]) -> list[str]:
     """Whose they are; what nobody can read goes without an event, as with the reference."""
-    found = []
-    for data in envelopes:
-        try:
-            found.append(envelope.decode(data, len(data)).id)
-        except WireError:
-            continue
-    return found
+    jobs = map(envelope.decode_or_undecodable, envelopes)
+    return [job.id for job in jobs if not isinstance(job, Undecodable)]
 
 
-def _waiting_events(commands: Commands, keys: Keys, ids: Sequence[str], told_ms: int, cap: int) -> list[Call]:
+def waiting_events(commands: Commands, keys: Keys, ids: Sequence[str], told_ms: int, cap: int) -> list[Call]:
     """One event each, without a name. An events key of the wrong type costs the events and nothing else."""
     told = (event_entry.Event(event_entry.WAITING, job_id, told_ms) for job_id in ids)
     calls = (commands.emit_event(keys, event_entry.encode(event), cap=cap) for event in told)

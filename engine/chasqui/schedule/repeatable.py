@@ -7,25 +7,22 @@ When a pattern fires is reckoned in `fires.py`, from the server's time; the byte
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chasqui import cron
-from chasqui.errors import ServerError, Unreachable, WireError, WrongType
+from chasqui.errors import Unreachable
 from chasqui.schedule import fire_times
 from chasqui.server.commands import StoredSpec, parse_server_time
-from chasqui.server.commands.replies import score_to_ms
-from chasqui.undo.added_jobs import JobStamp
 from chasqui.wire import envelope, repeat_spec, stream_entry
+from chasqui.wire.envelope import JobStamp
 from chasqui.wire.job_id import new_job_id
 from chasqui.wire.msgpack_codec import Undecodable
 from chasqui.wire.repeat_spec import Cron
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from chasqui.server.commands import Commands
-    from chasqui.server.flow import Call, Flow, Reply
-    from chasqui.undo.added_jobs import JournalItem
+    from chasqui.server.flow import Flow
+    from chasqui.undo.changed_schedules import RawSpec
     from chasqui.wire.keys import Keys
     from chasqui.wire.repeat_spec import RepeatSpec
 
@@ -50,30 +47,6 @@ class ListedSpec:
     fired: int
     spec: RepeatSpec | Undecodable
     raw_key: bytes = field(default=b"", compare=False)
-
-
-class RawSpec(NamedTuple):
-    """What stands under a key: its bytes, when it fires next, its counter. All None for nothing."""
-
-    data: bytes | None = None
-    next_ms: int | None = None
-    fired: bytes | None = None
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is anything."""
-        return self != RawSpec()
-
-    def item(self, key: bytes, left: bytes) -> JournalItem:
-        """What to write down before it is changed, for `put_back`. left: the bytes that will stand there instead."""
-        return {
-            "kind": "spec",
-            "key": key.hex(),
-            "left": left.hex(),
-            "spec": None if self.data is None else self.data.hex(),
-            "next_ms": self.next_ms,
-            "fired": None if self.fired is None else self.fired.hex(),
-        }
 
 
 def check_spec(spec: RepeatSpec) -> RepeatSpec:
@@ -113,23 +86,6 @@ def list_specs(commands: Commands, keys: Keys, limit: int) -> Flow[list[ListedSp
     return found
 
 
-def read_raw_specs(commands: Commands, keys: Keys, names: Sequence[str | bytes]) -> Flow[list[RawSpec]]:
-    """What stands under these keys, in one round trip."""
-    replies = yield [call for name in names for call in commands.read_repeat(keys, name)]
-    return [_raw_spec(*replies[at : at + 2]) for at in range(0, len(replies), 2)]
-
-
-def _raw_spec(score: Reply, found: Reply) -> RawSpec:
-    data, fired = (None, None) if isinstance(found, WrongType) else _raise_if_error(found)
-    return RawSpec(data, None if score is None else score_to_ms(score), fired)
-
-
-def _raise_if_error(found: Reply) -> Reply:
-    if isinstance(found, ServerError):
-        raise found
-    return found
-
-
 def decode_raw_spec(key: str | bytes, found: RawSpec) -> ListedSpec:
     """What stands under a key, read if it can be."""
     raw = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
@@ -160,27 +116,6 @@ def new_job_stamp(now_ms: int) -> JobStamp:
     return JobStamp(new_job_id(now_ms), now_ms)
 
 
-def revert(commands: Commands, keys: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
-    """Undo `spec`: answers for each schedule "restored", "already", or "changed" when it is not as it was left."""
-    told: list[str] = []
-    for start in range(0, len(items), PAGE_SIZE):
-        answers = yield [_restore_call(commands, keys, op, item) for item in items[start : start + PAGE_SIZE]]
-        told += [answer.decode() for answer in answers]
-    return told
-
-
-def _restore_call(commands: Commands, keys: Keys, op: str, item: JournalItem) -> Call:
-    return commands.restore_repeat(
-        keys,
-        op,
-        bytes.fromhex(item["key"]),
-        expected_data=bytes.fromhex(item["left"]),
-        data=bytes.fromhex(item["spec"] or ""),
-        next_ms=item["next_ms"],
-        fired=bytes.fromhex(item["fired"] or ""),
-    )
-
-
 def remove_spec(commands: Commands, keys: Keys, key: str | bytes) -> Flow[bool]:
     """Remove a spec and its counter; false when there was none."""
     [removed] = yield [commands.remove_repeat(keys, key)]
@@ -196,7 +131,4 @@ def _listed_spec(found: StoredSpec) -> ListedSpec:
 def _decode_spec(found: StoredSpec) -> RepeatSpec | Undecodable:
     if found.data is None:
         return Undecodable(b"", found.read_error or "only its place in the schedule is left")
-    try:
-        return repeat_spec.decode(found.data, len(found.data))
-    except WireError as error:
-        return Undecodable(found.data, str(error))
+    return repeat_spec.decode_or_undecodable(found.data)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from chasqui.clock import SystemClock
 from chasqui.defaults import SchedulerOptions as SchedulerOptions
+from chasqui.inspect.snapshot import server_time_ms
 from chasqui.schedule import firing
 from chasqui.schedule.firing import BadSpec, SpecFirePlan
 from chasqui.server.commands import Commands, FireResult, StoredSpec, members_with_scores, parse_server_time
@@ -167,11 +168,6 @@ class Scheduler:
             return True
         self._bad = tuple(sweep.bad)
         return False
-
-
-def server_time_ms(commands: Commands) -> Flow[int]:
-    [reply] = yield [commands.server_time()]
-    return parse_server_time(reply)
 
 
 def _ms_until_next(commands: Commands, keys: Keys, now_ms: int) -> Flow[int | None]:

@@ -9,7 +9,7 @@ A flow is a generator that yields a batch of calls (one round trip) and is sent 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
@@ -119,6 +119,20 @@ def _advance(
         results[place] = end.value
     except ServerError as error:
         results[place] = error
+
+
+def batches(items: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
+    """The items in order, at most `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def call_in_batches(items: Sequence[T], build: Callable[[T], Call], size: int = 500) -> Flow[list[Reply]]:
+    """The reply to each item's call, in one round trip for every `size` items."""
+    replies: list[Reply] = []
+    for some in batches(items, size):
+        replies += yield [build(item) for item in some]
+    return replies
 
 
 def as_flow(calls: Sequence[Call]) -> Flow[list[Reply]]:

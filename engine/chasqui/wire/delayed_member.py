@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from chasqui.defaults import ProducerOptions
 from chasqui.errors import ArgumentError, WireError
 from chasqui.wire import envelope
-from chasqui.wire.msgpack_codec import MAX_PAYLOAD
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD, Undecodable
 from chasqui.wire.stream_entry import MAX_NAME_BYTES
 
 if TYPE_CHECKING:
@@ -64,6 +64,22 @@ def decode(member: bytes, limit: int = MAX_PAYLOAD) -> DelayedMember:
     if with_trailing:
         return with_trailing
     raise WireError(f"delayed member has no readable form ({'; '.join(faults)})", member)
+
+
+def decode_or_undecodable(member: bytes) -> DelayedMember | Undecodable:
+    """The parked job in these bytes, of any length, or why it cannot be read."""
+    try:
+        return decode(member, len(member))
+    except WireError as fault:
+        return Undecodable(member, str(fault))
+
+
+def job_stamp(member: bytes) -> envelope.JobStamp | None:
+    """Which job the member holds; None if it cannot be read."""
+    found = decode_or_undecodable(member)
+    return (
+        None if isinstance(found, Undecodable) else envelope.JobStamp(found.envelope.id, found.envelope.created_at_ms)
+    )
 
 
 def check_delay(delay_ms: int, max_delay_s: int = ProducerOptions().max_delay_s) -> int:

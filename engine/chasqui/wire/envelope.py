@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from chasqui.errors import WireError
 from chasqui.wire import msgpack_codec, retry_override
-from chasqui.wire.msgpack_codec import MAX_PAYLOAD, U32_MAX, PackFunction, Value, unpack
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD, U32_MAX, PackFunction, Undecodable, Value, unpack
 from chasqui.wire.msgpack_scan import split_value
 from chasqui.wire.payload import Payload, from_element
 from chasqui.wire.record_layout import (
@@ -28,6 +28,13 @@ from chasqui.wire.retry_override import Backoff, RetryOverride
 __all__ = ["Backoff", "Envelope", "Payload", "RetryOverride", "decode", "encode"]
 
 _SHAPE = RecordLayout("envelope", ("id", "payload", "created_at_ms", "attempt", "retry"), min_elements=3, required=3)
+
+
+class JobStamp(NamedTuple):
+    """A job by its id and when it was made: an id alone may be used again."""
+
+    job_id: str
+    created_at_ms: int
 
 
 class Envelope(NamedTuple):
@@ -73,6 +80,20 @@ def decode(data: bytes, limit: int = MAX_PAYLOAD) -> Envelope:
         return _decode_fast(data) or _decode_any_form(data)
     except WireError as fault:
         raise WireError(str(fault), data) from fault
+
+
+def decode_or_undecodable(data: bytes) -> Envelope | Undecodable:
+    """The envelope in these bytes, of any length, or why it cannot be read."""
+    try:
+        return decode(data, len(data))
+    except WireError as fault:
+        return Undecodable(data, str(fault))
+
+
+def job_stamp(data: bytes) -> JobStamp | None:
+    """Which job the envelope holds; None if it cannot be read."""
+    job = decode_or_undecodable(data)
+    return None if isinstance(job, Undecodable) else JobStamp(job.id, job.created_at_ms)
 
 
 def _elements(envelope: Envelope, content: bytes | None) -> list[Value]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chasqui.errors import ArgumentError, WireError
 from chasqui.wire import msgpack_codec, retry_override
-from chasqui.wire.msgpack_codec import MAX_PAYLOAD, U32_MAX, U64_MAX, Value, unpack
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD, U32_MAX, U64_MAX, Undecodable, Value, unpack
 from chasqui.wire.msgpack_scan import end_of, split_value
 from chasqui.wire.payload import Payload, from_element
 from chasqui.wire.record_layout import (
@@ -148,6 +148,14 @@ def decode(data: bytes, limit: int = MAX_PAYLOAD) -> RepeatSpec:
         return _decode_fields(_SPEC.from_parts(split_value(data)))
     except WireError as fault:
         raise WireError(str(fault), data) from fault
+
+
+def decode_or_undecodable(data: bytes) -> RepeatSpec | Undecodable:
+    """The spec in these bytes, of any length, or why it cannot be read."""
+    try:
+        return decode(data, len(data))
+    except WireError as fault:
+        return Undecodable(data, str(fault))
 
 
 def _decode_fields(fields: dict[str, bytes]) -> RepeatSpec:

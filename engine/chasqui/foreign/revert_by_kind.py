@@ -1,0 +1,12 @@
+"""How changes to other systems' queues are taken back, by the kind of their journal items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chasqui.foreign import joblist, rsmq
+
+if TYPE_CHECKING:
+    from chasqui.undo.undo_items import Revert
+
+REVERT_BY_KIND: dict[str, Revert] = {"joblist": joblist.revert, "rsmq": rsmq.revert}
