@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def everywhere(harnesses: list[QueueHarness]) -> Everywhere:
+def on_every_server(harnesses: list[QueueHarness]) -> Everywhere:
     """As for primitives, but jobs have ids of their own everywhere: only what is told is compared."""
 
     def play(story: Callable[[QueueHarness], Any]) -> Outcome:
