@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import signal
 import sys
-from enum import IntEnum
 from importlib import import_module
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from chasqui_cli.command_index import COMMANDS, GROUPS
+from chasqui_cli.exit_codes import NAGIOS_UNKNOWN, ExitCode, exit_code_for
 from chasqui_cli.output.stdio import prepare_stdio, print_stderr, redirect_to_devnull
 
 if TYPE_CHECKING:
@@ -22,72 +24,68 @@ if TYPE_CHECKING:
 
     from chasqui.errors import ChasquiError
 
-VERBS = {
-    "queues": "Every queue of the server, one row each, the worst first.",
-    "inspect": "How queues stand right now: one snapshot, one round trip.",
-    "watch": "Look at queues again and again: what comes in, what goes out, when the backlog clears.",
-    "top": "The dashboard: every queue, worst first, on this terminal or in a browser.",
-    "add": "Add jobs: one, or as many as a file has lines; now, later, once per id.",
-    "why": "Why a job is where it is: one verdict, with its evidence.",
-    "job": "One job: everything known of it, its result; cancel it.",
-    "dlq": "Dead letters: see why jobs died, put them back to work, mend, export, import or purge them.",
-    "delayed": "Jobs that wait for a time: list them, count them by due time, run, cancel or move them.",
-    "promote": "Move due jobs to the stream: one tick, or a promoter of its own.",
-    "repeatable": "Jobs that come again: list, store, remove, run out of turn, preview in words and local time.",
-    "schedule": "Fire due repeatable jobs: one tick, or a scheduler of its own.",
-    "events": "What happened: past events, or as they come.",
-    "worker": "Run a worker: your handler, for every job of a queue.",
-    "workers": "Who works on a queue: list consumers, remove the dead, free what they hold.",
-    "check": "Judge a queue for a monitor: Nagios exit codes and performance data.",
-    "doctor": "Examine the server and its queues; each finding comes with what mends it.",
-    "metrics": "Numbers for Prometheus, once or served on a port.",
-    "pipeline": "Keep what happened, report on it, and move jobs by the million, on Spark.",
-    "log": "What was changed from here: by whom, when, by which command, and what of it can be undone.",
-    "undo": "Take a change back: restore what it deleted, take away what it put there, each once.",
-    "context": "Servers by name: list them, choose one, see and set what is kept of each.",
-    "rsmq": "RSMQ queues: all that rsmqctl does; peek, purge, move, sweep, expire, hold, carry, mend.",
-    "joblist": "List job queues of Redis' guide: overview, reclaim, retry, cancel, move, purge, mend, work.",
-    "migrate": "Move an RSMQ or list queue to one of ours, while both are in use.",
-    "decode": "Show what bytes from Redis mean: envelope, delayed member, repeat spec, result.",
-    "server": "Look at the server behind a URL; start and stop the embedded one.",
-    "demo": "A short tour on a private throw-away server: jobs that succeed, fail, retry, wait and repeat.",
-}
-
-
-class ExitCode(IntEnum):
-    """What the shell is told. `check` alone speaks Nagios instead."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    PARTLY = 3
-    NOT_FOUND = 4
-    REFUSED = 5
-    INTERRUPTED = 130
-
-
-NAGIOS_UNKNOWN = 3
-
 
 class LazyCommandGroup(TyperGroup):
-    """A group that knows its words by heart and imports a verb's module when it is called."""
+    """A group that reads the index, and imports a verb's module when that verb is called.
+
+    `prefix`: the words before its own, as in "rsmq queue".
+    """
+
+    prefix = ""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # Typer's public Context
-        """The words, in the order of the table."""
-        return list(VERBS)
+        """The words, in the order of the index."""
+        return [*self._summaries()]
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # Typer's public Context
-        """The verb behind a word, imported now."""
-        if cmd_name not in VERBS:
-            return None
-        verb = typer.main.get_command(import_module(f"chasqui_cli.commands.{cmd_name}").app)
-        verb.name = cmd_name
-        return verb
+        """The verb or group behind a word, imported now."""
+        path = f"{self.prefix} {cmd_name}".strip()
+        if path in COMMANDS:
+            return load_command(path)
+        return _subgroup(path) if path in GROUPS else None
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # Typer's public Context
         """The list of verbs, without importing one of them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl(list(self._summaries().items()))
+
+    def _summaries(self) -> dict[str, str]:
+        before = f"{self.prefix} ".lstrip()
+        summaries: dict[str, str] = {}
+        for path, spec in COMMANDS.items():
+            if path.startswith(before):
+                word = path.removeprefix(before).split()[0]
+                group = GROUPS.get(before + word)
+                summaries.setdefault(word, spec.summary if group is None else group.partition("\n")[0])
+        return summaries
+
+
+def load_command(path: str) -> Any:
+    """The Typer command of a verb. The verb stands in the file that its first two words name."""
+    file = ".".join(f"{word}_" if iskeyword(word) else word for word in path.split()[:2])
+    module = import_module(f"chasqui_cli.commands.{file}")
+    verb = next(found for found in vars(module).values() if getattr(found, "spec", None) and found.spec.path == path)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(path.split()[-1])(verb)
+    command = typer.main.get_command(single)
+    command.name = path.split()[-1]
+    return command
+
+
+def _subgroup(path: str) -> Any:
+    class Subgroup(LazyCommandGroup):
+        prefix = path
+
+    group = typer.Typer(cls=Subgroup, add_completion=False, rich_markup_mode=None)
+    group.callback(invoke_without_command=True, help=GROUPS[path])(_print_help)
+    command = typer.main.get_command(group)
+    command.name = path.split()[-1]
+    return command
+
+
+def _print_help(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
 
 
 app = typer.Typer(
@@ -115,21 +113,7 @@ def root(
     ] = False,
 ) -> None:
     """See every Redis job queue, understand why a job is where it is, mend it safely."""
-    if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
-
-
-def exit_code_for(error: BaseException) -> ExitCode:
-    """The exit code an engine error stands for."""
-    from chasqui.errors import ChangeRefused, ConfigError, NotFound
-
-    if isinstance(error, ConfigError):
-        return ExitCode.USAGE
-    if isinstance(error, NotFound):
-        return ExitCode.NOT_FOUND
-    if isinstance(error, ChangeRefused):
-        return ExitCode.REFUSED
-    return ExitCode.FAILED
+    _print_help(ctx)
 
 
 def print_error(message: str, hint: str | None = None) -> None:
@@ -194,7 +178,11 @@ def _default_hint(error: ChasquiError, arguments: Sequence[str] | None) -> str:
     if isinstance(error, ServerError):
         return "is it a Redis server, and what does its log say? --redis-url names another"
     said = sys.argv[1:] if arguments is None else list(arguments)
-    return f"see `chasqui {said[0]} --help`" if said and said[0] in VERBS else "see `chasqui --help`"
+    return (
+        f"see `chasqui {said[0]} --help`"
+        if said and (said[0] in COMMANDS or said[0] in GROUPS)
+        else "see `chasqui --help`"
+    )
 
 
 def _usage_exit_code(error: Exception) -> int:

@@ -1,18 +1,33 @@
-"""Everything in the repository that is written by a program: completions/, docs/cli.md, docs/lua.md.
+"""Everything in the repository that is written by a program: command_index.py, completions/, docs/cli.md, docs/lua.md.
 
 `make docs` (or `python -m chasqui_cli.generate`) renews it, and a test complains when it is stale.
 """
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
+from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from chasqui_cli.context.command_spec import CommandSpec, Effect
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
+VERBS = (
+    "queues", "inspect", "watch", "top", "add", "why", "job", "dlq", "delayed", "promote", "repeatable", "schedule",
+    "events", "worker", "workers", "check", "doctor", "metrics", "pipeline", "log", "undo", "context", "rsmq",
+    "joblist", "migrate", "decode", "server", "demo",
+)  # fmt: skip
+"""In the order of the help. The verbs of a group stand in its package."""
+
+INDEX = Path("chasqui_cli/command_index.py")
 SHELLS = ("bash", "zsh", "fish")
 
 _CLI_REFERENCE_HEADER = """# The command line
@@ -22,6 +37,15 @@ Generated from the program's own help by `make docs`; do not edit.
 Exit codes: 0 done · 1 server or runtime error · 2 usage or configuration · 3 partly failed · 4 not found ·
 5 refused (read-only, declined, no terminal to ask) · 130 interrupted.
 """
+
+_INDEX_HEADER = '''"""Every verb of the program: generated from what the verbs declare, by `make docs`; do not edit."""
+
+# ruff: noqa
+# fmt: off
+from __future__ import annotations
+
+from chasqui_cli.context.command_spec import CommandSpec, Effect
+'''
 
 _BASH_COMPLETION = """\
 # bash breaks words at colons, and names and URLs have some: they are put together again before they are completed,
@@ -55,7 +79,48 @@ def generated_files() -> dict[Path, str]:
     from chasqui import lua_reference
 
     completions = {Path("completions") / f"chasqui.{shell}": completion_script(shell) for shell in SHELLS}
-    return completions | {Path("docs/cli.md"): cli_reference(), Path("docs/lua.md"): lua_reference()}
+    index = {INDEX: command_index()}
+    return index | completions | {Path("docs/cli.md"): cli_reference(), Path("docs/lua.md"): lua_reference()}
+
+
+def command_index() -> str:
+    """The index of verbs: what each module below `commands/` declares, in the order of the help."""
+    specs: dict[str, CommandSpec] = {}
+    groups: dict[str, str | None] = {}
+    for word in VERBS:
+        module = import_module(f"chasqui_cli.commands.{word}")
+        if not hasattr(module, "VERBS"):
+            specs |= _declared_in(module)
+            continue
+        groups[word] = inspect.getdoc(module)
+        for verb in module.VERBS:
+            below = import_module(f"chasqui_cli.commands.{word}.{verb}{'_' * iskeyword(verb)}")
+            found = _declared_in(below)
+            if f"{word} {verb}" not in found:
+                groups[f"{word} {verb}"] = inspect.getdoc(below)
+            specs |= found
+    lines = [f"    {path!r}: {_spec_text(spec)}," for path, spec in specs.items()]
+    return f"{_INDEX_HEADER}\nCOMMANDS = {{\n" + "\n".join(lines) + f"\n}}\nGROUPS = {groups!r}\n"
+
+
+def _declared_in(module: ModuleType) -> dict[str, CommandSpec]:
+    specs = [verb.spec for verb in vars(module).values() if isinstance(getattr(verb, "spec", None), CommandSpec)]
+    return {spec.path: spec for spec in specs if module.__name__.endswith(_file_of(spec.path))}
+
+
+def _file_of(path: str) -> str:
+    return ".".join(word + "_" * iskeyword(word) for word in path.split()[:2])
+
+
+def _spec_text(spec: CommandSpec) -> str:
+    usual = CommandSpec(spec.path, spec.summary)
+    unusual = [
+        f"{one.name}={getattr(spec, one.name)!r}"
+        for one in fields(CommandSpec)
+        if getattr(spec, one.name) != getattr(usual, one.name) and one.name != "effect"
+    ]
+    effect = [] if spec.effect is Effect.READS else [f"Effect.{spec.effect.name}"]
+    return f"CommandSpec({', '.join([repr(spec.path), repr(spec.summary), *effect, *unusual])})"
 
 
 def completion_script(shell: str) -> str:
@@ -87,7 +152,8 @@ def _help_pages(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str
 
 
 def main() -> None:
-    """Write every generated file below the current directory."""
+    """Write every generated file below the current directory, the index first: the others read it."""
+    INDEX.write_text(command_index())
     for path, text in generated_files().items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)

@@ -35,7 +35,7 @@ class BatchChange(Generic[T]):
 
 
 def apply_change(
-    desk: CommandContext,
+    ctx: CommandContext,
     plan: ChangePlan,
     things: Sequence[T],
     deed: BatchChange[T],
@@ -43,12 +43,12 @@ def apply_change(
     now_ms: int | None = None,
 ) -> list[str]:
     """What became of each thing, or would: whatever interrupts it, what was changed is in the journal."""
-    if not desk.confirm(plan, now_ms=now_ms):
+    if not ctx.confirm(plan, now_ms=now_ms):
         return [f"would {plan.verb}"] * len(things)
     told: list[str] = []
     with (
-        desk.journal_operation(deed.command, plan.queue) as pen,
-        desk.progress(f"{plan.verb} {plan.queue}", len(things)) as advance,
+        ctx.journal_operation(deed.command, plan.queue) as pen,
+        ctx.progress(f"{plan.verb} {plan.queue}", len(things)) as advance,
     ):
         pen.set_result(**(deed.facts or {}))
         for start in range(0, len(things), PAGE_SIZE):

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Record
 
 
-def readable_item(desk: CommandContext, item: JournalItem) -> Record:
+def readable_item(ctx: CommandContext, item: JournalItem) -> Record:
     """An item as people may see it: texts for hex, payloads decoded, secrets covered unless they were asked for."""
     reader = _READER_BY_KIND.get(item.get("kind", ""), _unreadable_item)
     try:
-        return reader(desk, item)
+        return reader(ctx, item)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-        return _unreadable_item(desk, item)  # another version wrote it, or a hand
+        return _unreadable_item(ctx, item)  # another version wrote it, or a hand
 
 
 def item_label(item: JournalItem) -> str:
@@ -40,13 +40,13 @@ def item_label(item: JournalItem) -> str:
     return "~" + hashlib.sha256(bytes.fromhex(member)).hexdigest()[:12] if member else ""
 
 
-def redacted_command(desk: CommandContext, command: str) -> str:
+def redacted_command(ctx: CommandContext, command: str) -> str:
     """A command line that was written down. A word of it may be a payload, and hold what payloads hold."""
     try:
         words = shlex.split(command)
     except ValueError:
         words = [command]
-    return command if desk.show_secrets else str(redacted(shlex.join(map(_redacted_word, words))))
+    return command if ctx.show_secrets else str(redacted(shlex.join(map(_redacted_word, words))))
 
 
 def _redacted_word(word: str) -> str:
@@ -59,7 +59,7 @@ def _redacted_word(word: str) -> str:
     return json_text(redacted(data)) if has_secrets(data) else word
 
 
-def _dead_letter_item(desk: CommandContext, item: JournalItem) -> Record:
+def _dead_letter_item(ctx: CommandContext, item: JournalItem) -> Record:
     """`dead`, `replayed`: the letter, and the bytes its job has become where these differ."""
     from chasqui.operate.dead_letters import DeadLetter
 
@@ -68,14 +68,14 @@ def _dead_letter_item(desk: CommandContext, item: JournalItem) -> Record:
     record = _without_fields(item, "fields", "d") | {
         "name": told.name,
         "reason": told.reason,
-        "detail": desk.redacted(told.detail),
-        "job": _envelope_record(desk, told.d),
+        "detail": ctx.redacted(told.detail),
+        "job": _envelope_record(ctx, told.d),
     }
-    becomes = _envelope_record(desk, bytes.fromhex(item["d"])) if "d" in item else record["job"]
+    becomes = _envelope_record(ctx, bytes.fromhex(item["d"])) if "d" in item else record["job"]
     return record if becomes == record["job"] else record | {"becomes": becomes}
 
 
-def _delayed_item(desk: CommandContext, item: JournalItem) -> Record:
+def _delayed_item(ctx: CommandContext, item: JournalItem) -> Record:
     """`delayed`, `added`: the member of the delayed set, where there is one."""
     from chasqui import decode_delayed_member
     from chasqui.errors import WireError
@@ -87,26 +87,26 @@ def _delayed_item(desk: CommandContext, item: JournalItem) -> Record:
     try:
         member = decode_delayed_member(data, len(data))
     except WireError as fault:
-        return record | {"job": _undecodable_record(desk, data, str(fault))}
-    return record | {"name": member.name, "job": _job_record(desk, member.envelope)}
+        return record | {"job": _undecodable_record(ctx, data, str(fault))}
+    return record | {"name": member.name, "job": _job_record(ctx, member.envelope)}
 
 
-def _schedule_item(desk: CommandContext, item: JournalItem) -> Record:
+def _schedule_item(ctx: CommandContext, item: JournalItem) -> Record:
     """`spec`: the schedule that stood there, and the one that took its place."""
     before, after = (bytes.fromhex(item[name] or "") for name in ("spec", "left"))
     return {
         "kind": item["kind"],
         "key": _decode_hex(item["key"]),
-        "before": _schedule_record(desk, before) if before else None,
-        "after": _schedule_record(desk, after) if after else None,
+        "before": _schedule_record(ctx, before) if before else None,
+        "after": _schedule_record(ctx, after) if after else None,
         "next_ms": item["next_ms"],
         "fired": None if item["fired"] is None else _decode_hex(item["fired"]),
     }
 
 
-def _rsmq_item(desk: CommandContext, item: JournalItem) -> Record:
+def _rsmq_item(ctx: CommandContext, item: JournalItem) -> Record:
     """`rsmq`: a message, or the attributes of a queue."""
-    from chasqui_cli.commands.rsmq._options import body_value
+    from chasqui_cli.output.records import body_value
 
     record = _without_fields(item, "body", "id_hex", "attributes") | _queue_fields(item)
     if "to" in item:
@@ -114,21 +114,21 @@ def _rsmq_item(desk: CommandContext, item: JournalItem) -> Record:
     if "attributes" in item:
         return record | {"attributes": {name: _decode_hex(value) for name, value in item["attributes"].items()}}
     body = None if item.get("body") is None else body_value(bytes.fromhex(item["body"]))
-    return record | {"data": _readable_value(desk, body)}
+    return record | {"data": _readable_value(ctx, body)}
 
 
-def _joblist_item(desk: CommandContext, item: JournalItem) -> Record:
+def _joblist_item(ctx: CommandContext, item: JournalItem) -> Record:
     """`joblist`: a job's hash."""
-    from chasqui_cli.commands.rsmq._options import body_value
+    from chasqui_cli.output.records import body_value
 
     fields = {_decode_hex(name): body_value(bytes.fromhex(value)) for name, value in item["fields"]}
-    shown = {name: _readable_value(desk, value) for name, value in desk.redacted(fields).items()}
+    shown = {name: _readable_value(ctx, value) for name, value in ctx.redacted(fields).items()}
     return _without_fields(item, "fields", "id_hex") | _queue_fields(item) | {"fields": shown}
 
 
-def _unreadable_item(desk: CommandContext, item: JournalItem) -> Record:
+def _unreadable_item(ctx: CommandContext, item: JournalItem) -> Record:
     """What cannot be opened may hold anything: its texts are covered, all but what kind it says it is."""
-    if desk.show_secrets:
+    if ctx.show_secrets:
         return item
     return {name: value if name == "kind" or value is None else PLACEHOLDER for name, value in item.items()}
 
@@ -137,26 +137,26 @@ def _item_unchanged(_: CommandContext, item: JournalItem) -> Record:
     return item
 
 
-def _envelope_record(desk: CommandContext, data: bytes) -> Record:
+def _envelope_record(ctx: CommandContext, data: bytes) -> Record:
     from chasqui import decode_envelope
     from chasqui.errors import WireError
 
     try:
-        return _job_record(desk, decode_envelope(data, len(data)))
+        return _job_record(ctx, decode_envelope(data, len(data)))
     except WireError as fault:
-        return _undecodable_record(desk, data, str(fault))
+        return _undecodable_record(ctx, data, str(fault))
 
 
-def _job_record(desk: CommandContext, envelope: Any) -> Record:
+def _job_record(ctx: CommandContext, envelope: Any) -> Record:
     from chasqui_cli.output.records import envelope_record
 
     record = envelope_record(envelope)
     payload = record.pop("payload")
     known = {name: record[name] for name in ("id", "created_at_ms", "attempt", "retry")}
-    return known | _payload_fields(desk, payload)
+    return known | _payload_fields(ctx, payload)
 
 
-def _schedule_record(desk: CommandContext, data: bytes) -> Record:
+def _schedule_record(ctx: CommandContext, data: bytes) -> Record:
     from chasqui import decode_repeat_spec
     from chasqui.errors import WireError
     from chasqui_cli.output.records import spec_record
@@ -164,26 +164,26 @@ def _schedule_record(desk: CommandContext, data: bytes) -> Record:
     try:
         record = spec_record(decode_repeat_spec(data, len(data)))
     except WireError as fault:
-        return _undecodable_record(desk, data, str(fault))
+        return _undecodable_record(ctx, data, str(fault))
     payload = record.pop("payload")
     return {name: value for name, value in record.items() if name not in ("kind", "next_fire_ms")} | _payload_fields(
-        desk, payload
+        ctx, payload
     )
 
 
-def _payload_fields(desk: CommandContext, payload: Record) -> Record:
+def _payload_fields(ctx: CommandContext, payload: Record) -> Record:
     if "undecodable" in payload:
-        return _undecodable_record(desk, bytes.fromhex(payload["hex"]), payload["undecodable"])
-    return {"data": desk.redacted(payload["data"])}
+        return _undecodable_record(ctx, bytes.fromhex(payload["hex"]), payload["undecodable"])
+    return {"data": ctx.redacted(payload["data"])}
 
 
-def _undecodable_record(desk: CommandContext, data: bytes, why: str) -> Record:
+def _undecodable_record(ctx: CommandContext, data: bytes, why: str) -> Record:
     """Bytes that nobody could open may still hold a secret in plain letters."""
-    return {"undecodable": why, "bytes": len(data)} | ({"data": data} if desk.show_secrets else {})
+    return {"undecodable": why, "bytes": len(data)} | ({"data": data} if ctx.show_secrets else {})
 
 
-def _readable_value(desk: CommandContext, value: Any) -> Any:
-    return _undecodable_record(desk, value, "no text") if isinstance(value, bytes) else desk.redacted(value)
+def _readable_value(ctx: CommandContext, value: Any) -> Any:
+    return _undecodable_record(ctx, value, "no text") if isinstance(value, bytes) else ctx.redacted(value)
 
 
 def _without_fields(item: JournalItem, *opened: str) -> Record:

@@ -54,7 +54,7 @@ class DoctorCommand:
 
 
 def examine_and_repair(
-    desk: CommandContext,
+    ctx: CommandContext,
     doctor: DoctorCommand,
     places: Sequence[Any],
     only: Sequence[str] | None,
@@ -63,19 +63,19 @@ def examine_and_repair(
 ) -> None:
     """Examine these queues, put right what may be, and tell of each finding what became of it."""
     found: list[FoundProblem] = []
-    with desk.progress("examining", len(places)) as advance:
+    with ctx.progress("examining", len(places)) as advance:
         for number, keys in enumerate(places, 1):
             found += [(keys, one) for one in doctor.examine(keys)]
             advance(number)
     rows = [doctor.row(keys, one) | {"outcome": "found"} for keys, one in found]
     if repair:
-        _repair(desk, doctor, found, rows, only)
-    desk.info(f"examined {len(places):,} queues: {f'{len(rows):,} findings' if rows else 'nothing found'}")
-    desk.write_records(rows, doctor.columns)
+        _repair(ctx, doctor, found, rows, only)
+    ctx.info(f"examined {len(places):,} queues: {f'{len(rows):,} findings' if rows else 'nothing found'}")
+    ctx.write_records(rows, doctor.columns)
 
 
 def _repair(
-    desk: CommandContext,
+    ctx: CommandContext,
     doctor: DoctorCommand,
     found: Sequence[FoundProblem],
     rows: list[Record],
@@ -95,7 +95,7 @@ def _repair(
         doctor.journal_items,
         facts,
     )
-    outcomes = apply_change(desk, plan, [found[at] for at in chosen], deed)
+    outcomes = apply_change(ctx, plan, [found[at] for at in chosen], deed)
     for row, outcome in zip(told, outcomes, strict=True):
         row["outcome"] = outcome
 

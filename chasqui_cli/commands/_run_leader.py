@@ -36,32 +36,32 @@ class Leader(Protocol):
         ...
 
 
-def require_writable(desk: CommandContext, what: str) -> None:
+def require_writable(ctx: CommandContext, what: str) -> None:
     """A read-only connection is told so at once, instead of failing again and again."""
     from chasqui.errors import ChangeRefused
 
-    if desk.settings().read_only:
+    if ctx.settings().read_only:
         raise ChangeRefused(
             f"this connection is read-only: it does not {what}",
             hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
         )
 
 
-def run_leader(desk: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
+def run_leader(ctx: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
     """Lead or stand by until SIGTERM or Ctrl-C; answers how it was in the end."""
     import asyncio
 
-    return asyncio.run(_run_leader(desk, queue, make))
+    return asyncio.run(_run_leader(ctx, queue, make))
 
 
-async def _run_leader(desk: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
+async def _run_leader(ctx: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
     import asyncio
 
     from chasqui import SystemClock
     from chasqui_cli.output.status_line import StatusLine, logging_to
 
     clock, stop = SystemClock(), asyncio.Event()
-    status, link = StatusLine(clock.monotonic, quiet=desk.quiet), desk.async_link()
+    status, link = StatusLine(clock.monotonic, quiet=ctx.quiet), ctx.async_link()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -99,14 +99,14 @@ def _counts_text(state: LoopState) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in told.items()) or "nothing yet"
 
 
-def force_unlock(desk: CommandContext, session: Session, queue: str, lock: str, what: str) -> None:
+def force_unlock(ctx: CommandContext, session: Session, queue: str, lock: str, what: str) -> None:
     """Take a lock away that never expires, after a look at it; one that lives is left alone."""
     import chasqui
     from chasqui.errors import ChangeRefused
 
     found = session.run(chasqui.read_lock, lock)
     if found is None:
-        desk.info(f"nobody holds the {what}'s lock of {queue}")
+        ctx.info(f"nobody holds the {what}'s lock of {queue}")
         return
     holder = found.holder.decode(errors="backslashreplace")
     if found.ttl_ms is not None:
@@ -116,8 +116,8 @@ def force_unlock(desk: CommandContext, session: Session, queue: str, lock: str, 
         )
     effects = ["another leader takes it within seconds; this cannot be undone"]
     plan = ChangePlan("unlock", queue, f"{what}'s lock", [{"holder": holder}], [column("holder")], "no end", effects)
-    if desk.confirm(plan):
-        with desk.journal_operation(f"{what} unlock", queue) as pen:
+    if ctx.confirm(plan):
+        with ctx.journal_operation(f"{what} unlock", queue) as pen:
             taken = session.run(chasqui.force_unlock, lock, seen=found.holder)
             pen.set_result(holder=holder, unlocked=taken is not None)
-        desk.info(f"unlocked: {safe(holder)} does not lead {queue} any more" if taken else "it was gone already")
+        ctx.info(f"unlocked: {safe(holder)} does not lead {queue} any more" if taken else "it was gone already")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from chasqui.health import Finding
     from chasqui.inspect.snapshot import Snapshot
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 STATUS_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 OK, UNKNOWN = 0, 3
@@ -53,10 +52,9 @@ def _time_option(help_text: str) -> Any:
     return typer.Option(metavar="TIME", help=f"{help_text} 0 for never.")
 
 
-@app.command()
-@command(shape=CHECK_SCHEMA, many=False)
+@command("check", schema=CHECK_SCHEMA, many=False)
 def check(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_any_queue)],
     waiting_warn: Annotated[int, _count_option("Warn from so many waiting jobs on.")] = 10_000,
     waiting_crit: Annotated[int, _count_option("Critical from so many waiting jobs on.")] = 100_000,
@@ -99,7 +97,7 @@ def check(
     def times(warn: str, crit: str) -> Threshold:
         return limit(*(0 if text.strip() == "0" else parse_duration_ms(text) for text in (warn, crit)))
 
-    how = CheckFormat.JSON if desk.output is Format.JSON else how
+    how = CheckFormat.JSON if ctx.output is Format.JSON else how
     try:
         limits = HealthThresholds(
             waiting=limit(waiting_warn, waiting_crit),
@@ -112,7 +110,7 @@ def check(
             needs_workers=no_workers,
             needs_leaders=leaders,
         )
-        seen = _read_snapshot(desk, queue, parse_optional_duration_ms(visibility))
+        seen = _read_snapshot(ctx, queue, parse_optional_duration_ms(visibility))
     except ChasquiError as error:
         code = _print_unknown(queue, error, how)
     else:
@@ -120,12 +118,12 @@ def check(
     raise typer.Exit(code)
 
 
-def _read_snapshot(desk: CommandContext, queue: str, visibility_ms: int | None) -> Snapshot | ForeignSnapshot:
+def _read_snapshot(ctx: CommandContext, queue: str, visibility_ms: int | None) -> Snapshot | ForeignSnapshot:
     from chasqui.errors import NotFound
     from chasqui_cli.queues.queue_names import parse_queue_ref, with_ref_name
 
     place = parse_queue_ref(queue)
-    with desk.session() as session:
+    with ctx.session() as session:
         [told] = session.snapshots([place], visibility_ms)
     seen = with_ref_name(told, place).or_raise()
     if not seen.exists:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.tagged_json import json_text
 from chasqui_cli.output.writer import Format, print_line
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chasqui_cli.output.columns import Record
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class DecodeKind(StrEnum):
@@ -39,10 +37,9 @@ MAX_STRING_BYTES = 512 * 1024 * 1024  # that a Redis server keeps
 _KIND_ALIASES = {"delayed_member": "delayed", "repeat_spec": "spec"}
 
 
-@app.command()
-@offline(output=Format.JSON)
+@command("decode", Format.JSON, server=False)
 def decode(
-    desk: CommandContext,
+    ctx: CommandContext,
     source: Annotated[str | None, typer.Argument(metavar="[-]", help="`-` reads raw bytes from stdin.")] = None,
     kind: Annotated[DecodeKind, typer.Option(help="What the bytes are; `auto` finds out.")] = DecodeKind.AUTO,
     hex_text: Annotated[str | None, typer.Option("--hex", metavar="HEX", help="The bytes in hexadecimal.")] = None,
@@ -63,7 +60,7 @@ def decode(
     if stdin_jsonl:
         _decode_lines(max_bytes)
     else:
-        desk.write_record(_decode_bytes(kind, _read_input(hex_text, base64_text, max_bytes), max_bytes))
+        ctx.write_record(_decode_bytes(kind, _read_input(hex_text, base64_text, max_bytes), max_bytes))
 
 
 def _decode_lines(max_bytes: int) -> None:

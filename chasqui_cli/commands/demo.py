@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.commands._temporary_server import temporary_server
+from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
     from chasqui import Commands, Flow, Job, Queue, QueueEvent, QueueEvents, SyncQueue
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 QUEUE = "emails"
 REPEATS = 3
@@ -34,9 +26,8 @@ COLUMNS: list[Column] = [
 ]
 
 
-@app.command()
-@offline()
-def demo(desk: CommandContext) -> None:
+@command("demo", server=False)
+def demo(ctx: CommandContext) -> None:
     """Run a queue on a private server: jobs that succeed, fail, retry, wait and repeat; then say what became of each."""
     import asyncio
 
@@ -46,39 +37,14 @@ def demo(desk: CommandContext) -> None:
         url = f"unix://{socket}"
         with Link.open(url) as link, SyncQueue(QUEUE, link=link) as emails:
             features = link.features()
-            desk.info(f"started a private {features.kind} {features.version}; it is gone when this ends")
-            desk.info(f"adding jobs to {QUEUE}: good, flaky, hopeless, late, repeated, and one that is no job at all")
+            ctx.info(f"started a private {features.kind} {features.version}; it is gone when this ends")
+            ctx.info(f"adding jobs to {QUEUE}: good, flaky, hopeless, late, repeated, and one that is no job at all")
             _add_jobs(emails)
             link.run(_add_undecodable(Commands(features)))
-        desk.info("running a worker; this is what it tells:")
-        fates = asyncio.run(_run_worker(desk, url))
-    desk.info("what became of each:")
-    desk.write_records(fates, COLUMNS)
-
-
-@contextmanager
-def temporary_server() -> Iterator[Path]:
-    """The socket of a server that is gone afterwards with all its files, also when the tour is interrupted."""
-    from chasqui import EmbeddedServer
-
-    place = Path(tempfile.mkdtemp(prefix="chasqui-demo-"))
-    server = EmbeddedServer(place / "server")
-    try:
-        yield server.start()
-    finally:
-        with _signals_blocked():
-            server.stop()
-            shutil.rmtree(place)
-
-
-@contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Signals that would end us wait until this is done."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        ctx.info("running a worker; this is what it tells:")
+        fates = asyncio.run(_run_worker(ctx, url))
+    ctx.info("what became of each:")
+    ctx.write_records(fates, COLUMNS)
 
 
 def _add_jobs(emails: SyncQueue) -> None:
@@ -112,7 +78,7 @@ async def _handle_mail(job: Job) -> str:
     return f"sent to {job.data['to']}"
 
 
-async def _run_worker(desk: CommandContext, url: str) -> list[Record]:
+async def _run_worker(ctx: CommandContext, url: str) -> list[Record]:
     import asyncio
 
     from chasqui import Queue, QueueEvents, Worker
@@ -125,18 +91,18 @@ async def _run_worker(desk: CommandContext, url: str) -> list[Record]:
         running = asyncio.create_task(worker.run())
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                fates = await _print_events(desk, events)
+                fates = await _print_events(ctx, events)
         finally:
             await worker.close()
             await running
         return await _add_explanations(emails, fates)
 
 
-async def _print_events(desk: CommandContext, events: QueueEvents) -> list[Record]:
+async def _print_events(ctx: CommandContext, events: QueueEvents) -> list[Record]:
     """Tell events as they come, until every job has an end: five were added, one is garbage, some are repeated."""
     fates: dict[str, Record] = {}
     async for event in events:
-        desk.info(_event_line(event))
+        ctx.info(_event_line(event))
         if event.name in ("completed", "dlq"):
             fates[event.job_id or "garbage"] = {
                 "name": event.job_name,

@@ -10,6 +10,7 @@ from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_any_queue
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.records import FINDING_SCHEMA, finding_record
+from chasqui_cli.queues.targets import no_such_queue
 
 if TYPE_CHECKING:
     from chasqui import ServerError
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from chasqui.health import Finding
     from chasqui_cli.context.session import Session
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 LEVEL_GLYPHS = {"critical": "▲", "warning": "◆", "note": "·"}
 COLUMNS: list[Column] = [
@@ -30,10 +30,9 @@ COLUMNS: list[Column] = [
 ]
 
 
-@app.command()
-@command(shape=FINDING_SCHEMA)
+@command("doctor", schema=FINDING_SCHEMA)
 def doctor(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: Annotated[
         str | None,
         typer.Argument(metavar="[QUEUE]", help="Which; none means all.", autocompletion=complete_any_queue),
@@ -53,16 +52,16 @@ def doctor(
     from chasqui_cli.queues.queue_names import parse_queue_ref
     from chasqui_cli.queues.targets import discover_all_queues
 
-    with desk.session() as session:
+    with ctx.session() as session:
         findings = _server_findings(session)
-        places = [parse_queue_ref(queue)] if queue else discover_all_queues(desk, session)
-        with desk.progress("examining", len(places)) as advance:
+        places = [parse_queue_ref(queue)] if queue else discover_all_queues(ctx, session)
+        with ctx.progress("examining", len(places)) as advance:
             for number, place in enumerate(places, 1):
                 try:
                     if isinstance(place, Keys):
-                        findings += _native_findings(desk, session, place.queue, sample)
+                        findings += _native_findings(ctx, session, place.queue, sample)
                     else:
-                        findings += _foreign_findings(desk, session, place, sample)
+                        findings += _foreign_findings(ctx, session, place, sample)
                 except NotFound:
                     if queue:
                         raise  # else it was there when the names were found, and is well gone
@@ -70,8 +69,8 @@ def doctor(
     findings.sort(key=lambda one: (-one.level, one.queue or "", one.code))
     worst = sum(one.level is Level.CRITICAL for one in findings)
     told = f"{len(findings)} findings, {worst} critical" if findings else "nothing found"
-    desk.info(f"examined the server and {len(places):,} queues: {told}")
-    desk.write_records([finding_record(one) for one in findings], COLUMNS)
+    ctx.info(f"examined the server and {len(places):,} queues: {told}")
+    ctx.write_records([finding_record(one) for one in findings], COLUMNS)
 
 
 def _server_findings(session: Session) -> list[Finding]:
@@ -87,7 +86,7 @@ def _server_findings(session: Session) -> list[Finding]:
     return health.check_server(health.ServerFacts(report, session.link.features(), skew_ms))
 
 
-def _native_findings(desk: CommandContext, session: Session, queue: str, sample: int) -> list[Finding]:
+def _native_findings(ctx: CommandContext, session: Session, queue: str, sample: int) -> list[Finding]:
     """What is wrong with one queue. That we may not look is a finding too."""
     from chasqui import Keys, ServerError, health
     from chasqui.defaults import SampleLimits
@@ -102,12 +101,12 @@ def _native_findings(desk: CommandContext, session: Session, queue: str, sample:
         raise no_such_queue(queue)
     for one in seen.samples:
         if one.sampled < one.total:
-            desk.info(f"{queue}: looked at {one.sampled:,} of {one.total:,} in {one.place}")
+            ctx.info(f"{queue}: looked at {one.sampled:,} of {one.total:,} in {one.place}")
     return [*health.check_queue(seen.snapshot), *health.check_samples(seen, options)]
 
 
 def _foreign_findings(
-    desk: CommandContext, session: Session, place: RsmqKeys | JobListKeys, sample: int
+    ctx: CommandContext, session: Session, place: RsmqKeys | JobListKeys, sample: int
 ) -> list[Finding]:
     """The same of another system's queue: what its own doctor finds, and what its depths and ages tell."""
     from chasqui import ServerError
@@ -125,7 +124,7 @@ def _foreign_findings(
         return [_refused_finding(error, name, "*")]
     for one in checked.places:
         if one.scanned < one.total:
-            desk.info(f"{name}: looked at {one.scanned:,} of {one.total:,} {one.part}")
+            ctx.info(f"{name}: looked at {one.scanned:,} of {one.total:,} {one.part}")
     known = {one.code for one in checked.findings}
     return [*checked.findings, *(one for one in queue_findings(seen) if one.code not in known)]
 
@@ -139,9 +138,3 @@ def _refused_finding(error: ServerError, queue: str, keys: str) -> Finding:
     text = f"this queue cannot be looked at: {error}"
     mend = f"redis-cli ACL SETUSER NAME '~{keys}' +@read +@scripting"
     return health.Finding(health.Level.CRITICAL, "refused", text, queue, {"error": str(error)}, mend)
-
-
-def no_such_queue(queue: str) -> Exception:
-    from chasqui.errors import NotFound
-
-    return NotFound(f"there is nothing of a queue named {queue!r} on this server", hint="`chasqui queues` lists them")

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from chasqui_cli.input.filters import RecordFilter
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 PAGE_SIZE = 500
 MAX_REACH_LINES = 10
@@ -53,10 +52,9 @@ COLUMNS: list[Column] = [
 ]
 
 
-@app.command()
-@command(shape=EVENT_SCHEMA, chooses=True, payloads=True)
+@command("events", schema=EVENT_SCHEMA, chooses=True, payloads=True)
 def events(
-    desk: CommandContext,
+    ctx: CommandContext,
     queues: Annotated[
         list[str] | None,
         typer.Argument(
@@ -83,25 +81,25 @@ def events(
     Without a queue, queues that appear while following join in.
     """
     names = queues[1:] if queues and queues[0] == "tail" else queues or []
-    if start and desk.filters.since:
+    if start and ctx.filters.since:
         raise typer.BadParameter("--from and --since both say where to begin")
-    if follow and desk.filters.until:
+    if follow and ctx.filters.until:
         raise typer.BadParameter("--follow has no end, so --until makes no sense with it")
     piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    desk = replace(desk, output=output or piped)
+    ctx = replace(ctx, output=output or piped)
     if not follow:
-        _print_past(desk, names, start or OLDEST, event or [])
+        _print_past(ctx, names, start or OLDEST, event or [])
     else:
         import asyncio
 
-        asyncio.run(_follow_events(desk, names, start, event or []))
+        asyncio.run(_follow_events(ctx, names, start, event or []))
 
 
 @dataclass(slots=True)
 class EventPrinter:
     """Prints what is wanted. Gaps always are: whoever filters still wants to know that something is missing."""
 
-    desk: CommandContext
+    ctx: CommandContext
     writer: RecordStreamWriter
     judge: RecordFilter
     kinds: list[str]
@@ -118,7 +116,7 @@ class EventPrinter:
         self.scanned += 1
         record = event_record(item)
         if (not self.kinds or record["event"] in self.kinds) and self.judge(record):
-            record = redacted_event(record, self.desk)
+            record = redacted_event(record, self.ctx)
             self.writer.write(_with_time_field(record, entry_time_ms(item.entry_id), self.writer.format), now_ms)
 
 
@@ -127,11 +125,11 @@ def _with_time_field(record: Record, at_ms: int, how: Format) -> Record:
     return record if how in (Format.JSON, Format.JSONL, Format.YAML, Format.NAME) else {"at_ms": at_ms, **record}
 
 
-def _event_printer(desk: CommandContext, now_ms: int, kinds: list[str], *, ends: bool = False) -> EventPrinter:
+def _event_printer(ctx: CommandContext, now_ms: int, kinds: list[str], *, ends: bool = False) -> EventPrinter:
     # Since and until are compared with the server's times, the entries' ids; an event's own time is its teller's.
-    judge = desk.filters.compile(now_ms, "no field of an event")
-    columns = [column("entry_id")] if desk.output is Format.NAME else COLUMNS
-    return EventPrinter(desk, RecordStreamWriter.open(columns, desk.output_style(now_ms), ends=ends), judge, kinds)
+    judge = ctx.filters.compile(now_ms, "no field of an event")
+    columns = [column("entry_id")] if ctx.output is Format.NAME else COLUMNS
+    return EventPrinter(ctx, RecordStreamWriter.open(columns, ctx.output_style(now_ms), ends=ends), judge, kinds)
 
 
 def _start_id(judge: RecordFilter, start: str) -> str:
@@ -139,22 +137,22 @@ def _start_id(judge: RecordFilter, start: str) -> str:
     return start if judge.since_ms is None else f"{max(0, judge.since_ms - 1)}-18446744073709551615"
 
 
-def _print_past(desk: CommandContext, names: list[str], start: str, kinds: list[str]) -> None:
+def _print_past(ctx: CommandContext, names: list[str], start: str, kinds: list[str]) -> None:
     import heapq
 
     from chasqui_cli.queues.targets import discover_native_queues
 
-    with desk.session() as session:
+    with ctx.session() as session:
         now_ms = session.server_now_ms()
-        press = _event_printer(desk, now_ms, kinds, ends=True)
-        queues = names or discover_native_queues(desk, session)
-        _print_reach(desk, session, queues, now_ms)
+        press = _event_printer(ctx, now_ms, kinds, ends=True)
+        queues = names or discover_native_queues(ctx, session)
+        _print_reach(ctx, session, queues, now_ms)
         streams = [_read_events(session, queue, _start_id(press.judge, start)) for queue in queues]
         for order, _, item in heapq.merge(*streams, key=lambda one: one[:2]):
             if press.judge.until_ms is not None and order[0] > press.judge.until_ms:
                 break
-            if press.scanned >= desk.filters.scan:
-                desk.info(f"stopped after {press.scanned:,} events; --scan looks at more")
+            if press.scanned >= ctx.filters.scan:
+                ctx.info(f"stopped after {press.scanned:,} events; --scan looks at more")
                 break
             press.print_item(item, now_ms)
         press.writer.close()
@@ -182,16 +180,16 @@ def _read_events(session: Session, queue: str, start: str) -> Iterator[tuple[tup
         position, more = haul.position, haul.more
 
 
-def _print_reach(desk: CommandContext, session: Session, queues: list[str], now_ms: int) -> None:
+def _print_reach(ctx: CommandContext, session: Session, queues: list[str], now_ms: int) -> None:
     from chasqui import Keys
     from chasqui.inspect import events as asks
 
     told = queues[:MAX_REACH_LINES]
     reaches = session.query(asks.read_extents, [Keys(queue) for queue in told]) if told else []
     for queue, found in zip(told, reaches, strict=True):
-        desk.info(f"{queue}: {_reach_text(found, now_ms)}")
+        ctx.info(f"{queue}: {_reach_text(found, now_ms)}")
     if len(queues) > MAX_REACH_LINES:
-        desk.info(f"… and {len(queues) - MAX_REACH_LINES} more queues")
+        ctx.info(f"… and {len(queues) - MAX_REACH_LINES} more queues")
 
 
 def _reach_text(found: StreamExtent | ServerError, now_ms: int) -> str:
@@ -206,7 +204,7 @@ def _reach_text(found: StreamExtent | ServerError, now_ms: int) -> str:
     )
 
 
-async def _follow_events(desk: CommandContext, names: list[str], start: str | None, kinds: list[str]) -> None:
+async def _follow_events(ctx: CommandContext, names: list[str], start: str | None, kinds: list[str]) -> None:
     """Everything from there on, until somebody ends it."""
     import asyncio
 
@@ -214,12 +212,12 @@ async def _follow_events(desk: CommandContext, names: list[str], start: str | No
     from chasqui_cli.queues.follow_new_queues import follow_new_queues
     from chasqui_cli.queues.targets import discover_native_queues
 
-    with desk.session() as session:
+    with ctx.session() as session:
         now_ms = session.server_now_ms()
-        press = _event_printer(desk, now_ms, kinds)
-        queues = names or discover_native_queues(desk, session)
-        _print_reach(desk, session, queues, now_ms)
-    async with desk.async_link() as link:
+        press = _event_printer(ctx, now_ms, kinds)
+        queues = names or discover_native_queues(ctx, session)
+        _print_reach(ctx, session, queues, now_ms)
+    async with ctx.async_link() as link:
         begin = _start_id(press.judge, start or NEWEST)
         tail = EventFollower(link, queues, last_event_id=begin)
         await tail.start()

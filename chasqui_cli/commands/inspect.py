@@ -13,8 +13,6 @@ from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.records import SNAPSHOT_SCHEMA, snapshot_record
 from chasqui_cli.output.times import parse_optional_duration_ms
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
 COLUMNS: list[Column] = [
     column("queue"),
     column("kind"),
@@ -36,10 +34,9 @@ COLUMNS: list[Column] = [
 ]
 
 
-@app.command()
-@command(shape=SNAPSHOT_SCHEMA)
+@command("inspect", schema=SNAPSHOT_SCHEMA)
 def inspect(
-    desk: CommandContext,
+    ctx: CommandContext,
     queues: Annotated[
         list[str] | None,
         typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_any_queue),
@@ -55,17 +52,17 @@ def inspect(
     from chasqui.inspect.snapshot import SnapshotFailure
     from chasqui_cli.queues.targets import queue_snapshots
 
-    with desk.session() as session:
+    with ctx.session() as session:
         told = queue_snapshots(
-            desk, session, queues, rescan=rescan, visibility_ms=parse_optional_duration_ms(visibility)
+            ctx, session, queues, rescan=rescan, visibility_ms=parse_optional_duration_ms(visibility)
         )
     refused = [] if queues else [one for one in told if isinstance(one, SnapshotFailure)]
     if refused and len(refused) == len(told):
         refused[0].or_raise()
     seen = [one.or_raise() for one in told if one not in refused]
     now_ms = seen[0].server_time_ms if seen else None
-    desk.write_records([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)
+    ctx.write_records([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)
     for one in refused:
-        desk.info(f"{one.queue} cannot be looked at: {one.error}")
+        ctx.info(f"{one.queue} cannot be looked at: {one.error}")
     if refused:
         raise typer.Exit(3)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.changes.journal_items import item_label, readable_item, redacted_command
-from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.output.columns import column
 from chasqui_cli.output.json_schema import OptionalKey
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from chasqui_cli.changes.journal import JournalEntry, JournalItem
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 OPERATION_SCHEMA = {
     "op": "str",
@@ -55,10 +54,9 @@ COLUMNS = [
 ITEM_COLUMNS = [column("number"), column("kind"), column("what"), column("item")]
 
 
-@app.command()
-@offline(shape=OPERATION_SCHEMA, payloads=True)
+@command("log", server=False, schema=OPERATION_SCHEMA, payloads=True)
 def log(
-    desk: CommandContext,
+    ctx: CommandContext,
     op: Annotated[
         str | None,
         typer.Argument(metavar="[OP]", help="One operation, with what it kept; its id may be cut short."),
@@ -78,53 +76,53 @@ def log(
     from chasqui import SystemClock
 
     now_ms = SystemClock().now_ms()
-    journal = desk.journal()
+    journal = ctx.journal()
     if op is not None:
         entry = journal.entry(op)
-        _print_operation(desk, _operation_record(desk, entry), list(journal.items(entry)), limit, now_ms)
+        _print_operation(ctx, _operation_record(ctx, entry), list(journal.items(entry)), limit, now_ms)
         return
     since_ms = parse_time_ms(since, now_ms, "past") if since else 0
     found = [
-        _operation_record(desk, entry)
+        _operation_record(ctx, entry)
         for entry in reversed(journal.entries())
         if entry.operation.at_ms >= since_ms
         and queue in (None, entry.operation.queue)
         and verb in (None, entry.operation.verb)
     ]
-    desk.write_records(found[:limit], COLUMNS, now_ms=now_ms)
+    ctx.write_records(found[:limit], COLUMNS, now_ms=now_ms)
     if len(found) > limit:
-        desk.info(f"{len(found) - limit:,} older operations are not shown; --limit N shows more")
+        ctx.info(f"{len(found) - limit:,} older operations are not shown; --limit N shows more")
 
 
-def _print_operation(desk: CommandContext, record: Record, items: list[JournalItem], limit: int, now_ms: int) -> None:
+def _print_operation(ctx: CommandContext, record: Record, items: list[JournalItem], limit: int, now_ms: int) -> None:
     """One operation: an object for programs, for people two tables."""
-    if desk.output not in (Format.TABLE, Format.WIDE):
-        shown = [readable_item(desk, item) for item in items]
-        desk.write_record(record | {"items": shown}, [*COLUMNS, column("items")], now_ms=now_ms)
+    if ctx.output not in (Format.TABLE, Format.WIDE):
+        shown = [readable_item(ctx, item) for item in items]
+        ctx.write_record(record | {"items": shown}, [*COLUMNS, column("items")], now_ms=now_ms)
         return
-    desk.write_record(record, COLUMNS, now_ms=now_ms)
+    ctx.write_record(record, COLUMNS, now_ms=now_ms)
     rows = [
         {
             "number": number,
             "kind": item.get("kind"),
             "what": item_label(item),
-            "item": {name: value for name, value in readable_item(desk, item).items() if name != "kind"},
+            "item": {name: value for name, value in readable_item(ctx, item).items() if name != "kind"},
         }
         for number, item in enumerate(items[:limit])
     ]
     if rows:
-        desk.write_records(rows, ITEM_COLUMNS)
+        ctx.write_records(rows, ITEM_COLUMNS)
     if len(items) > limit:
-        desk.info(f"{len(items) - limit:,} more items are not shown; --limit N shows more, -o json shows all")
+        ctx.info(f"{len(items) - limit:,} more items are not shown; --limit N shows more, -o json shows all")
 
 
-def _operation_record(desk: CommandContext, entry: JournalEntry) -> Record:
+def _operation_record(ctx: CommandContext, entry: JournalEntry) -> Record:
     """An operation. Its command line is a text as any other: a payload may stand in it."""
     told = asdict(entry.operation)
     return told | {
-        "note": desk.redacted(entry.operation.note),
-        "command": redacted_command(desk, entry.operation.command),
+        "note": ctx.redacted(entry.operation.note),
+        "command": redacted_command(ctx, entry.operation.command),
         "kept": entry.items,
-        "result": desk.redacted(entry.result),
+        "result": ctx.redacted(entry.result),
         "undone": entry.undone,
     }

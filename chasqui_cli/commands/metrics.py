@@ -19,17 +19,15 @@ if TYPE_CHECKING:
     from chasqui.inspect.events import StoredEvent
     from chasqui.inspect.snapshot import Snapshot
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 MAX_LABEL_PAIRS = 500
 """Pairs of queue and job name that get series of their own: whoever makes up names must not fill a monitor's disk."""
 DURATION_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
-@app.command()
-@command()
+@command("metrics")
 def metrics(
-    desk: CommandContext,
+    ctx: CommandContext,
     queues: Annotated[
         list[str] | None,
         typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_any_queue),
@@ -48,31 +46,31 @@ def metrics(
 
     prometheus.require_client_library()
     if port is None:
-        with desk.session() as session:
+        with ctx.session() as session:
             print_line(
                 prometheus.render_metrics(
-                    *prometheus.metric_families(_read_snapshots(desk, session.link, queues))
+                    *prometheus.metric_families(_read_snapshots(ctx, session.link, queues))
                 ).rstrip("\n")
             )
         return
     import asyncio
 
-    asyncio.run(_serve(desk, queues or [], host, port))
+    asyncio.run(_serve(ctx, queues or [], host, port))
 
 
-def _read_snapshots(desk: CommandContext, link: Link, queues: list[str] | None) -> list[Snapshot | ForeignSnapshot]:
+def _read_snapshots(ctx: CommandContext, link: Link, queues: list[str] | None) -> list[Snapshot | ForeignSnapshot]:
     from chasqui.inspect.snapshot import SnapshotFailure
     from chasqui_cli.context.session import Session
     from chasqui_cli.queues.targets import queue_snapshots
 
-    return [one for one in queue_snapshots(desk, Session(link), queues) if not isinstance(one, SnapshotFailure)]
+    return [one for one in queue_snapshots(ctx, Session(link), queues) if not isinstance(one, SnapshotFailure)]
 
 
 class _SnapshotCollector:
     """Asks the server when somebody scrapes. One that is away is told as such, and not as empty queues."""
 
-    def __init__(self, desk: CommandContext, link: Link, queues: list[str]) -> None:
-        self._desk, self._link, self._queues = desk, link, queues
+    def __init__(self, ctx: CommandContext, link: Link, queues: list[str]) -> None:
+        self._desk, self._link, self._queues = ctx, link, queues
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
@@ -125,7 +123,7 @@ class _EventCounters:
         return labels
 
 
-async def _serve(desk: CommandContext, queues: list[str], host: str, port: int) -> None:
+async def _serve(ctx: CommandContext, queues: list[str], host: str, port: int) -> None:
     """Serve until interrupted; the numbers of queues are asked for by whoever scrapes, in the server's threads."""
     import asyncio
 
@@ -136,16 +134,16 @@ async def _serve(desk: CommandContext, queues: list[str], host: str, port: int) 
     from chasqui_cli.queues.follow_new_queues import follow_new_queues
     from chasqui_cli.queues.queue_names import is_native, strip_native_prefix
 
-    with desk.link() as link:
-        known = queues or [one.queue for one in _read_snapshots(desk, link, None)]
+    with ctx.link() as link:
+        known = queues or [one.queue for one in _read_snapshots(ctx, link, None)]
         names = [strip_native_prefix(name) for name in known if is_native(name)]
         registry = CollectorRegistry()
-        registry.register(_SnapshotCollector(desk, link, queues))
+        registry.register(_SnapshotCollector(ctx, link, queues))
         counts = _EventCounters(registry)
         served, thread = start_http_server(port, host, registry)
-        desk.info(f"serving http://{host}:{served.server_port}/metrics; Ctrl-C ends it")
+        ctx.info(f"serving http://{host}:{served.server_port}/metrics; Ctrl-C ends it")
         try:
-            async with desk.async_link() as events:
+            async with ctx.async_link() as events:
                 tail = EventFollower(events, names)
                 watcher = None if queues else asyncio.ensure_future(follow_new_queues(events, tail, set(names)))
                 try:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from chasqui.foreign import JobListKeys, MigrationReport, RsmqKeys
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _COUNTS_SCHEMA = dict.fromkeys(("ready", "delayed", "held", "failed", "parked", "sent", "received"), "int")
 MIGRATION_SCHEMA: dict[str, Any] = {
@@ -43,10 +42,9 @@ BodyFormat = Literal["auto", "bytes", "json"]
 OverLimitPolicy = Literal["keep", "clamp", "dlq", "reset"]
 
 
-@app.command()
-@command(shape=MIGRATION_SCHEMA, many=False, changes=True)
+@command("migrate", schema=MIGRATION_SCHEMA, many=False, changes=True)
 def migrate(
-    desk: CommandContext,
+    ctx: CommandContext,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="rsmq://QUEUE, rsmq://NS/QUEUE or joblist://QUEUE")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="chasqui://QUEUE")],
     to_url: Annotated[
@@ -91,24 +89,24 @@ def migrate(
     place, aim = _parse_source(source), Keys(_parse_target(target))
     caps = StreamCaps() if cap is None else StreamCaps(stream=cap)
     terms = ConversionOptions(name=name, body=body, max_attempts=max_attempts, over_limit=over_limit, caps=caps)
-    with desk.link() as link:
-        far = replace(desk, connection=replace(desk.connection, redis_url=to_url)).link() if to_url else None
+    with ctx.link() as link:
+        far = replace(ctx, connection=replace(ctx.connection, redis_url=to_url)).link() if to_url else None
         try:
-            report = _run_migration(desk, link, far, place, aim, terms, visibility, follow=follow)
+            report = _run_migration(ctx, link, far, place, aim, terms, visibility, follow=follow)
         finally:
             if far:
                 far.close()
-    desk.write_record(_migration_record(source, target, report), COLUMNS)
+    ctx.write_record(_migration_record(source, target, report), COLUMNS)
     if report.failures:
-        desk.info(f"{len(report.failures):,} messages cannot be jobs and stay")
+        ctx.info(f"{len(report.failures):,} messages cannot be jobs and stay")
     if report.is_full:
-        desk.info("the target is full: let workers take some jobs, and run it again; --follow does so by itself")
+        ctx.info("the target is full: let workers take some jobs, and run it again; --follow does so by itself")
     if report.failures or report.is_full:
         raise typer.Exit(3)
 
 
 def _run_migration(
-    desk: CommandContext,
+    ctx: CommandContext,
     link: Link,
     far: Link | None,
     source: RsmqKeys | JobListKeys,
@@ -125,7 +123,7 @@ def _run_migration(
     way = Migration(link, source, target, target_link=far, conversion=terms, visibility_ms=visibility_ms)
     seen = way.run(dry_run=True)
     if not any(asdict(seen.before).values()):
-        desk.info(f"warning: there is nothing in a queue {source.queue!r} to be moved")
+        ctx.info(f"warning: there is nothing in a queue {source.queue!r} to be moved")
     plan = ChangePlan(
         "migrate",
         source.queue,
@@ -138,24 +136,24 @@ def _run_migration(
             "order is kept; jobs added to the new queue directly may come before older ones. It cannot be undone",
         ],
     )
-    if not desk.confirm(plan):
+    if not ctx.confirm(plan):
         return seen
     if not follow and not any(asdict(seen.before).values()):
-        desk.info(f"warning: there is nothing of {source.queue} on this server to move; is the name right?")
+        ctx.info(f"warning: there is nothing of {source.queue} on this server to move; is the name right?")
     total = seen.before.ready + seen.before.delayed + seen.before.failed + seen.before.parked
     with (
-        desk.journal_operation("migrate", source.queue) as pen,
-        desk.progress(f"{source.queue} → {target.queue}", total) as advance,
+        ctx.journal_operation("migrate", source.queue) as pen,
+        ctx.progress(f"{source.queue} → {target.queue}", total) as advance,
     ):
 
         def told(report: MigrationReport) -> None:
             advance(report.moved, max(total, report.moved))
             pen.set_result(moved=report.moved, counts=dict(report.counts))
 
-        return way.run(progress=told, should_continue=_until_signal(desk) if follow else lambda _: False)
+        return way.run(progress=told, should_continue=_until_signal(ctx) if follow else lambda _: False)
 
 
-def _until_signal(desk: CommandContext) -> Callable[[MigrationReport], bool]:
+def _until_signal(ctx: CommandContext) -> Callable[[MigrationReport], bool]:
     """Go on until SIGTERM or Ctrl-C: the pass that runs then is finished, and the report told."""
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -165,7 +163,7 @@ def _until_signal(desk: CommandContext) -> Callable[[MigrationReport], bool]:
     def keep_on(report: MigrationReport) -> bool:
         nonlocal moved
         if report.moved != moved:
-            desk.info(f"{report.moved:,} moved, {report.after.held:,} held, {report.after.ready:,} ready")
+            ctx.info(f"{report.moved:,} moved, {report.after.held:,} held, {report.after.ready:,} ready")
             moved = report.moved
         return not asked
 

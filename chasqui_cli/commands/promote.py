@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 PROMOTE_SCHEMA = {"queue": "str", "promoted": "int", "quarantined": "int", "left": "int", "lag_ms": "int"}
 COLUMNS: list[Column] = [
@@ -27,10 +26,9 @@ COLUMNS: list[Column] = [
 ]
 
 
-@app.command()
-@command(shape=PROMOTE_SCHEMA, many=False, changes=True)
+@command("promote", schema=PROMOTE_SCHEMA, many=False, changes=True)
 def promote(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)],
     forever: Annotated[bool, typer.Option("--follow", help="Stay, and promote while no other promoter leads.")] = False,
     unlock: Annotated[
@@ -43,26 +41,26 @@ def promote(
     """
     from chasqui import Keys
 
-    if not desk.change_options.dry_run:
-        require_writable(desk, "promote")
+    if not ctx.change_options.dry_run:
+        require_writable(ctx, "promote")
     keys = Keys(queue)
-    with desk.session() as session:
+    with ctx.session() as session:
         if unlock:
-            force_unlock(desk, session, queue, keys.promoter_lock, "promoter")
-        if desk.change_options.dry_run or not forever:
-            desk.write_record(
-                _count_due(session, queue) if desk.change_options.dry_run else _promote_due(session, queue),
+            force_unlock(ctx, session, queue, keys.promoter_lock, "promoter")
+        if ctx.change_options.dry_run or not forever:
+            ctx.write_record(
+                _count_due(session, queue) if ctx.change_options.dry_run else _promote_due(session, queue),
                 COLUMNS,
             )
-            if desk.change_options.dry_run:
-                desk.info("dry run: so many would be promoted; nothing was changed")
+            if ctx.change_options.dry_run:
+                ctx.info("dry run: so many would be promoted; nothing was changed")
             return
     from chasqui.schedule.promoter import Promoter
 
-    state = run_leader(desk, queue, lambda link: Promoter(link, keys))
-    with desk.session() as session:
+    state = run_leader(ctx, queue, lambda link: Promoter(link, keys))
+    with ctx.session() as session:
         done = {name: state.counts.get(name, 0) for name in ("promoted", "quarantined")}
-        desk.write_record(_count_due(session, queue) | done, COLUMNS)
+        ctx.write_record(_count_due(session, queue) | done, COLUMNS)
 
 
 def _promote_due(session: Session, queue: str) -> Record:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import JoblistVisibilityOption, RescanOption
 from chasqui_cli.output.columns import Column, column
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Record
     from chasqui_cli.queues.queue_names import AnySnapshot
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _SNAPSHOT_FIELDS = (
     "kind", "server_time_ms", "waiting", "oldest_waiting_ms", "pending", "dlq_depth", "delayed_depth", "delayed_due",
@@ -45,9 +42,8 @@ COLUMNS: list[Column] = [
 ]
 
 
-@app.command()
-@command(shape=QUEUE_SCHEMA)
-def queues(desk: CommandContext, rescan: RescanOption = False, visibility: JoblistVisibilityOption = None) -> None:
+@command("queues", schema=QUEUE_SCHEMA)
+def queues(ctx: CommandContext, rescan: RescanOption = False, visibility: JoblistVisibilityOption = None) -> None:
     """Every queue of the server, one row each, the worst first.
 
     Nobody registers queues, so the server's keys are looked through, page by page. Among very many keys the names
@@ -56,9 +52,9 @@ def queues(desk: CommandContext, rescan: RescanOption = False, visibility: Jobli
     """
     from chasqui_cli.queues.targets import queue_snapshots
 
-    with desk.session() as session:
+    with ctx.session() as session:
         seen = queue_snapshots(
-            desk,
+            ctx,
             session,
             None,
             rescan=rescan,
@@ -67,9 +63,9 @@ def queues(desk: CommandContext, rescan: RescanOption = False, visibility: Jobli
         )
     rows = [row for _, row in sorted(map(_ranked_record, seen), key=_worst_first)]
     now_ms = next((row["server_time_ms"] for row in rows if row["server_time_ms"]), None)
-    desk.write_records(rows, COLUMNS, now_ms=now_ms)
+    ctx.write_records(rows, COLUMNS, now_ms=now_ms)
     if not rows:
-        desk.info("no queues on this server; `chasqui add QUEUE DATA` makes one")
+        ctx.info("no queues on this server; `chasqui add QUEUE DATA` makes one")
 
 
 def _ranked_record(seen: AnySnapshot) -> tuple[int, Record]:

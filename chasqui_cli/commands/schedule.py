@@ -9,6 +9,7 @@ import typer
 from chasqui_cli.commands._run_leader import force_unlock, require_writable, run_leader
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 SCHEDULE_SCHEMA = {
     "queue": "str",
@@ -34,13 +34,11 @@ COLUMNS: list[Column] = [
     column("overdue", kind="count"),
     column("bad"),
 ]
-PARTLY = 3
 
 
-@app.command()
-@command(shape=SCHEDULE_SCHEMA, many=False, changes=True)
+@command("schedule", schema=SCHEDULE_SCHEMA, many=False, changes=True)
 def schedule(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)],
     forever: Annotated[
         bool, typer.Option("--follow", help="Stay, and schedule while no other scheduler leads.")
@@ -56,15 +54,15 @@ def schedule(
     """
     from chasqui import Keys
 
-    if not desk.change_options.dry_run:
-        require_writable(desk, "schedule")
+    if not ctx.change_options.dry_run:
+        require_writable(ctx, "schedule")
     keys = Keys(queue)
-    with desk.session() as session:
+    with ctx.session() as session:
         if unlock:
-            force_unlock(desk, session, queue, keys.scheduler_lock, "scheduler")
-        if desk.change_options.dry_run:
-            desk.write_record(_count_overdue(session, queue), COLUMNS)
-            desk.info("dry run: so many schedules would fire, being overdue; nothing was changed")
+            force_unlock(ctx, session, queue, keys.scheduler_lock, "scheduler")
+        if ctx.change_options.dry_run:
+            ctx.write_record(_count_overdue(session, queue), COLUMNS)
+            ctx.info("dry run: so many schedules would fire, being overdue; nothing was changed")
             return
     from chasqui.schedule.scheduler import Scheduler
 
@@ -76,29 +74,29 @@ def schedule(
         return scheduler
 
     if forever:
-        counts = dict(run_leader(desk, queue, made).counts)
+        counts = dict(run_leader(ctx, queue, made).counts)
         bad = scheduler.bad_specs if scheduler else ()
     else:
-        counts, bad = _fire_due(desk, queue)
-    with desk.session() as session:
+        counts, bad = _fire_due(ctx, queue)
+    with ctx.session() as session:
         record = _count_overdue(session, queue) | {name: counts.get(name, 0) for name in ("fired", "missed", "removed")}
-    desk.write_record(record | {"bad": [{"key": one.key, "why": one.reason} for one in bad]}, COLUMNS)
+    ctx.write_record(record | {"bad": [{"key": one.key, "why": one.reason} for one in bad]}, COLUMNS)
     if bad:
-        raise typer.Exit(PARTLY)
+        raise typer.Exit(ExitCode.PARTLY)
 
 
-def _fire_due(desk: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
+def _fire_due(ctx: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
     """Page after page, until nothing is due."""
     import asyncio
 
-    return asyncio.run(_fire_due_async(desk, queue))
+    return asyncio.run(_fire_due_async(ctx, queue))
 
 
-async def _fire_due_async(desk: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
+async def _fire_due_async(ctx: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
     from chasqui import Keys
     from chasqui.schedule.scheduler import Scheduler
 
-    link = desk.async_link()
+    link = ctx.async_link()
     try:
         scheduler = Scheduler(link, Keys(queue))
         ticked: TickResult = await scheduler.tick()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.context.command_context import CommandContext, reaching
+from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.context.settings import key_overrides
 
@@ -17,13 +17,10 @@ if TYPE_CHECKING:
     from chasqui_cli.tui.command_runner import CommandRunner
     from chasqui_cli.tui.dashboard import DashboardApp
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-
-@app.command()
-@reaching()
+@command("top", writes_data=False)
 def top(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: Annotated[
         str | None,
         typer.Argument(metavar="[QUEUE]", help="Open this queue at once.", autocompletion=complete_queues),
@@ -52,18 +49,18 @@ def top(
     if web is not None:
         from chasqui_cli.tui.web_server import serve
 
-        serve(desk, web, sys.argv[1:], allow_changes=allow_changes)
+        serve(ctx, web, sys.argv[1:], allow_changes=allow_changes)
         return
     _require_terminal()
     seconds = max(0.2, parse_duration_ms(interval) / 1000)
-    dashboard = build_dashboard(desk, queue, seconds, light=light, keep_awake=keep_awake)
+    dashboard = build_dashboard(ctx, queue, seconds, light=light, keep_awake=keep_awake)
     dashboard.run()
     if dashboard.return_code:
         raise typer.Exit(dashboard.return_code)
 
 
 def build_dashboard(
-    desk: CommandContext, queue: str | None, interval_s: float, *, light: bool, keep_awake: bool
+    ctx: CommandContext, queue: str | None, interval_s: float, *, light: bool, keep_awake: bool
 ) -> DashboardApp:
     """The app, ready to run. Until it stands, nothing is searched for cycles: there is nothing to be found, and it would
     cost an eighth of the start.
@@ -75,9 +72,9 @@ def build_dashboard(
     from chasqui_cli.tui.feed import Feed
     from chasqui_cli.tui.widgets.styled_text import DARK, LIGHT
 
-    settings = desk.settings()
+    settings = ctx.settings()
     setup = DashboardOptions(
-        address=str(desk.address()),
+        address=str(ctx.address()),
         context=settings.context,
         colour=settings.color,
         read_only=settings.read_only,
@@ -88,15 +85,15 @@ def build_dashboard(
         queue=queue,
         keys=_key_overrides(),
     )
-    feed = Feed(desk.async_link, interval_s=interval_s, names=desk.name_cache())
-    return DashboardApp(feed, _command_runner(desk), setup, SystemClock())
+    feed = Feed(ctx.async_link, interval_s=interval_s, names=ctx.name_cache())
+    return DashboardApp(feed, _command_runner(ctx), setup, SystemClock())
 
 
-def _command_runner(desk: CommandContext) -> CommandRunner:
+def _command_runner(ctx: CommandContext) -> CommandRunner:
     """Runs verbs on the server this dashboard looks at. A URL may hold a password, so it goes into the environment."""
     from chasqui_cli.tui.command_runner import CommandRunner
 
-    given, settings = desk.connection, desk.settings()
+    given, settings = ctx.connection, ctx.settings()
     environment = dict(os.environ)
     reach: list[str] = []
     if given.redis_url:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 SUCCESS_OUTCOMES = ("restored", "removed", "cancelled", "already", "untouched")
 OUTCOME_REASONS = {
@@ -39,10 +38,9 @@ COMMAND_PREVIEW_CHARS = 200
 """Of the command line that is taken back, so many characters: it may name thousands of ids."""
 
 
-@app.command()
-@command(shape=UNDO_SCHEMA, changes=True)
+@command("undo", schema=UNDO_SCHEMA, changes=True)
 def undo(
-    desk: CommandContext,
+    ctx: CommandContext,
     op: Annotated[
         str,
         typer.Argument(metavar="OP", help="Which operation, as `chasqui log` lists it; may be cut short."),
@@ -59,10 +57,10 @@ def undo(
     """
     from chasqui import Keys
 
-    entry = desk.journal().entry(op)
-    _require_not_undone(desk, entry)
-    desk = _with_operation_server(desk, entry, here=here)
-    items = list(enumerate(desk.journal().items(entry)))
+    entry = ctx.journal().entry(op)
+    _require_not_undone(ctx, entry)
+    ctx = _with_operation_server(ctx, entry, here=here)
+    items = list(enumerate(ctx.journal().items(entry)))
     records = [_item_record(number, item) for number, item in items]
     made = entry.operation
     plan = ChangePlan(
@@ -72,53 +70,53 @@ def undo(
         records,
         COLUMNS[:-1],
         effects=[
-            f"it was: {safe(redacted_command(desk, made.command), COMMAND_PREVIEW_CHARS)}",
+            f"it was: {safe(redacted_command(ctx, made.command), COMMAND_PREVIEW_CHARS)}",
             "what has moved on in the meantime stays as it is, and is told",
         ],
     )
-    if not desk.confirm(plan):
-        desk.write_records([one | {"outcome": "would undo"} for one in records], COLUMNS)
+    if not ctx.confirm(plan):
+        ctx.write_records([one | {"outcome": "would undo"} for one in records], COLUMNS)
         return
-    with desk.session() as session, desk.journal_operation("undo", made.queue) as pen:
-        told = _undo_items(desk, session, Keys(made.queue), entry, items)
+    with ctx.session() as session, ctx.journal_operation("undo", made.queue) as pen:
+        told = _undo_items(ctx, session, Keys(made.queue), entry, items)
         counts = Counter(one["outcome"] for one in told)
         pen.set_result(undoes=made.op, **counts)
         if any(one["outcome"] in SUCCESS_OUTCOMES for one in told):
-            desk.journal().mark_undone(entry, pen.operation.op)
-    desk.info("  ".join(f"{outcome} {count:,}" for outcome, count in counts.items()))
+            ctx.journal().mark_undone(entry, pen.operation.op)
+    ctx.info("  ".join(f"{outcome} {count:,}" for outcome, count in counts.items()))
     for outcome in counts.keys() & OUTCOME_REASONS.keys():
-        desk.info(f"{outcome}: {OUTCOME_REASONS[outcome]}")
-    desk.write_records(told, COLUMNS)
+        ctx.info(f"{outcome}: {OUTCOME_REASONS[outcome]}")
+    ctx.write_records(told, COLUMNS)
     if any(one["outcome"] not in SUCCESS_OUTCOMES for one in told):
         raise typer.Exit(3)
 
 
-def _require_not_undone(desk: CommandContext, entry: JournalEntry) -> None:
+def _require_not_undone(ctx: CommandContext, entry: JournalEntry) -> None:
     from chasqui.errors import ChangeRefused
 
     if entry.undone:
-        command = redacted_command(desk, entry.operation.command)
+        command = redacted_command(ctx, entry.operation.command)
         raise ChangeRefused(
             f"{entry.operation.op} was undone already",
             hint=f"`chasqui log {entry.operation.op}` tells more; to change it again, repeat: {command}",
         )
 
 
-def _with_operation_server(desk: CommandContext, entry: JournalEntry, *, here: bool) -> CommandContext:
-    """The desk, at the server the operation was made on: its context is used where no other server was named."""
+def _with_operation_server(ctx: CommandContext, entry: JournalEntry, *, here: bool) -> CommandContext:
+    """The context, at the server the operation was made on: its context is used where no other server was named."""
     from chasqui import redact
     from chasqui.errors import ChangeRefused
 
     made = entry.operation
-    if made.context and not desk.connection.names_a_server:
-        desk = replace(desk, connection=replace(desk.connection, context=made.context))
-    url = redact(desk.settings().url)
+    if made.context and not ctx.connection.names_a_server:
+        ctx = replace(ctx, connection=replace(ctx.connection, context=made.context))
+    url = redact(ctx.settings().url)
     if url != made.url and not here:
         raise ChangeRefused(
             f"{made.op} was made at {made.url}, and this is {url}",
             hint=f"name that server: -u {made.url}; or say --here if it is the same one",
         )
-    return desk
+    return ctx
 
 
 def _item_record(number: int, item: JournalItem) -> Record:
@@ -126,7 +124,7 @@ def _item_record(number: int, item: JournalItem) -> Record:
 
 
 def _undo_items(
-    desk: CommandContext,
+    ctx: CommandContext,
     session: Session,
     keys: Keys,
     entry: JournalEntry,
@@ -135,7 +133,7 @@ def _undo_items(
     """What became of each item, in the order they were kept."""
     outcomes = {number: "untouched" for number, item in items if "untouched" in item}
     reverts = revert_by_kind()
-    with desk.progress("undoing", len(items)) as advance:
+    with ctx.progress("undoing", len(items)) as advance:
         for kind in dict.fromkeys(item.get("kind", "") for _, item in items):
             revert = reverts.get(kind)
             mine = [(n, item) for n, item in items if item.get("kind", "") == kind and n not in outcomes]

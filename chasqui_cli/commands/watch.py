@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from chasqui.inspect.throughput import Throughput
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 WATCH_SCHEMA: dict[str, Any] = {
     **SNAPSHOT_SCHEMA,
@@ -72,10 +71,9 @@ COLUMNS: list[Column] = [
 ]
 
 
-@app.command()
-@command(shape=WATCH_SCHEMA)
+@command("watch", schema=WATCH_SCHEMA)
 def watch(
-    desk: CommandContext,
+    ctx: CommandContext,
     queues: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=complete_any_queue)],
     output: StreamOutputOption = None,
     interval: Annotated[
@@ -97,21 +95,21 @@ def watch(
     if pause_ms < 100:
         raise typer.BadParameter("looking more often than every 100ms would be felt by the server")
     piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    writer = RecordStreamWriter.open(COLUMNS, replace(desk, output=output or piped).output_style(), ends=count > 0)
+    writer = RecordStreamWriter.open(COLUMNS, replace(ctx, output=output or piped).output_style(), ends=count > 0)
     clock, looks, before = SystemClock(), 0, dict[str, "Snapshot | ForeignSnapshot"]()
-    with desk.link() as link:
+    with ctx.link() as link:
         seen_at = clock.monotonic()
         while True:
             seen = _read_snapshots(link, queues, first=not looks)
             if seen:
                 if not looks:
-                    warn_wrong_types(desk, seen)
+                    warn_wrong_types(ctx, seen)
                 seen_at, looks = clock.monotonic(), looks + 1
                 for one in seen:
                     writer.write(_watch_record(before.get(one.queue), one), one.server_time_ms)
                 before = {one.queue: one for one in seen}
             else:
-                desk.info(f"reconnecting, data {round(clock.monotonic() - seen_at)} s old")
+                ctx.info(f"reconnecting, data {round(clock.monotonic() - seen_at)} s old")
             if count and looks >= count:
                 writer.close()
                 return

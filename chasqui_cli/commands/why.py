@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from chasqui.inspect.job_state import JobStateReport
     from chasqui_cli.context.session import Session
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 FIRST_SCAN = 1000
 """Entries per place and queue that are looked at before all queues are looked through."""
@@ -33,10 +32,9 @@ EVENT_COLUMNS: list[Column] = [
 ]
 
 
-@app.command()
-@command(shape=JOB_STATE_SCHEMA, many=False, payloads=True)
+@command("why", schema=JOB_STATE_SCHEMA, many=False, payloads=True)
 def why(
-    desk: CommandContext,
+    ctx: CommandContext,
     job_id: Annotated[str, typer.Argument(metavar="JOB_ID", help="The job's id.")],
     queue: Annotated[
         str | None,
@@ -49,29 +47,29 @@ def why(
     The cheap places are asked first; what must be searched is searched within bounds, and how far is told. Ends with 4
     when there is no trace of the job.
     """
-    with desk.session() as session:
+    with ctx.session() as session:
         if queue:
             verdict, queues = _in(session, queue, job_id, scan), 1
             if verdict.state == "unknown":
-                warn_if_missing(desk, session, queue)
+                warn_if_missing(ctx, session, queue)
         else:
-            verdict, queues = _find_anywhere(desk, session, job_id, scan)
-    _print_state(desk, verdict, queues)
+            verdict, queues = _find_anywhere(ctx, session, job_id, scan)
+    _print_state(ctx, verdict, queues)
     if verdict.state == "unknown":
         raise typer.Exit(4)
 
 
-def _print_state(desk: CommandContext, verdict: JobStateReport, queues: int) -> None:
+def _print_state(ctx: CommandContext, verdict: JobStateReport, queues: int) -> None:
     """The verdict as `-o` asks: for people a sentence, what else is true, what was told of it, how far was looked."""
     from chasqui_cli.output.job_text import search_extent, state_headline
 
-    record = job_state_record(verdict, desk)
+    record = job_state_record(verdict, ctx)
     for looked in verdict.coverage if queues == 1 or verdict.state != "unknown" else ():
-        desk.info(search_extent(looked))
-    if desk.output not in (Format.TABLE, Format.WIDE):
-        desk.write_record(record, COLUMNS, now_ms=verdict.server_time_ms)
+        ctx.info(search_extent(looked))
+    if ctx.output not in (Format.TABLE, Format.WIDE):
+        ctx.write_record(record, COLUMNS, now_ms=verdict.server_time_ms)
         return
-    print_line(safe(desk.redacted(state_headline(verdict, queues))))
+    print_line(safe(ctx.redacted(state_headline(verdict, queues))))
     for other in record["also"]:
         print_line(safe(f"also: {other['text']}"))
     for name, value in record["evidence"].items():
@@ -79,7 +77,7 @@ def _print_state(desk: CommandContext, verdict: JobStateReport, queues: int) -> 
             print_line(safe(f"  {name} = {value}"))
     if record["events"]:
         print_line("events:")
-        desk.write_records(record["events"], EVENT_COLUMNS, now_ms=verdict.server_time_ms)
+        ctx.write_records(record["events"], EVENT_COLUMNS, now_ms=verdict.server_time_ms)
 
 
 def _in(session: Session, queue: str, job_id: str, scan: int) -> JobStateReport:
@@ -91,16 +89,16 @@ def _in(session: Session, queue: str, job_id: str, scan: int) -> JobStateReport:
     return session.query(ask, Keys(queue), job_id, options=options)
 
 
-def _find_anywhere(desk: CommandContext, session: Session, job_id: str, scan: int) -> tuple[JobStateReport, int]:
+def _find_anywhere(ctx: CommandContext, session: Session, job_id: str, scan: int) -> tuple[JobStateReport, int]:
     """The queue that knows it best, and how many were looked into: briefly first, then as far as allowed."""
     from chasqui.errors import NotFound
     from chasqui_cli.queues.targets import discover_native_queues
 
-    queues = discover_native_queues(desk, session)
+    queues = discover_native_queues(ctx, session)
     if not queues:
         raise NotFound("there are no queues on this server", hint="name another server with --redis-url")
     for most in sorted({min(FIRST_SCAN, scan), scan}):
-        with desk.progress(f"looking for {job_id}", len(queues)) as advance:
+        with ctx.progress(f"looking for {job_id}", len(queues)) as advance:
             verdicts = []
             for number, queue in enumerate(queues, 1):
                 verdicts.append(_in(session, queue, job_id, most))
@@ -109,10 +107,10 @@ def _find_anywhere(desk: CommandContext, session: Session, job_id: str, scan: in
         whole = all(looked.complete for verdict in verdicts for looked in verdict.coverage)
         if known or whole:
             break
-    desk.info(
+    ctx.info(
         f"looked into {plural(len(queues), 'queues')}, {'all of each' if whole else f'up to {most:,} entries of each place'}"
     )
     for other in known[1:]:
-        desk.info(f"there is one of this id in {other.queue} too: {other.state}")
+        ctx.info(f"there is one of this id in {other.queue} too: {other.state}")
     told = [verdict for verdict in verdicts if verdict.events]
     return (known or told or verdicts)[0], len(queues)

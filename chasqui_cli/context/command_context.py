@@ -1,10 +1,9 @@
-"""What a verb is given to work with: the shared options, declared once, and a desk made of them.
+"""What a verb is given to work with: the shared options, declared once, and the context made of them.
 
-    @app.command()
-    @at_desk(shape=QUEUE, many=True)
-    def inspect(desk: Desk, queues: …) -> None: …
+    @command("inspect", schema=QUEUE_SCHEMA)
+    def inspect(ctx: CommandContext, queues: …) -> None: …
 
-The decorator adds the shared options to the verb's own and hands it a `Desk`.
+The decorator adds the shared options to the verb's own and hands it a `CommandContext`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.changes.confirm import ChangeOptions, require_confirmation
 from chasqui_cli.context import shared_options
+from chasqui_cli.context.command_spec import CommandSpec, Effect
 from chasqui_cli.context.settings import (
     ConnectionOptions,
     Settings,
@@ -126,7 +126,7 @@ class CommandContext:
             print_stderr(text)
 
     def quiet_copy(self) -> CommandContext:
-        """The same desk without remarks."""
+        """The same context without remarks."""
         return replace(self, quiet=True)
 
     def progress(self, title: str, total: int | None) -> AbstractContextManager[ProgressCallback]:
@@ -252,22 +252,31 @@ MAX_SAFE_INTEGER = 2**53
 
 
 def command(
+    path: str,
     output: Format = Format.TABLE,
     *,
-    shape: SchemaNotation | None = None,
+    schema: SchemaNotation | None = None,
     many: bool = True,
     chooses: bool = False,
     by_reason: bool = False,
     named: bool = True,
     payloads: bool = False,
     changes: bool = False,
+    server: bool = True,
+    writes_data: bool = True,
+    effect: Effect | None = None,
+    **facts: Any,
 ) -> Callable[[CommandFunction], CommandFunction]:
-    """Give a verb the shared options: how to write, and how to reach a server.
+    """Declare a verb and give it the shared options it needs.
 
-    shape: what `--schema` tells, of one record or of `many`. chooses: `--where` and its like; by_reason: and `--reason`
-    for why a job died; named: and `--name`. payloads: `--show-secrets`. changes: `--dry-run`, `--yes` and what belongs to them.
+    path: its words. schema: the shape that `--schema` prints, of one record or of `many`. chooses: `--where` and its
+    like; by_reason: and `--reason` for why a job died; named: and `--name`. payloads: `--show-secrets`. changes:
+    `--dry-run`, `--yes` and what belongs to them. server: whether it takes the options of a connection. writes_data:
+    whether it takes those of the output. facts: more of its `CommandSpec`.
     """
-    groups: list[shared_options.Verb] = [shared_options.output_options, shared_options.connection_options]
+    groups: list[shared_options.Verb] = [shared_options.output_options] if writes_data else []
+    if server:
+        groups.append(shared_options.connection_options)
     if chooses:
         unnamed = shared_options.filter_options if named else shared_options.filter_options_without_name
         groups.append(shared_options.filter_options_with_reason if by_reason else unnamed)
@@ -275,42 +284,31 @@ def command(
         groups.append(shared_options.payload_options)
     if changes:
         groups.append(shared_options.change_options_without_reason if by_reason else shared_options.change_options)
-    return lambda verb: _add_shared_options(verb, output, shape, many, groups)
+    effect = effect or (Effect.CHANGES if changes else Effect.READS)
 
+    def declare(verb: CommandFunction) -> CommandFunction:
+        summary = " ".join((verb.__doc__ or "").partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
+        wrapper = _add_shared_options(verb, output, schema, many, groups)
+        wrapper.spec = CommandSpec(path, summary, effect, **facts)  # type: ignore[attr-defined]  # read by the index
+        return wrapper
 
-def offline(
-    output: Format = Format.TABLE,
-    *,
-    shape: SchemaNotation | None = None,
-    many: bool = True,
-    payloads: bool = False,
-) -> Callable[[CommandFunction], CommandFunction]:
-    """Give a verb that needs no server the options on how to write. payloads: and `--show-secrets`."""
-    groups: list[shared_options.Verb] = (
-        [shared_options.output_options, shared_options.payload_options] if payloads else [shared_options.output_options]
-    )
-    return lambda verb: _add_shared_options(verb, output, shape, many, groups)
-
-
-def reaching() -> Callable[[CommandFunction], CommandFunction]:
-    """Give a verb that writes no data the options on how to reach a server."""
-    return lambda verb: _add_shared_options(verb, Format.TABLE, None, False, [shared_options.connection_options])
+    return declare
 
 
 def _add_shared_options(
     verb: CommandFunction,
     output: Format,
-    shape: SchemaNotation | None,
+    schema: SchemaNotation | None,
     many: bool,
     groups: Sequence[shared_options.Verb],
 ) -> CommandFunction:
-    own = [p for p in shared_options.signature_parameters(verb) if p.name != "desk"]
+    own = [p for p in shared_options.signature_parameters(verb) if p.name != "ctx"]
     taken = {p.name for p in own}
     shared = [
         p.replace(default=output) if p.name == "output" else p
         for group in groups
         for p in shared_options.signature_parameters(group)
-        if p.name not in taken and (p.name != "schema" or shape is not None)
+        if p.name not in taken and (p.name != "schema" or schema is not None)
     ]
 
     def at_work(**values: Any) -> None:
@@ -319,7 +317,7 @@ def _add_shared_options(
             from chasqui_cli.output.json_schema import json_schema
             from chasqui_cli.output.tagged_json import json_text
 
-            print_line(json_text(json_schema(shape, many=many), indent=2))
+            print_line(json_text(json_schema(schema, many=many), indent=2))
             return
         _check_numbers(given | values)
         verb(_build_context(given), **values)

@@ -27,25 +27,25 @@ def complete_queues(ctx: typer.Context, incomplete: str) -> Iterator[str]:
 
 def complete_any_queue(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Queues of every kind: ours, `rsmq:NAME` and `list:NAME`."""
-    yield from _matching(ctx, incomplete, lambda desk: [*_native_queues(desk), *_foreign_queues(desk)])
+    yield from _matching(ctx, incomplete, lambda context: [*_native_queues(context), *_foreign_queues(context)])
 
 
 def complete_rsmq_queues(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """RSMQ queues of the namespace that was typed, or of its own, by their bare names."""
     prefix = "rsmq:" if (space := ctx.params.get("ns") or "rsmq") == "rsmq" else f"rsmq:{space}:"
-    yield from _matching(ctx, incomplete, lambda desk: _without_prefix(_foreign_queues(desk), prefix))
+    yield from _matching(ctx, incomplete, lambda context: _without_prefix(_foreign_queues(context), prefix))
 
 
 def complete_joblist_queues(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """List job queues by their bare names."""
     yield from _matching(
-        ctx, incomplete, lambda desk: [name[5:] for name in _foreign_queues(desk) if name.startswith("list:")]
+        ctx, incomplete, lambda context: [name[5:] for name in _foreign_queues(context) if name.startswith("list:")]
     )
 
 
 def complete_schedule_keys(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Keys of repeatable jobs of the queue that was typed before."""
-    yield from _matching(ctx, incomplete, lambda desk: _schedule_keys(desk, ctx.params.get("queue")))
+    yield from _matching(ctx, incomplete, lambda context: _schedule_keys(context, ctx.params.get("queue")))
 
 
 def complete_contexts(incomplete: str) -> Iterator[str]:
@@ -76,26 +76,26 @@ def _completion_context(ctx: typer.Context) -> CommandContext:
     return CommandContext(connection=ConnectionOptions(**given, read_only=True), quiet=True)
 
 
-def _native_queues(desk: CommandContext) -> list[str]:
+def _native_queues(context: CommandContext) -> list[str]:
     from chasqui.inspect import discovery
 
-    cache = desk.name_cache()
+    cache = context.name_cache()
     kept = cache.read()
     known = set(kept.queues) if kept else set[str]()
-    with suppress(Exception), _open_with_timeout(desk) as link:
+    with suppress(Exception), _open_with_timeout(context) as link:
         found = discovery.discover_queues(link, most_keys=MAX_KEYS_SCANNED)
         return sorted(set(found.queues) if found.complete else known | set(found.queues))
     return sorted(known)
 
 
-def _foreign_queues(desk: CommandContext) -> list[str]:
+def _foreign_queues(context: CommandContext) -> list[str]:
     """Queues of other systems, as they are called where several kinds are meant."""
     from chasqui import foreign
     from chasqui_cli.queues.queue_names import format_queue_ref
 
-    kept = desk.name_cache().read()
+    kept = context.name_cache().read()
     known = set(kept.others or ()) if kept else set[str]()
-    with suppress(Exception), _open_with_timeout(desk) as link:
+    with suppress(Exception), _open_with_timeout(context) as link:
         found = foreign.discover(link, most_keys=MAX_KEYS_SCANNED)
         names = {*map(format_queue_ref, found.rsmq), *map(format_queue_ref, found.joblists)}
         return sorted(names if found.complete else known | names)
@@ -107,21 +107,21 @@ def _without_prefix(names: list[str], prefix: str) -> list[str]:
     return [bare for name in names if name.startswith(prefix) and ":" not in (bare := name.removeprefix(prefix))]
 
 
-def _schedule_keys(desk: CommandContext, queue: str | None) -> list[str]:
+def _schedule_keys(context: CommandContext, queue: str | None) -> list[str]:
     from chasqui import Keys
     from chasqui.schedule import repeatable
     from chasqui_cli.context.session import Session
 
     if not queue:
         return []
-    with _open_with_timeout(desk) as link:
+    with _open_with_timeout(context) as link:
         return [one.key for one in Session(link).query(repeatable.list_specs, Keys(queue), 200)]
 
 
-def _open_with_timeout(desk: CommandContext) -> Link:
+def _open_with_timeout(context: CommandContext) -> Link:
     from chasqui import Link
 
-    address = desk.address()
+    address = context.address()
     if address.kind == "embedded":
-        return desk.link(address)
+        return context.link(address)
     return Link.open(address, read_only=True, connect_timeout=TIMEOUT_S, timeout=TIMEOUT_S)

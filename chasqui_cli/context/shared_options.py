@@ -1,6 +1,6 @@
 """The options that verbs share, each declared once: how to write, how to reach a server, how to choose, how to change.
 
-`at_desk` in `desk.py` adds them to a verb's own. What they mean is told by the values they end up in.
+`at_desk` in `ctx.py` adds them to a verb's own. What they mean is told by the values they end up in.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.output.times import TimeStyle
 from chasqui_cli.output.writer import Color, Format
 
@@ -172,3 +173,6 @@ JoblistVisibilityOption = Annotated[
 def signature_parameters(function: Verb) -> list[inspect.Parameter]:
     """What a function takes, its annotations read."""
     return list(inspect.signature(function, eval_str=True).parameters.values())
+
+
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_queues)]

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import sys
 from math import isinf
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 from chasqui_cli.output.tagged_json import untagged
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _BACKOFF_HINT = "write 250, fixed:250, or exponential:100:30000 (first, longest; then multiplier and jitter if wanted)"
 
@@ -80,3 +83,14 @@ def parse_missed_fires(text: str) -> dict[str, Any]:
     if kind in ("skip", "fire-once") and not colon:
         return {"kind": kind}
     raise ArgumentError(f"{text!r} is no rule for missed fires", hint="write skip, fire-once or fire-all:100")
+
+
+def open_input(file: Path) -> IO[str]:
+    from chasqui.errors import NotFound
+
+    if str(file) == "-":
+        return sys.stdin
+    try:
+        return file.open(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise NotFound(f"{file}: {error.strerror}", hint="name what `dlq export` wrote, or - for stdin") from None

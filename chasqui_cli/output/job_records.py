@@ -50,15 +50,15 @@ JOB_SCHEMA: dict[str, Any] = {
 }
 
 
-def job_state_record(verdict: JobStateReport, desk: CommandContext) -> Record:
+def job_state_record(verdict: JobStateReport, ctx: CommandContext) -> Record:
     """What became of a job, and how that is known. Errors quote payloads, so their secrets are covered as well."""
     now_ms = verdict.server_time_ms
 
     def told(finding: JobState) -> Record:
         return {
             "state": finding.state,
-            "text": desk.redacted(state_sentence(finding, now_ms)),
-            "evidence": desk.redacted(evidence_record(finding)),
+            "text": ctx.redacted(state_sentence(finding, now_ms)),
+            "evidence": ctx.redacted(evidence_record(finding)),
         }
 
     return {
@@ -67,19 +67,19 @@ def job_state_record(verdict: JobStateReport, desk: CommandContext) -> Record:
         **told(verdict.primary),
         "server_time_ms": now_ms,
         "also": [told(one) for one in verdict.also],
-        "events": [redacted_event(event_record(event), desk) for event in verdict.events],
+        "events": [redacted_event(event_record(event), ctx) for event in verdict.events],
         "looked": [_searched_record(one) for one in verdict.coverage],
     }
 
 
-def redacted_event(record: Record, desk: CommandContext) -> Record:
+def redacted_event(record: Record, ctx: CommandContext) -> Record:
     """An event, the secrets in its error covered."""
-    return record | {"reason": desk.redacted(record["reason"])} if "reason" in record else record
+    return record | {"reason": ctx.redacted(record["reason"])} if "reason" in record else record
 
 
-def job_record(verdict: JobStateReport, result: Any, desk: CommandContext) -> Record:
+def job_record(verdict: JobStateReport, result: Any, ctx: CommandContext) -> Record:
     """Everything known of a job, merged from wherever it was found."""
-    told = job_state_record(verdict, desk)
+    told = job_state_record(verdict, ctx)
     found = (verdict.primary, *verdict.also)
     job = next((one.job for one in found if hasattr(one, "job")), None)
     names = [getattr(one, "name", "") or getattr(getattr(one, "letter", None), "name", "") for one in found]
@@ -90,8 +90,8 @@ def job_record(verdict: JobStateReport, result: Any, desk: CommandContext) -> Re
         "state": told["state"],
         "text": told["text"],
         "name": next((name for name in names if name), None),
-        **_payload_fields(job, desk),
-        "result": desk.redacted(result),
+        **_payload_fields(job, ctx),
+        "result": ctx.redacted(result),
     }
     return record | {name: told[name] for name in ("evidence", "also", "events", "looked")}
 
@@ -105,7 +105,7 @@ def evidence_record(finding: JobState) -> Record:
     return told
 
 
-def _payload_fields(job: Any, desk: CommandContext) -> Record:
+def _payload_fields(job: Any, ctx: CommandContext) -> Record:
     from chasqui import Envelope, Undecodable
 
     record: Record = dict.fromkeys(("created_at_ms", "attempt", "retry", "data", "payload_bytes", "undecodable"))
@@ -115,7 +115,7 @@ def _payload_fields(job: Any, desk: CommandContext) -> Record:
             "created_at_ms": job.created_at_ms,
             "attempt": job.attempt,
             "retry": retry_record(job.retry),
-            "data": desk.redacted(payload["data"]),
+            "data": ctx.redacted(payload["data"]),
             "payload_bytes": len(job.payload.raw),
             "undecodable": payload.get("undecodable"),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.output.times import format_duration, format_iso
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         UnknownState,
         WaitingState,
     )
+    from chasqui_cli.output.columns import Record
 
 _STALE_AFTER_MS = 30_000
 """A job in flight shows a sign of life every ten seconds, and is taken over after thirty."""
@@ -125,3 +126,27 @@ def _unknown_text(found: UnknownState, now_ms: int) -> str:
         return f"unknown: the last that was told of it is {found.last.event.kind!r} ({reach})"
     used = "; its id was used for a delayed or unique job" if found.was_scheduled else ""
     return f"unknown: no trace of it where we looked ({reach}){used}"
+
+
+def record_pattern_text(record: Record) -> str:
+    """When a schedule fires, in words; an expression that cannot be read stands for itself."""
+    from chasqui.cron import description
+    from chasqui.errors import ConfigError
+
+    pattern = record["pattern"]
+    if pattern["interval_ms"] is not None:
+        return f"every {format_duration(pattern['interval_ms'])}"
+    if pattern["expression"] is None:
+        return "?"
+    try:
+        told = description.describe(pattern["expression"])
+    except ConfigError:
+        return str(pattern["expression"])
+    return f"{told} ({pattern['tz'] or 'UTC'})"
+
+
+def pattern_text(pattern: Any) -> str:
+    """The same of a pattern."""
+    interval_ms, expression = getattr(pattern, "interval_ms", None), getattr(pattern, "expression", None)
+    told = {"interval_ms": interval_ms, "expression": expression, "tz": getattr(pattern, "tz", None)}
+    return record_pattern_text({"pattern": told})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from chasqui.health import Finding
     from chasqui.inspect.events import Gap, StoredEvent
     from chasqui.inspect.snapshot import Snapshot
+    from chasqui.operate.delayed_jobs import DelayedJob
     from chasqui_cli.output.columns import Record
 
 
@@ -252,3 +255,27 @@ def gap_record(gap: Gap) -> Record:
         "from_id": gap.from_id,
         "lost_estimate": gap.lost_estimate,
     }
+
+
+def job_ref(member: DelayedJob) -> str:
+    """How a job is named on the command line: by its id, or by a digest of what is no job."""
+    return job_id(member) or "~" + hashlib.sha256(member.member).hexdigest()[:12]
+
+
+def body_value(body: bytes | None) -> Any:
+    """What a body holds: the value its JSON says, else its text, else its bytes."""
+    if body is None:
+        return None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return body
+    try:
+        return json.loads(text) if text[:1] in '{["' else text
+    except (ValueError, RecursionError):
+        return text
+
+
+def job_id(member: DelayedJob) -> str | None:
+    """The job's id; None for what is no job."""
+    return getattr(member.job, "id", None)

@@ -20,42 +20,42 @@ CACHE_ABOVE_KEYS = 50_000
 CACHE_TTL_MS = 10 * 60_000
 
 
-def discover_native_queues(desk: CommandContext, session: Session, *, rescan: bool = False) -> list[str]:
+def discover_native_queues(ctx: CommandContext, session: Session, *, rescan: bool = False) -> list[str]:
     """Every queue, in alphabetical order. Among very many keys the names of the last ten minutes are believed, and
     that is said; `anew` looks again.
     """
     from chasqui.inspect import discovery
 
-    cache, now_ms = desk.name_cache(), session.server_now_ms()
+    cache, now_ms = ctx.name_cache(), session.server_now_ms()
     kept = cache.read()
     if kept and not rescan and kept.keys >= CACHE_ABOVE_KEYS and 0 <= now_ms - kept.at_ms < CACHE_TTL_MS:
-        desk.info(
+        ctx.info(
             f"{len(kept.queues)} queues known from {format_duration(now_ms - kept.at_ms)} ago; --rescan looks again"
         )
         return list(kept.queues)
-    with desk.progress("looking through the keys", None) as advance:
+    with ctx.progress("looking through the keys", None) as advance:
 
         def told(so_far: DiscoveredQueues) -> None:
             advance(so_far.scanned, so_far.total)
 
         found = discovery.discover_queues(session.link, progress=told)
     if found.total >= CACHE_ABOVE_KEYS:
-        desk.info(f"looked through {found.total:,} keys: {len(found.queues)} queues")
+        ctx.info(f"looked through {found.total:,} keys: {len(found.queues)} queues")
     cache.write(now_ms, found.total, found.queues)
     return list(found.queues)
 
 
-def discover_all_queues(desk: CommandContext, session: Session, *, rescan: bool = False) -> list[QueueRef]:
+def discover_all_queues(ctx: CommandContext, session: Session, *, rescan: bool = False) -> list[QueueRef]:
     """Every queue of every kind: ours first, then RSMQ's, then lists."""
     from chasqui import Keys, foreign
     from chasqui_cli.queues.queue_names import format_queue_ref, parse_queue_ref
 
-    ours: list[QueueRef] = [Keys(name) for name in discover_native_queues(desk, session, rescan=rescan)]
-    cache = desk.name_cache()
+    ours: list[QueueRef] = [Keys(name) for name in discover_native_queues(ctx, session, rescan=rescan)]
+    cache = ctx.name_cache()
     kept = cache.read()
     if kept and not rescan and kept.keys >= CACHE_ABOVE_KEYS and kept.others is not None:
         return [*ours, *map(parse_queue_ref, kept.others)]
-    with desk.progress("looking for other systems' queues", None) as advance:
+    with ctx.progress("looking for other systems' queues", None) as advance:
 
         def told(so_far: foreign.ForeignQueues) -> None:
             advance(so_far.scanned, so_far.total)
@@ -67,30 +67,30 @@ def discover_all_queues(desk: CommandContext, session: Session, *, rescan: bool 
     return [*ours, *others]
 
 
-def warn_if_missing(desk: CommandContext, session: Session, queue: str) -> None:
+def warn_if_missing(ctx: CommandContext, session: Session, queue: str) -> None:
     """Nothing was found: where the name is mistyped, or keys hold other things, that has to be said. One round trip."""
     from chasqui import Keys
     from chasqui.inspect import snapshot
 
-    if desk.quiet:
+    if ctx.quiet:
         return
     seen = session.query(snapshot.take_snapshot, Keys(queue))
-    warn_wrong_types(desk, [seen])
+    warn_wrong_types(ctx, [seen])
     if not seen.exists:
-        desk.info(f"warning: there is nothing of a queue named {queue!r} on this server; `chasqui queues` lists them")
+        ctx.info(f"warning: there is nothing of a queue named {queue!r} on this server; `chasqui queues` lists them")
 
 
-def warn_wrong_types(desk: CommandContext, seen: Iterable[AnySnapshot]) -> None:
+def warn_wrong_types(ctx: CommandContext, seen: Iterable[AnySnapshot]) -> None:
     """A place that something else has taken counts as empty, and must not look so."""
     for one in seen:
         for wrong in getattr(one, "wrong", ()):
-            desk.info(
+            ctx.info(
                 f"warning: {wrong.key} holds a {wrong.found} where a {wrong.expected} belongs; `chasqui doctor` tells more"
             )
 
 
 def queue_snapshots(
-    desk: CommandContext,
+    ctx: CommandContext,
     session: Session,
     names: list[str] | None,
     *,
@@ -106,18 +106,18 @@ def queue_snapshots(
     from chasqui.inspect.snapshot import SnapshotFailure
     from chasqui_cli.queues.queue_names import is_native, parse_queue_ref, with_ref_name
 
-    places = [parse_queue_ref(name) for name in names] if names else discover_all_queues(desk, session, rescan=rescan)
+    places = [parse_queue_ref(name) for name in names] if names else discover_all_queues(ctx, session, rescan=rescan)
     told = _read_snapshots(session, places, visibility_ms)
     seen = [with_ref_name(one, place) for one, place in zip(told, places, strict=True)]
     if warns:
-        warn_wrong_types(desk, seen)
+        warn_wrong_types(ctx, seen)
     if not names:
         return [one for one in seen if isinstance(one, SnapshotFailure) or one.exists]
     for one in seen:
         if not isinstance(one, SnapshotFailure) and not one.exists:
             others = f"; rsmq:{one.queue} and list:{one.queue} name other systems' queues"
             hint = others if is_native(one.queue) else ""
-            desk.info(f"warning: there is nothing of a queue named {one.queue!r} on this server{hint}")
+            ctx.info(f"warning: there is nothing of a queue named {one.queue!r} on this server{hint}")
     return seen
 
 
@@ -130,3 +130,9 @@ def _read_snapshots(session: Session, places: list[QueueRef], visibility_ms: int
     if len(ours) == len(places):
         return [*session.query(snapshot.take_snapshots, ours)]
     return session.snapshots(places, visibility_ms)
+
+
+def no_such_queue(queue: str) -> Exception:
+    from chasqui.errors import NotFound
+
+    return NotFound(f"there is nothing of a queue named {queue!r} on this server", hint="`chasqui queues` lists them")

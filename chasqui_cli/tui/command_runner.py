@@ -16,14 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from chasqui_cli.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 MAX_OUTPUT_CHARS = 400_000
 """Of what a command prints, as many characters are kept for the screen."""
 TIMEOUT_S = 600
-PARTLY = 3
-"""The exit code of a line that does part of what was asked."""
 CHANGING = {
     ("add",),
     ("dlq", "replay"),
@@ -69,7 +69,7 @@ class CommandResult:
     @property
     def changed_something(self) -> bool:
         """Whether all or part of it was done."""
-        return self.code in (0, PARTLY)
+        return self.code in (0, ExitCode.PARTLY)
 
     @property
     def op(self) -> str | None:

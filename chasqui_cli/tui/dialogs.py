@@ -15,8 +15,9 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.escape_text import safe
-from chasqui_cli.tui.command_runner import PARTLY, add_options, shell_quote
+from chasqui_cli.tui.command_runner import add_options, shell_quote
 from chasqui_cli.tui.widgets.styled_text import styled_text
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class ChangeDialog(Dialog):
     async def _dry_run(self, words: list[str]) -> None:
         ended = await self._runner.run(add_options(words, "--dry-run", "-o", "json"))
         self.set_lines("#told", ended.err or ended.out)
-        if ended.code not in (0, PARTLY):
+        if ended.code not in (0, ExitCode.PARTLY):
             self._set_state("this cannot be done", "crit")
             return
         self._count = _planned_count(ended.out)
@@ -214,7 +215,7 @@ class ChangeDialog(Dialog):
             add_options(words, "--yes", *confirm, "-o", "json"), hear=self._append_output
         )
         self.set_lines("#told", self._ended.err)
-        done = {0: ("done", "ok"), PARTLY: ("not all of it was done", "warn")}
+        done = {0: ("done", "ok"), ExitCode.PARTLY: ("not all of it was done", "warn")}
         self._set_state(*done.get(self._ended.code, ("failed", "crit")))
         button = self.query_one("#do", Button)
         button.label, button.disabled, button.variant = "esc  close", False, "default"

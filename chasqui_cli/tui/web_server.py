@@ -33,7 +33,7 @@ HEADERS = {
 }
 
 
-def serve(desk: CommandContext, where: str, arguments: list[str], *, allow_changes: bool) -> None:
+def serve(ctx: CommandContext, where: str, arguments: list[str], *, allow_changes: bool) -> None:
     """Serve until interrupted. arguments: the command line, of which each visitor's dashboard gets its part."""
     from chasqui.errors import ConfigError
 
@@ -42,13 +42,13 @@ def serve(desk: CommandContext, where: str, arguments: list[str], *, allow_chang
     except ImportError:
         raise ConfigError("serving needs textual-serve", hint="pip install 'chasqui-cli[web]'") from None
     host, port = _parse_address(where)
-    settings = desk.settings()
-    desk.address()
+    settings = ctx.settings()
+    ctx.address()
     if host not in LOOPBACK:
         print_stderr(f"warning: {host} is not loopback: whoever has the URL sees the queues, and nothing is encrypted")
     environment = {"CHASQUI_READONLY": "1"} if not allow_changes or settings.read_only else {}
-    if desk.connection.redis_url:
-        environment["CHASQUI_REDIS_URL"] = desk.connection.redis_url
+    if ctx.connection.redis_url:
+        environment["CHASQUI_REDIS_URL"] = ctx.connection.redis_url
     os.environ.update(environment)
     token = os.environ.pop(TOKEN_VARIABLE, "") or secrets.token_urlsafe(24)
     command = shlex.join([sys.executable, "-m", "chasqui_cli", *visitor_command(arguments)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chasqui_cli.commands.context import CONTEXT_SCHEMA
+from chasqui_cli.commands.context._config_file import CONTEXT_SCHEMA
 from chasqui_cli.context.settings import CONTEXT_COLORS
 from chasqui_cli.output.stdio import _COLOR_CODES
 from tests.support.cli.in_process import InProcessCli

@@ -12,7 +12,8 @@ import pytest
 
 from chasqui.clock import SystemClock
 from chasqui_cli.commands.dlq._record import DEAD_LETTER_SCHEMA, OUTCOME_SCHEMA
-from chasqui_cli.commands.dlq.export import EXPORT_SCHEMA, IMPORT_SCHEMA
+from chasqui_cli.commands.dlq.export import EXPORT_SCHEMA
+from chasqui_cli.commands.dlq.import_ import IMPORT_SCHEMA
 from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind

@@ -9,7 +9,7 @@ import pytest
 
 from chasqui.clock import SystemClock
 from chasqui_cli.commands.dlq._record import DEAD_LETTER_SCHEMA
-from chasqui_cli.commands.dlq.peek import GROUP_SCHEMA
+from chasqui_cli.commands.dlq.groups import GROUP_SCHEMA
 from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.dead_letters import GARBAGE, RETRY, DeadLetterSeeder, seed_every_kind

@@ -9,7 +9,7 @@ import pytest
 
 from chasqui.foreign import joblist
 from chasqui_cli.commands.joblist._change import CHANGE_SCHEMA
-from chasqui_cli.commands.joblist._options import JOB_SCHEMA
+from chasqui_cli.commands.joblist._record import JOB_SCHEMA
 from chasqui_cli.commands.joblist.doctor import DOCTOR_SCHEMA
 from chasqui_cli.commands.joblist.overview import OVERVIEW_SCHEMA
 from tests.support.cli.in_process import InProcessCli, assert_matches_schema

@@ -16,7 +16,8 @@ import typer
 
 from chasqui.models import RepeatPattern
 from chasqui.sync_queue import SyncQueue
-from chasqui_cli.app import VERBS, app
+from chasqui_cli.app import app
+from chasqui_cli.generate import VERBS
 from tests.support.cli.in_process import InProcessCli
 from tests.support.seeds.dead_letters import DeadLetterSeeder, seed_every_kind
 from tests.support.seeds.foreign_queues import ForeignQueues

@@ -9,10 +9,11 @@ import pytest
 
 from chasqui.foreign import rsmq
 from chasqui_cli.commands.rsmq._change import CHANGE_SCHEMA
-from chasqui_cli.commands.rsmq._options import MESSAGE_SCHEMA
-from chasqui_cli.commands.rsmq._rsmqctl import QUEUE_SCHEMA, RECEIVE_SCHEMA
+from chasqui_cli.commands.rsmq._record import MESSAGE_SCHEMA
+from chasqui_cli.commands.rsmq.counts import COUNTS_SCHEMA
 from chasqui_cli.commands.rsmq.doctor import DOCTOR_SCHEMA
-from chasqui_cli.commands.rsmq.peek import COUNTS_SCHEMA
+from chasqui_cli.commands.rsmq.message import RECEIVE_SCHEMA
+from chasqui_cli.commands.rsmq.queue import QUEUE_SCHEMA
 from tests.cli.test_read_only import overheard
 from tests.support.cli.in_process import InProcessCli, assert_matches_schema
 from tests.support.seeds.foreign_queues import DELAYED, HELD, READY, TRIED, ForeignQueues, seed_rsmq

@@ -9,7 +9,7 @@ import pytest
 
 from chasqui.server.commands import Commands
 from chasqui.undo import changed_delayed_jobs
-from chasqui_cli.commands import job
+from chasqui_cli.commands.job import cancel, result
 from chasqui_cli.output.job_records import JOB_SCHEMA, JOB_STATE_SCHEMA
 from tests.support.cli.in_process import assert_matches_schema
 from tests.support.cli.seeded_queue import SeededQueue
@@ -69,7 +69,7 @@ def test_job_result_is_printed_decoded(seeded: SeededQueue) -> None:
         "token": "hush",
     }
     record = seeded("job", "result", seeded.queue, "done-1", "-o", "jsonl").json
-    assert_matches_schema(record, job.RESULT_SCHEMA)
+    assert_matches_schema(record, result.RESULT_SCHEMA)
     assert record["result"]["token"] == "«redacted»"
     assert_error(seeded("job", "result", seeded.queue, "waits-1"), 4, "there is no result of 'waits-1'")
     seeded.seed.command("SET", seeded.seed.keys.result("odd-1"), b"\xc1")
@@ -84,7 +84,7 @@ def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(
     members = seeded.seed.command("ZRANGE", keys.delayed, 0, -1, "WITHSCORES")
     words = ("job", "cancel", seeded.queue, job_id)
     dry = seeded(*words, "--dry-run", "--read-only", "-o", "jsonl")
-    assert_matches_schema(dry.json, job.CANCEL_SCHEMA)
+    assert_matches_schema(dry.json, cancel.CANCEL_SCHEMA)
     assert (dry.code, dry.json["outcome"], seeded.seed.command("ZCARD", keys.delayed)) == (
         0,
         "would cancel",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from chasqui import SyncQueue
-from chasqui_cli.commands.workers import CLAIM_SCHEMA, CONSUMER_SCHEMA, PRUNE_SCHEMA
+from chasqui_cli.commands.workers._consumers import CONSUMER_SCHEMA
+from chasqui_cli.commands.workers.claim import CLAIM_SCHEMA
+from chasqui_cli.commands.workers.prune import PRUNE_SCHEMA
 from tests.support.cli.in_process import InProcessCli, has_keys
 from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.queue_contents import QueueContents

@@ -25,8 +25,8 @@ from chasqui.spark import connect_server, error_decoding, java, reports, spark_s
 from chasqui.spark.reports import REPORTS
 from chasqui.wire.keys import Keys
 from chasqui_cli.app import app, run
+from chasqui_cli.commands.pipeline._report_columns import ReportName, report_schema
 from chasqui_cli.commands.pipeline._spark import complete_archived_queues
-from chasqui_cli.commands.pipeline.report import ReportName, report_schema
 from chasqui_cli.output.times import format_iso
 from tests.support.cli.in_process import assert_matches_schema
 from tests.support.seeds.event_history import (

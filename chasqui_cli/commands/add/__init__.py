@@ -22,6 +22,7 @@ from chasqui_cli.commands.add._job_lines import (
 from chasqui_cli.commands.add._job_sender import JobSender
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.input.values import parse_json_argument
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.json_schema import OptionalKey
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 ADD_SCHEMA = {
     "queue": "str",
@@ -55,7 +55,6 @@ COLUMNS: list[Column] = [
 DRY_RUN_COLUMNS = [column("id"), column("due", "run_at_ms", kind="moment"), column("outcome")]
 MAX_JOURNALED = 100_000
 MAX_BAD_LINES_SHOWN = 20
-PARTLY = 3
 FORBIDDEN_NAME_CHARS = "{}*?[]\\"
 
 
@@ -73,10 +72,9 @@ class Durability(StrEnum):
     REPLICATED = "replicated"
 
 
-@app.command()
-@command(shape=ADD_SCHEMA, changes=True)
+@command("add", schema=ADD_SCHEMA, changes=True)
 def add(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Where to.", autocompletion=complete_queues)],
     data: Annotated[
         str | None,
@@ -143,9 +141,7 @@ def add(
     if file is not None and (data is not None or job_id is not None):
         raise ArgumentError("--file brings its own data and ids", hint="give DATA and --id, or --file")
     usual = JobDefaults(name, job_id, unique, delay, at, attempts, backoff)
-    errand = _AddCommand(
-        desk, queue, usual, _producer_options(on_full, cap, max_delay, durability), rps, not no_journal
-    )
+    errand = _AddCommand(ctx, queue, usual, _producer_options(on_full, cap, max_delay, durability), rps, not no_journal)
     if file is None:
         errand.add_one(None if data is None else parse_json_argument(data, "DATA"))
     else:
@@ -180,7 +176,7 @@ def _producer_options(on_full: OnFull, cap: int | None, max_delay: str, durabili
 class _AddCommand:
     """Everything one command line asks for."""
 
-    desk: CommandContext
+    ctx: CommandContext
     queue: str
     usual: JobDefaults
     options: ProducerOptions
@@ -190,9 +186,9 @@ class _AddCommand:
     def add_one(self, data: Any) -> None:
         from chasqui.produce import prepared_batch
 
-        with self.desk.session() as session:
+        with self.ctx.session() as session:
             # The data's tags are values by now, so it is not described like a line's.
-            now_ms = session.server_now_ms() if self.usual.at or self.desk.change_options.dry_run else 0
+            now_ms = session.server_now_ms() if self.usual.at or self.ctx.change_options.dry_run else 0
             job = self.usual.build_job({}, now_ms)._replace(data=data)
             prepared_batch.prepare_batch(
                 [job], now_ms, self.options
@@ -206,11 +202,11 @@ class _AddCommand:
 
     def add_file(self, file: IO[bytes], first: int, *, skip_bad: bool) -> None:
         numbers: list[int] = []
-        with self.desk.session() as session:
+        with self.ctx.session() as session:
             now_ms = session.server_now_ms()
             total, bad = self._check_file(file, first, now_ms, skip_bad=skip_bad)
             if not total:
-                self.desk.info("nothing to do: there are no jobs in it")
+                self.ctx.info("nothing to do: there are no jobs in it")
                 return
             lines = good_lines(file, self.usual, now_ms, first=first, bad=bad)
             if not self._confirm(total):
@@ -219,12 +215,12 @@ class _AddCommand:
             jobs = _track_lines(lines, numbers)
             with (
                 self._open_sender(session, total) as sender,
-                self.desk.progress(f"adding to {self.queue}", total) as advance,
+                self.ctx.progress(f"adding to {self.queue}", total) as advance,
             ):
                 self._write_added(self._sent_records(sender, jobs, advance))
         _report_end(sender, total, numbers)
         if bad:
-            raise typer.Exit(PARTLY)
+            raise typer.Exit(ExitCode.PARTLY)
 
     def _check_file(self, file: IO[bytes], first: int, now_ms: int, *, skip_bad: bool) -> tuple[int, set[int]]:
         """How many jobs there are, and bad lines, which are told; they stop it unless they are to be skipped."""
@@ -249,9 +245,9 @@ class _AddCommand:
 
     def _confirm(self, total: int) -> bool:
         """Adding takes nothing away, so nobody is asked, unless the context wants the name typed."""
-        settings = self.desk.settings()
-        if settings.protected or settings.read_only or self.desk.change_options.dry_run:
-            return self.desk.confirm(
+        settings = self.ctx.settings()
+        if settings.protected or settings.read_only or self.ctx.change_options.dry_run:
+            return self.ctx.confirm(
                 ChangePlan("add", self.queue, "job" if total == 1 else "jobs", [{}] * total, preposition="to")
             )
         return True
@@ -263,10 +259,10 @@ class _AddCommand:
 
         journal = self.journal and total <= MAX_JOURNALED
         if self.journal and not journal:
-            self.desk.info(
+            self.ctx.info(
                 f"more than {MAX_JOURNALED:,} jobs: they are not written down, and `undo` cannot take them back"
             )
-        with self.desk.journal_operation("add", self.queue) as pen:
+        with self.ctx.journal_operation("add", self.queue) as pen:
             sender = JobSender(session, Keys(self.queue), self.options, pen if journal else None, self.rps)
             try:
                 yield sender
@@ -283,29 +279,29 @@ class _AddCommand:
 
     def _write_added(self, records: Iterable[Record], *, alone: bool = False) -> None:
         """One id per line for people; a job that is added alone is an object, not a list of one."""
-        desk = self.desk if self.desk.output is not Format.TABLE else replace(self.desk, output=Format.NAME)
-        if alone and desk.output in (Format.JSON, Format.YAML):
+        ctx = self.ctx if self.ctx.output is not Format.TABLE else replace(self.ctx, output=Format.NAME)
+        if alone and ctx.output in (Format.JSON, Format.YAML):
             for record in records:
-                desk.write_record(record, COLUMNS)
+                ctx.write_record(record, COLUMNS)
         else:
-            desk.write_records(records, COLUMNS)
+            ctx.write_records(records, COLUMNS)
 
     def _record(self, added: Added) -> Record:
         return added_record(self.queue, added.id, added.entry_id, added.run_at_ms, duplicate=added.duplicate)
 
     def _write_dry_run(self, jobs: Iterable[JobRequest], now_ms: int, *, alone: bool = False) -> None:
         """What would be added. An id that is made when the job is cannot be told before."""
-        desk = self.desk
+        ctx = self.ctx
         records = (
             added_record(self.queue, job.job_id, None, _due_at_ms(job, now_ms)) | {"outcome": "would add"}
             for job in jobs
         )
-        if desk.output is Format.NAME:
-            desk.write_records((one for one in records if one["id"]), COLUMNS)
-        elif alone and desk.output in (Format.JSON, Format.YAML):
-            desk.write_record(next(records))
+        if ctx.output is Format.NAME:
+            ctx.write_records((one for one in records if one["id"]), COLUMNS)
+        elif alone and ctx.output in (Format.JSON, Format.YAML):
+            ctx.write_record(next(records))
         else:
-            desk.write_records(records, DRY_RUN_COLUMNS, now_ms=now_ms)
+            ctx.write_records(records, DRY_RUN_COLUMNS, now_ms=now_ms)
 
 
 def added_record(
@@ -352,4 +348,4 @@ def _report_end(sender: JobSender, total: int, numbers: list[int] | None) -> Non
         print_stderr(f"hint: {error.hint or 'try again later'}; go on with --from-line {numbers[sender.done]}")
     else:
         print_stderr(f"hint: {error.hint or 'try again later'}; the ids that were printed are added")
-    raise typer.Exit(PARTLY)
+    raise typer.Exit(ExitCode.PARTLY)

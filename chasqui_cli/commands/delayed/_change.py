@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chasqui_cli.changes.confirm import ChangePlan
-from chasqui_cli.commands.delayed._record import CHANGE_COLUMNS, delayed_job_record, job_id
+from chasqui_cli.commands.delayed._record import CHANGE_COLUMNS, delayed_job_record
 from chasqui_cli.commands.delayed._search import find_delayed
+from chasqui_cli.exit_codes import ExitCode
+from chasqui_cli.output.records import job_id
 from chasqui_cli.output.times import format_iso
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from chasqui.undo.changed_delayed_jobs import DelayedAction
     from chasqui_cli.context.command_context import CommandContext
     from chasqui_cli.context.session import Session
-
-PARTLY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class DelayedChange:
 
 
 def change_delayed(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: str,
     ids: Sequence[str],
     limit: int | None,
@@ -81,14 +81,14 @@ def change_delayed(
     """Find what is meant, show it, change it if that is agreed to, and tell what came of each."""
     from chasqui.errors import ArgumentError
 
-    if not (ids or every or limit) and desk.filters.matches_everything:
+    if not (ids or every or limit) and ctx.filters.matches_everything:
         raise ArgumentError("that would be every delayed job", hint="name ids, give a filter, or say --all")
-    with desk.session() as session:
+    with ctx.session() as session:
         now_ms = session.server_now_ms()
-        found = find_delayed(desk, session, queue, ids, now_ms, limit)
+        found = find_delayed(ctx, session, queue, ids, now_ms, limit)
         members = [one for one in found if change.applies_to(one)]
-        records = [delayed_job_record(desk, queue, one) for one in members]
-        unfit = [delayed_job_record(desk, queue, one) for one in found if not change.applies_to(one)]
+        records = [delayed_job_record(ctx, queue, one) for one in members]
+        unfit = [delayed_job_record(ctx, queue, one) for one in found if not change.applies_to(one)]
         times = [change.target(one, now_ms) for one in members] if change.target else []
         effects = change.effects(times, len(unfit))
         plan = ChangePlan(
@@ -97,21 +97,21 @@ def change_delayed(
             "delayed jobs",
             records,
             CHANGE_COLUMNS[:3],
-            str(desk.filters),
+            str(ctx.filters),
             effects,
         )
         told: list[dict[str, Any]] = [{"outcome": change.intended}] * len(members)
-        if desk.confirm(plan, now_ms=now_ms):
-            told = _carried_out(desk, session, queue, members, times, change)
+        if ctx.confirm(plan, now_ms=now_ms):
+            told = _carried_out(ctx, session, queue, members, times, change)
     done = [record | one for record, one in zip(records, told, strict=True)]
     done += [record | {"outcome": "undecodable"} for record in unfit]
-    desk.write_records(done, CHANGE_COLUMNS, now_ms=now_ms)
+    ctx.write_records(done, CHANGE_COLUMNS, now_ms=now_ms)
     if any(record["outcome"] in ("gone", "undecodable") for record in done):
-        raise typer.Exit(PARTLY)
+        raise typer.Exit(ExitCode.PARTLY)
 
 
 def _carried_out(
-    desk: CommandContext,
+    ctx: CommandContext,
     session: Session,
     queue: str,
     members: Sequence[DelayedJob],
@@ -125,8 +125,8 @@ def _carried_out(
 
     told: list[dict[str, Any]] = []
     with (
-        desk.journal_operation(f"delayed {change.headline_verb}", queue) as pen,
-        desk.progress(f"{change.headline_verb} in {queue}", len(members)) as advance,
+        ctx.journal_operation(f"delayed {change.headline_verb}", queue) as pen,
+        ctx.progress(f"{change.headline_verb} in {queue}", len(members)) as advance,
     ):
         for start in range(0, len(members), delayed_jobs.PAGE_SIZE):
             page = slice(start, start + delayed_jobs.PAGE_SIZE)
@@ -137,3 +137,15 @@ def _carried_out(
             advance(len(told))
             pen.set_result(**Counter(one["outcome"] for one in told))
     return told
+
+
+JobIdsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID]...", help="Which jobs; those that are no jobs by the `~` and digits of `list`."),
+]
+
+
+AllOption = Annotated[bool, typer.Option("--all", help="Every delayed job, if neither ids nor a filter say which.")]
+
+
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.json_schema import Nullable, OptionalKey
-from chasqui_cli.output.records import retry_record
+from chasqui_cli.output.records import job_ref, retry_record
 from chasqui_cli.output.times import format_iso
 
 if TYPE_CHECKING:
@@ -62,17 +61,7 @@ CHANGE_COLUMNS = [
 ]
 
 
-def job_id(member: DelayedJob) -> str | None:
-    """The job's id; None for what is no job."""
-    return getattr(member.job, "id", None)
-
-
-def job_ref(member: DelayedJob) -> str:
-    """How a job is named on the command line: by its id, or by a digest of what is no job."""
-    return job_id(member) or "~" + hashlib.sha256(member.member).hexdigest()[:12]
-
-
-def delayed_job_record(desk: CommandContext, queue: str, member: DelayedJob) -> Record:
+def delayed_job_record(ctx: CommandContext, queue: str, member: DelayedJob) -> Record:
     """A delayed job, its secrets covered; what is no job with its bytes."""
     from chasqui import Undecodable
 
@@ -96,7 +85,7 @@ def delayed_job_record(desk: CommandContext, queue: str, member: DelayedJob) -> 
     if isinstance(data, Undecodable):
         record |= {"undecodable": data.reason, "hex": job.payload.raw.hex()}
     else:
-        record["data"] = desk.redacted(data)
+        record["data"] = ctx.redacted(data)
     return record | {
         "id": job.id,
         "attempt": job.attempt,

@@ -164,9 +164,9 @@ def load_failure_reasons(session: Session, keys: Keys, matches: Iterable[DeadLet
     return FoundErrors(session, keys, session.query(failures.find_errors, keys, died).texts)
 
 
-def redacted_record(desk: CommandContext, record: Record) -> Record:
+def redacted_record(ctx: CommandContext, record: Record) -> Record:
     """A record with its secrets covered, unless they were asked for."""
-    covered: Record = {name: desk.redacted(record[name]) for name in ("data", "error", "detail")}
+    covered: Record = {name: ctx.redacted(record[name]) for name in ("data", "error", "detail")}
     return record | covered
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from chasqui import Keys, SystemClock
     from chasqui.inspect.events import EventPosition
+    from chasqui.inspect.snapshot import Snapshot
     from chasqui.operate.dead_letters import DeadLetter
     from chasqui_cli.changes.journal import JournalWriter
     from chasqui_cli.context.command_context import CommandContext
@@ -113,21 +114,21 @@ def _reply_record(record: Record, answer: str) -> Record:
     return outcome_record(record, answer)
 
 
-def run_canary(desk: CommandContext, mover: Replayer, records: Sequence[Record]) -> tuple[list[Record], bool]:
+def run_canary(ctx: CommandContext, mover: Replayer, records: Sequence[Record]) -> tuple[list[Record], bool]:
     """Replay the first ones and wait for what the events tell of them."""
     from chasqui.inspect import events
 
     [position] = mover.session.run(events.start_positions, [mover.keys])
     told = mover.replay(records)
     followed = {one["id"] for one in told if one["outcome"] == "replayed"}
-    desk.info(
+    ctx.info(
         f"waiting for the canary: {plural(len(followed), 'jobs')}, up to {format_duration(mover.terms.patience_ms)}"
     )
     heard = _await_outcomes(mover, position, followed)
     for one in told:
         if one["outcome"] == "replayed":
             word, error = heard.get(one["id"], ("no word", None))
-            one |= {"outcome": word, "error": desk.redacted(error)}
+            one |= {"outcome": word, "error": ctx.redacted(error)}
     bad = [one for one in told if one["outcome"] != "completed"]
     for one in bad[:3]:
         why = {"failed": one["error"] or "without a word", "no word": "nothing was heard of it in time"}
@@ -158,3 +159,15 @@ def _await_outcomes(mover: Replayer, position: EventPosition, job_ids: set[str])
                 elif item.event.kind == "completed":
                     heard.setdefault(item.event.job_id, ("completed", None))
     return heard
+
+
+def check_stream_cap(seen: Snapshot, batch: int, cap: int) -> None:
+    """Beyond the cap the next producer of the released engine would trim the oldest jobs, also unread ones."""
+    from chasqui.errors import ChangeRefused
+
+    if batch and seen.stream_depth + batch > cap:
+        raise ChangeRefused(
+            f"the stream holds {seen.stream_depth:,} jobs; {batch:,} more would exceed its cap of {cap:,},"
+            " and producers of the released engine then trim jobs that nobody has read",
+            hint="wait for the workers, replay fewer with --limit, or give the cap your producers use with --cap N",
+        )

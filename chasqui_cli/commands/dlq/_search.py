@@ -134,7 +134,7 @@ class DeadLetterSelection:
 
 
 def select_dead_letters(
-    desk: CommandContext,
+    ctx: CommandContext,
     session: Session,
     keys: Keys,
     ids: Sequence[str] | None,
@@ -144,13 +144,13 @@ def select_dead_letters(
     jobs_only: bool,
 ) -> DeadLetterSelection:
     """Find what was asked for, oldest first: by ids, or by filters up to a limit. Says how far it looked."""
-    if ids and not desk.filters.matches_everything:
+    if ids and not ctx.filters.matches_everything:
         raise typer.BadParameter("give ids or filters, not both")
     caught = DeadLetterSelection()
-    judge = desk.filters.compile(now_ms, "")
-    search = DeadLetterSearch(session, keys, judge, desk.filters.scan)
+    judge = ctx.filters.compile(now_ms, "")
+    search = DeadLetterSearch(session, keys, judge, ctx.filters.scan)
     matches: Iterable[DeadLetterMatch] = _find_by_ids(search, list(dict.fromkeys(ids)), caught) if ids else search
-    with desk.progress("looking through the dead letters", None) as advance:
+    with ctx.progress("looking through the dead letters", None) as advance:
         for match in matches if limit != 0 else ():
             if jobs_only and not hasattr(match.job, "id"):
                 caught.unreadable.append(match.summary_record())
@@ -161,7 +161,7 @@ def select_dead_letters(
                 advance(search.scanned)
             if limit is not None and not ids and len(caught.records) >= limit:
                 break
-    print_search_extent(desk, search)
+    print_search_extent(ctx, search)
     return caught
 
 
@@ -184,18 +184,18 @@ def _find_by_ids(
     caught.missing = [one for one in ids if one not in seen and one not in found]
 
 
-def print_search_extent(desk: CommandContext, search: DeadLetterSearch) -> None:
+def print_search_extent(ctx: CommandContext, search: DeadLetterSearch) -> None:
     """Where a bound ended the search there may be more, and that must be known."""
     if search.cut_off:
-        desk.info(f"looked at {search.scanned:,} dead letters and no further; --scan N looks at more")
+        ctx.info(f"looked at {search.scanned:,} dead letters and no further; --scan N looks at more")
 
 
-def print_unreadable(desk: CommandContext, caught: DeadLetterSelection, queue: str) -> None:
+def print_unreadable(ctx: CommandContext, caught: DeadLetterSelection, queue: str) -> None:
     """Letters that hold no job stay where they are."""
     if caught.unreadable:
         some = ", ".join(record["dlq_id"] for record in caught.unreadable[:3])
         more = ", …" if len(caught.unreadable) > 3 else ""
-        desk.info(
+        ctx.info(
             f"passed over {len(caught.unreadable):,} undecodable dead letters, which stay: {some}{more};"
             f" see them with: chasqui dlq peek {queue} --where undecodable"
         )

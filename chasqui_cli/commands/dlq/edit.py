@@ -17,8 +17,9 @@ import typer
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.dlq._json_path import apply_assignments
 from chasqui_cli.commands.dlq._record import OUTCOME_SCHEMA, QueueName
+from chasqui_cli.commands.dlq._replay import check_stream_cap
 from chasqui_cli.commands.dlq._search import require_found, select_dead_letters
-from chasqui_cli.commands.dlq.replay import CapOption, check_stream_cap
+from chasqui_cli.commands.dlq.replay import CapOption
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.settings import editor_command
 from chasqui_cli.output.columns import column
@@ -35,9 +36,9 @@ EDIT_SCHEMA = OUTCOME_SCHEMA | {"entry_id": "str?", "new_dlq_id": "str?"}
 COLUMNS = [column(name) for name in EDIT_SCHEMA]
 
 
-@command(shape=EDIT_SCHEMA, many=False, payloads=True, changes=True)
+@command("dlq edit", schema=EDIT_SCHEMA, many=False, payloads=True, changes=True)
 def edit(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: QueueName,
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="The letter's id, or its job's.")],
     assign: Annotated[
@@ -65,35 +66,35 @@ def edit(
     from chasqui.operate import dead_letters
 
     keys = Keys(queue)
-    with desk.session() as session:
+    with ctx.session() as session:
         seen = session.query(snapshot.take_snapshot, keys)
-        letter, record = _find_dead_letter(desk, session, keys, letter_id, seen.server_time_ms)
+        letter, record = _find_dead_letter(ctx, session, keys, letter_id, seen.server_time_ms)
         before = _decode_payload(letter)
         after = apply_assignments(before, assign or [], unset or []) if assign or unset else _edit_in_editor(before)
         data = dead_letters.envelope_with_data(letter, after)
         if data == letter.field(b"d"):
-            desk.info("nothing to do: the payload is as it was")
+            ctx.info("nothing to do: the payload is as it was")
             return
         if replay:
             check_stream_cap(seen, 1, cap or seen.caps.stream)
         verb = "edit and replay" if replay else "edit"
-        plan = ChangePlan(verb, queue, "dead letters", [record], effects=_payload_diff(desk, before, after))
-        if not desk.confirm(plan):
+        plan = ChangePlan(verb, queue, "dead letters", [record], effects=_payload_diff(ctx, before, after))
+        if not ctx.confirm(plan):
             told = record | {"outcome": f"would {verb}", "entry_id": None, "new_dlq_id": None}
         else:
-            told = record | _apply_edit(desk, session, keys, letter, data, cap or seen.caps.stream, replay=replay)
-    desk.write_record(told, COLUMNS)
+            told = record | _apply_edit(ctx, session, keys, letter, data, cap or seen.caps.stream, replay=replay)
+    ctx.write_record(told, COLUMNS)
     if told["outcome"] in ("gone", "full"):
         raise typer.Exit(3)
 
 
 def _find_dead_letter(
-    desk: CommandContext, session: Session, keys: Keys, letter_id: str, now_ms: int
+    ctx: CommandContext, session: Session, keys: Keys, letter_id: str, now_ms: int
 ) -> tuple[DeadLetter, Record]:
     from chasqui.errors import ArgumentError, NotFound
     from chasqui.operate import dead_letters
 
-    caught = select_dead_letters(desk, session, keys, [letter_id], now_ms=now_ms, limit=None, jobs_only=False)
+    caught = select_dead_letters(ctx, session, keys, [letter_id], now_ms=now_ms, limit=None, jobs_only=False)
     require_found(caught, [letter_id], keys.queue)
     if len(caught.records) > 1:
         raise ArgumentError(
@@ -122,15 +123,15 @@ def _decode_payload(letter: DeadLetter) -> Any:
     return data
 
 
-def _payload_diff(desk: CommandContext, before: Any, after: Any) -> list[str]:
+def _payload_diff(ctx: CommandContext, before: Any, after: Any) -> list[str]:
     """A unified diff, secrets covered; if nothing else changed than those, that is said."""
-    old, new = (json_text(desk.redacted(one), indent=2).splitlines() for one in (before, after))
+    old, new = (json_text(ctx.redacted(one), indent=2).splitlines() for one in (before, after))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm=""))
     return lines or ["only covered values differ; --show-secrets shows them"]
 
 
 def _apply_edit(
-    desk: CommandContext,
+    ctx: CommandContext,
     session: Session,
     keys: Keys,
     letter: DeadLetter,
@@ -144,7 +145,7 @@ def _apply_edit(
     from chasqui.undo import deleted_dead_letters, replayed_dead_letters
 
     fresh = dead_letters.reset_attempts(decode_envelope(data, len(data))) if replay else data
-    with desk.journal_operation("dlq edit", keys.queue) as pen:
+    with ctx.journal_operation("dlq edit", keys.queue) as pen:
         kind = replayed_dead_letters if replay else deleted_dead_letters
         pen.write_items([kind.item(letter.dead_id, letter.fields, fresh)])
         if replay:

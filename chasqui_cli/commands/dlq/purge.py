@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Record
 
 
-@command(shape=OUTCOME_SCHEMA, chooses=True, by_reason=True, changes=True)
+@command("dlq purge", schema=OUTCOME_SCHEMA, chooses=True, by_reason=True, changes=True)
 def purge(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: QueueName,
     ids: DeadLetterIdsArgument = None,
     limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Purge so many at most, oldest first.")] = None,
@@ -38,11 +38,11 @@ def purge(
     from chasqui import Keys
 
     keys = Keys(queue)
-    with desk.session() as session:
+    with ctx.session() as session:
         now_ms = session.server_now_ms()
-        caught = select_dead_letters(desk, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=False)
+        caught = select_dead_letters(ctx, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=False)
         require_found(caught, ids, queue)
-        chosen = "ids" if ids else str(desk.filters) or "nothing: all of them"
+        chosen = "ids" if ids else str(ctx.filters) or "nothing: all of them"
         plan = ChangePlan(
             "purge",
             queue,
@@ -52,25 +52,25 @@ def purge(
             chosen_by=chosen,
             effects=["their jobs never ran to an end, and will not; `chasqui undo` brings the letters back"],
         )
-        if desk.confirm(plan, now_ms=now_ms):
-            told = _purge(desk, session, keys, caught)
+        if ctx.confirm(plan, now_ms=now_ms):
+            told = _purge(ctx, session, keys, caught)
         else:
             told = [record | {"outcome": "would purge"} for record in caught.records]
     blank = {"id": None, "name": "", "reason": "", "outcome": "not found"}
     told += [{"dlq_id": one} | blank for one in caught.missing]
-    desk.write_records(told, OUTCOME_COLUMNS)
+    ctx.write_records(told, OUTCOME_COLUMNS)
     if any(one["outcome"] in ("gone", "not found") for one in told):
         raise typer.Exit(3)
 
 
-def _purge(desk: CommandContext, session: Session, keys: Keys, caught: DeadLetterSelection) -> list[Record]:
+def _purge(ctx: CommandContext, session: Session, keys: Keys, caught: DeadLetterSelection) -> list[Record]:
     from chasqui.operate import dead_letters
     from chasqui.undo import deleted_dead_letters
 
     told: list[Record] = []
     with (
-        desk.journal_operation("dlq purge", keys.queue) as pen,
-        desk.progress("purging", len(caught.records)) as advance,
+        ctx.journal_operation("dlq purge", keys.queue) as pen,
+        ctx.progress("purging", len(caught.records)) as advance,
     ):
         for some in chunked(caught.records, caught.chunk_size):
             letters = session.run(dead_letters.dead_letters_by_id, keys, [record["dlq_id"] for record in some])

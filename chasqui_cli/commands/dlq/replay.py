@@ -8,7 +8,7 @@ import typer
 
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.dlq._record import OUTCOME_SCHEMA, PREVIEW_COLUMNS, DeadLetterIdsArgument, QueueName
-from chasqui_cli.commands.dlq._replay import Replayer, ReplayOptions, outcome_record, run_canary
+from chasqui_cli.commands.dlq._replay import Replayer, ReplayOptions, check_stream_cap, outcome_record, run_canary
 from chasqui_cli.commands.dlq._search import (
     DeadLetterSelection,
     print_unreadable,
@@ -41,9 +41,9 @@ CapOption = Annotated[
 ]
 
 
-@command(shape=REPLAY_SCHEMA, chooses=True, by_reason=True, changes=True)
+@command("dlq replay", schema=REPLAY_SCHEMA, chooses=True, by_reason=True, changes=True)
 def replay(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: QueueName,
     ids: DeadLetterIdsArgument = None,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Replay so many at most, oldest first.")] = 100,
@@ -72,12 +72,12 @@ def replay(
 
     patience_ms = parse_duration_ms(canary_timeout)
     keys = Keys(queue)
-    with desk.session() as session:
+    with ctx.session() as session:
         seen = session.query(snapshot.take_snapshot, keys)
         now_ms = seen.server_time_ms
-        caught = select_dead_letters(desk, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=True)
+        caught = select_dead_letters(ctx, session, keys, ids, now_ms=now_ms, limit=limit, jobs_only=True)
         require_found(caught, ids, queue)
-        print_unreadable(desk, caught, queue)
+        print_unreadable(ctx, caught, queue)
         most = cap or seen.caps.stream
         check_stream_cap(seen, len(caught.records), most)
         plan = ChangePlan(
@@ -86,33 +86,21 @@ def replay(
             "dead letters",
             caught.records,
             PREVIEW_COLUMNS,
-            chosen_by=str(desk.filters) if not ids else "ids",
+            chosen_by=str(ctx.filters) if not ids else "ids",
             effects=_effects(seen, caught, most, limit=None if ids else limit, rps=rps, canary=canary),
         )
-        if not desk.confirm(plan, now_ms=now_ms):
+        if not ctx.confirm(plan, now_ms=now_ms):
             told = [outcome_record(one, "would replay") for one in caught.records]
         else:
-            told = _replay(desk, session, keys, caught, ReplayOptions(most, rps, canary, patience_ms))
+            told = _replay(ctx, session, keys, caught, ReplayOptions(most, rps, canary, patience_ms))
     if ids:
         told += [outcome_record(one, "undecodable") for one in caught.unreadable]
         told += [
             outcome_record({"dlq_id": one, "id": None, "name": "", "reason": ""}, "not found") for one in caught.missing
         ]
-    desk.write_records(told, COLUMNS)
+    ctx.write_records(told, COLUMNS)
     if any(one["outcome"] in FAILED_OUTCOMES for one in told):
         raise typer.Exit(3)
-
-
-def check_stream_cap(seen: Snapshot, batch: int, cap: int) -> None:
-    """Beyond the cap the next producer of the released engine would trim the oldest jobs, also unread ones."""
-    from chasqui.errors import ChangeRefused
-
-    if batch and seen.stream_depth + batch > cap:
-        raise ChangeRefused(
-            f"the stream holds {seen.stream_depth:,} jobs; {batch:,} more would exceed its cap of {cap:,},"
-            " and producers of the released engine then trim jobs that nobody has read",
-            hint="wait for the workers, replay fewer with --limit, or give the cap your producers use with --cap N",
-        )
 
 
 def _effects(
@@ -141,26 +129,26 @@ def _effects(
 
 
 def _replay(
-    desk: CommandContext, session: Session, keys: Keys, caught: DeadLetterSelection, terms: ReplayOptions
+    ctx: CommandContext, session: Session, keys: Keys, caught: DeadLetterSelection, terms: ReplayOptions
 ) -> list[Record]:
     from chasqui import SystemClock
 
     first, rest = caught.records[: terms.canary], caught.records[terms.canary :]
     with (
-        desk.journal_operation("dlq replay", keys.queue) as pen,
-        desk.progress("replaying", len(caught.records)) as advance,
+        ctx.journal_operation("dlq replay", keys.queue) as pen,
+        ctx.progress("replaying", len(caught.records)) as advance,
     ):
         mover = Replayer(session, keys, pen, terms, caught.chunk_size, SystemClock(), advance)
         told: list[Record] = []
         if first:
-            told, well = run_canary(desk, mover, first)
+            told, well = run_canary(ctx, mover, first)
             if not well:
                 told += [outcome_record(one, "held back") for one in rest]
                 rest = []
         told += mover.replay(rest)
         count = _count_outcomes(told)
         pen.set_result(**count)
-    desk.info("  ".join(f"{name} {number:,}" for name, number in count.items()))
+    ctx.info("  ".join(f"{name} {number:,}" for name, number in count.items()))
     return told
 
 

@@ -30,9 +30,9 @@ DOCTOR_SCHEMA: dict[str, Any] = {
 COLUMNS = [column(name) for name in DOCTOR_SCHEMA]
 
 
-@command(shape=DOCTOR_SCHEMA, changes=True)
+@command("joblist doctor", schema=DOCTOR_SCHEMA, changes=True)
 def doctor(
-    desk: CommandContext,
+    ctx: CommandContext,
     queues: Annotated[
         list[str] | None,
         typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues),
@@ -46,11 +46,11 @@ def doctor(
     """
     from chasqui.foreign import discover
 
-    with desk.session() as session:
+    with ctx.session() as session:
         ours = _doctor_command(session)
         ours.check_problem_names(only)
         places = [joblist_keys(name) for name in queues] if queues else discover(session.link).joblists
-        examine_and_repair(desk, ours, places, only, repair=repair)
+        examine_and_repair(ctx, ours, places, only, repair=repair)
 
 
 def _doctor_command(session: Session) -> DoctorCommand:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 COUNT_NAMES = ("completed", "retry", "failed", "lost", "reclaimed")
 
 
-@command()
+@command("joblist work")
 def work(
-    desk: CommandContext,
+    ctx: CommandContext,
     target: Annotated[
         str,
         typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`."),
@@ -70,16 +70,16 @@ def work(
     from chasqui_cli.commands._run_leader import require_writable
     from chasqui_cli.commands.worker._handler import load_handler
 
-    require_writable(desk, "work")
+    require_writable(ctx, "work")
     found = load_handler(target, app_dir or Path.cwd())
     options = joblist_options(visibility, ttl, history, max_attempts)
     name = queue or found.queue or "jobs"
-    desk.info(f"handler {target} from {found.file}; queue {name}, {concurrency:,} at a time")
-    asyncio.run(_run_worker(desk, name, found, options, concurrency, give_up_at, reclaims=not no_reclaim))
+    ctx.info(f"handler {target} from {found.file}; queue {name}, {concurrency:,} at a time")
+    asyncio.run(_run_worker(ctx, name, found, options, concurrency, give_up_at, reclaims=not no_reclaim))
 
 
 async def _run_worker(
-    desk: CommandContext,
+    ctx: CommandContext,
     queue: str,
     found: LoadedHandler,
     options: JobListOptions,
@@ -96,7 +96,7 @@ async def _run_worker(
     from chasqui_cli.output.status_line import StatusLine, logging_to
 
     clock, stop = SystemClock(), asyncio.Event()
-    status, link = StatusLine(clock.monotonic, quiet=desk.quiet), desk.async_link()
+    status, link = StatusLine(clock.monotonic, quiet=ctx.quiet), ctx.async_link()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

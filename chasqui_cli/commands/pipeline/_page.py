@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.commands.pipeline import _charts
-from chasqui_cli.commands.pipeline.report import report_caption, report_columns
+from chasqui_cli.commands.pipeline._report_columns import report_caption, report_columns
 from chasqui_cli.output.escape_text import safe
 from chasqui_cli.output.times import TimeStyle, format_iso
 from chasqui_cli.output.writer import Format, OutputStyle, cell_text

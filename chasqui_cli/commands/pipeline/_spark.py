@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.context.command_context import MAX_SAFE_INTEGER
+from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.context.settings import cache_directory, data_directory, state_directory
 from chasqui_cli.output.escape_text import safe
 from chasqui_cli.output.stdio import print_stderr
 
 if TYPE_CHECKING:
+    from chasqui.spark.connect_server import ConnectServer
     from chasqui.spark.layout import Archive
     from chasqui.spark.spark_session import SparkTarget
     from chasqui_cli.context.command_context import CommandContext
+    from chasqui_cli.output.columns import Record
 
+MAX_NAMES_IN_HINT = 10
 MIN_HEAP_MB = 512
 """Below some 470 MB Spark refuses to start."""
 
@@ -150,16 +154,16 @@ def require_writable_archive(archive: Archive) -> None:
         )
 
 
-def data_source_options(desk: CommandContext, spark: SparkTarget) -> dict[str, str]:
+def data_source_options(ctx: CommandContext, spark: SparkTarget) -> dict[str, str]:
     """Options of the data source for the server that was chosen.
 
     A password travels in the environment of processes on this machine, or as the name of a file; never as an option.
     """
     from chasqui.errors import ConfigError
 
-    settings, address = desk.settings(), desk.address()
+    settings, address = ctx.settings(), ctx.address()
     if address.kind == "embedded":
-        with desk.link(address) as link:
+        with ctx.link(address) as link:
             return {"redis.url": str(link.address)}
     paths = {"ca": settings.tls_ca, "cert": settings.tls_cert, "key": settings.tls_key}
     found = {f"redis.tls.{name}": str(path) for name, path in paths.items() if path}
@@ -180,3 +184,52 @@ def data_source_options(desk: CommandContext, spark: SparkTarget) -> dict[str, s
         )
     os.environ["CHASQUI_REDIS_URL"] = settings.url
     return found
+
+
+QueuesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_queues),
+]
+
+
+def parse_day(text: str) -> str:
+    """A day, as directories are named."""
+    from datetime import date
+
+    from chasqui.errors import ArgumentError
+
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise ArgumentError(f"{text!r} is no day", hint="write it as 2026-11-18") from None
+
+
+def require_archive(archive: Archive, queues: Iterable[str]) -> None:
+    """That there is nothing is told before Java is started."""
+    from chasqui.errors import NotFound
+    from chasqui.spark import maintenance
+    from chasqui.spark.layout import directory_name
+
+    maintenance.recover_swaps(archive)
+    if not archive.has_rows("events"):
+        raise NotFound(
+            f"there is nothing archived at {archive.root}",
+            hint="`chasqui pipeline archive` fills it; --archive names another one",
+        )
+    known = archived_queues(archive)
+    for queue in queues:
+        if known and directory_name(queue) not in known:
+            more = ", …" if len(known) > MAX_NAMES_IN_HINT else ""
+            raise NotFound(
+                f"there is nothing archived of a queue named {queue!r}",
+                hint=f"archived there: {', '.join(known[:MAX_NAMES_IN_HINT])}{more}",
+            )
+
+
+SERVER_SCHEMA = {"running": "bool", "url": "str?", "pid": "int?", "log": "str?"}
+
+
+def server_record(server: ConnectServer | None) -> Record:
+    if server is None:
+        return {"running": False, "url": None, "pid": None, "log": None}
+    return {"running": True, "url": server.address, "pid": server.pid, "log": server.log}

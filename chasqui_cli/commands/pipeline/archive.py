@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ from chasqui_cli.commands.pipeline._spark import (
     ArchiveOption,
     HeapOption,
     MasterOption,
+    QueuesArgument,
     RemoteOption,
     data_source_options,
     open_archive,
@@ -21,23 +21,15 @@ from chasqui_cli.commands.pipeline._spark import (
     require_writable_archive,
     select_spark,
 )
-from chasqui_cli.context.command_context import CommandContext, command, offline
-from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
     from chasqui.spark.archiver import BatchTotals
 
-PARTLY = 3
 DAY_MS = 86_400_000
-QueuesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_queues),
-]
 ARCHIVE_SCHEMA = {"archive": "str", "batches": "int", "events": "int", "dlq": "int", "lost": "int"}
-COMPACT_SCHEMA = {
-    "table": "str", "day": "str", "rows": "int", "repeated": "int", "files_before": "int", "files_after": "int",
-}  # fmt: skip
 COLUMNS: list[Column] = [
     column("day"),
     column("table"),
@@ -48,9 +40,9 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command(shape=ARCHIVE_SCHEMA, many=False)
+@command("pipeline archive", schema=ARCHIVE_SCHEMA, many=False)
 def archive(
-    desk: CommandContext,
+    ctx: CommandContext,
     queues: QueuesArgument = None,
     path: ArchiveOption = None,
     once: Annotated[bool, typer.Option("--once", help="Archive what is there now, and end.")] = False,
@@ -91,7 +83,7 @@ def archive(
     spark_at = select_spark(master, remote, heap)
     plan = archiver.ArchivePlan(
         open_archive(path, remote),
-        data_source_options(desk, spark_at) | {"retryFor": "60"},
+        data_source_options(ctx, spark_at) | {"retryFor": "60"},
         tuple(queues or ()),
         trigger_s=parse_length_ms("--every", every, least=0, most=DAY_MS) / 1000,
         once=once,
@@ -101,11 +93,11 @@ def archive(
         accept_recreated=accept_recreated,
         starting="latest" if from_now else "earliest",
     )
-    _require_queues(desk, queues or [])
+    _require_queues(ctx, queues or [])
     require_writable_archive(plan.archive)
     with (
         session.open_session(spark_at) as spark,
-        desk.progress("archiving", None) as advance,
+        ctx.progress("archiving", None) as advance,
         _stop_on_signal() as ended,
     ):
         done = 0
@@ -115,11 +107,11 @@ def archive(
             done += account.rows
             advance(done)
             if account.lost:
-                desk.info(f"warning: {account.lost:,} events were trimmed before batch {account.batch} could read them")
+                ctx.info(f"warning: {account.lost:,} events were trimmed before batch {account.batch} could read them")
 
-        totals = archiver.archive_queues(spark, plan, on_batch=told, log=desk.info, should_stop=ended)
+        totals = archiver.archive_queues(spark, plan, on_batch=told, log=ctx.info, should_stop=ended)
     lost = sum(totals.lost.values())
-    desk.write_record(
+    ctx.write_record(
         {
             "archive": plan.archive.root,
             "batches": totals.batches,
@@ -129,98 +121,16 @@ def archive(
         }
     )
     if lost:
-        raise typer.Exit(PARTLY)
+        raise typer.Exit(ExitCode.PARTLY)
 
 
-@offline(shape=COMPACT_SCHEMA)
-def compact(
-    desk: CommandContext,
-    path: ArchiveOption = None,
-    before: Annotated[
-        str | None,
-        typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
-    ] = None,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
-) -> None:
-    """Rewrite days that are over into few large files, without rows that were written twice.
-
-    The archive is one on this machine's disks; a Spark behind --remote must see them, too.
-    """
-    from chasqui import SystemClock
-    from chasqui.errors import NotFound
-    from chasqui.spark import layout, maintenance
-    from chasqui.spark import spark_session as session
-
-    session.check_installed()
-    archive = open_archive(path)
-    if archive.local_root and not archive.local_root.exists():
-        raise NotFound(f"there is no archive at {archive.root}", hint="--archive names another one")
-    # Which days are over is the archive's own question, not a server's: its directories are UTC days.
-    day = parse_day(before) if before else layout.utc_day(SystemClock().now_ms())
-    days = [one for table in layout.TABLES for one in archive.day_dirs(table)]
-    with (
-        session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark,
-        desk.progress("compacting", len(days)) as advance,
-    ):
-        done: list[maintenance.CompactionResult] = []
-
-        def told(one: maintenance.CompactionResult) -> None:
-            done.append(one)
-            advance(len(done))
-
-        maintenance.compact_days(spark, archive, layout.TABLES, before=day, on_day=told)
-    desk.write_records([asdict(one) for one in done], COLUMNS)
-
-
-@offline(shape={"archive": "str", "minutes": "int"}, many=False)
-def rollup(
-    desk: CommandContext,
-    queues: QueuesArgument = None,
-    path: ArchiveOption = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="DAY", help="Only days from this one on, as in 2026-11-18."),
-    ] = None,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
-) -> None:
-    """Add minutes up: counts and sketches per queue and job name, so that reports over months take seconds."""
-    from chasqui.spark import maintenance
-    from chasqui.spark import spark_session as session
-    from chasqui_cli.commands.pipeline.report import require_archive
-    from chasqui_cli.output.times import parse_time_ms
-
-    session.check_installed()
-    archive = open_archive(path, remote)
-    require_archive(archive, queues or ())
-    since_ms = parse_time_ms(parse_day(since), 0, "past") if since else None
-    with session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark:
-        minutes = maintenance.roll_up(spark, archive, queues=queues or (), since_ms=since_ms)
-    desk.write_record({"archive": archive.root, "minutes": minutes})
-
-
-def parse_day(text: str) -> str:
-    """A day, as directories are named."""
-    from datetime import date
-
-    from chasqui.errors import ArgumentError
-
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise ArgumentError(f"{text!r} is no day", hint="write it as 2026-11-18") from None
-
-
-def _require_queues(desk: CommandContext, queues: list[str]) -> None:
+def _require_queues(ctx: CommandContext, queues: list[str]) -> None:
     """A name nobody knows is told before Java is started."""
     from chasqui import Keys
     from chasqui.errors import NotFound
     from chasqui.inspect import snapshot
 
-    with desk.session() as session:
+    with ctx.session() as session:
         if not queues:
             session.server_now_ms()
             return

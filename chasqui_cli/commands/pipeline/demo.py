@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.commands.demo import temporary_server
+from chasqui_cli.commands._temporary_server import temporary_server
 from chasqui_cli.commands.pipeline._spark import HeapOption, MasterOption, select_spark
-from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.context.command_context import CommandContext, command
 
 if TYPE_CHECKING:
     from chasqui import Job
@@ -23,9 +23,9 @@ STEP_MS = 100
 DEMO_SCHEMA = {"events": "int", "archive": "str", "page": "str"}
 
 
-@offline(shape=DEMO_SCHEMA, many=False)
+@command("pipeline demo", server=False, schema=DEMO_SCHEMA, many=False)
 def demo(
-    desk: CommandContext,
+    ctx: CommandContext,
     place: Annotated[Path, typer.Argument(metavar="[DIRECTORY]", help="Where the archive and the page go.")] = Path(
         "chasqui-tour"
     ),
@@ -45,16 +45,16 @@ def demo(
     place.mkdir(parents=True, exist_ok=True)
     with temporary_server() as socket:
         url = f"unix://{socket}"
-        desk.info(f"running {JOBS} jobs on a private server: most succeed, some fail, a few die")
+        ctx.info(f"running {JOBS} jobs on a private server: most succeed, some fail, a few die")
         asyncio.run(_run_jobs(url))
-        desk.info("starting Spark, and archiving what happened")
+        ctx.info("starting Spark, and archiving what happened")
         with spark_session.open_session(select_spark(master, None, heap)) as spark:
             plan = archiver.ArchivePlan(archive, {"redis.url": url}, (QUEUE,), once=True, accept_recreated=True)
             totals = archiver.archive_queues(spark, plan)
             asked = resolve_diff_window(spark, archive, reports.ReportQuery(bucket_ms=STEP_MS))
             found = {name: reports.run_report(spark, archive, name, asked) for name in reports.REPORTS}
     target.write_text(render_page(found, asked, archive.root), "utf-8")
-    desk.write_record({"events": totals.rows.get("events", 0), "archive": archive.root, "page": str(target.absolute())})
+    ctx.write_record({"events": totals.rows.get("events", 0), "archive": archive.root, "page": str(target.absolute())})
 
 
 def _require_unused(place: Path, *names: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from enum import StrEnum
 from errno import EINVAL, EISDIR
 from os import strerror
 from pathlib import Path
@@ -13,19 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chasqui_cli.commands.pipeline._report_columns import ReportName, report_caption, report_columns, report_schema
 from chasqui_cli.commands.pipeline._spark import (
     ArchiveOption,
     HeapOption,
     MasterOption,
     RemoteOption,
-    archived_queues,
     complete_archived_queues,
     open_archive,
     parse_length_ms,
     parse_past_time_ms,
+    require_archive,
     select_spark,
 )
-from chasqui_cli.context.command_context import CommandContext, offline
+from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.json_schema import json_schema
 from chasqui_cli.output.tagged_json import json_text
@@ -37,37 +37,14 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Record
 
 
-class ReportName(StrEnum):
-    """The reports there are."""
-
-    ALL = "all"
-    THROUGHPUT = "throughput"
-    LATENCY = "latency"
-    RETRIES = "retries"
-    FAILURES = "failures"
-    DEAD = "dead"
-    SLA = "sla"
-    SLOWEST = "slowest"
-    TIMELINE = "timeline"
-    HEATMAP = "heatmap"
-    DIFF = "diff"
-    GAPS = "gaps"
-
-
 ROLLUP_REPORTS = (ReportName.THROUGHPUT, ReportName.LATENCY)
 MINUTE_MS = 60_000
-MAX_NAMES_IN_HINT = 10
 MOST_ROWS = 2**31 - 1
-TEXT_FIELDS = ("queue", "name", "error", "sample", "reason", "event", "job_id", "sample_job_id", "stream_id")
-NULLABLE_FIELDS = (
-    "attempt", "backoff_ms", "duration_us", "job_id", "lost", "name", "reason", "sample", "sample_job_id", "since_ms",
-)  # fmt: skip
-"""Columns that an event need not have, beside all that is measured."""
 
 
-@offline()
+@command("pipeline report", server=False)
 def report(
-    desk: CommandContext,
+    ctx: CommandContext,
     name: Annotated[ReportName, typer.Argument(help="Which report.")] = ReportName.ALL,
     path: ArchiveOption = None,
     queue: Annotated[
@@ -138,7 +115,7 @@ def report(
     require_archive(archive, asked.queues)
     if from_rollup:
         _require_rollup(archive, name, asked)
-    spark_at = select_spark(master, remote, heap, may_be_warm=True, say=desk.info)
+    spark_at = select_spark(master, remote, heap, may_be_warm=True, say=ctx.info)
     with spark_session.open_session(spark_at) as spark:
         newest = _newest_event_ms(spark, archive, since, until, at)
         asked = replace(
@@ -150,15 +127,15 @@ def report(
         if "diff" in names:
             asked = resolve_diff_window(spark, archive, asked)
         found: dict[str, list[Record]] = {}
-        with desk.progress("reporting", len(names)) as advance:
+        with ctx.progress("reporting", len(names)) as advance:
             for number, one in enumerate(names, 1):
                 found[one] = reports.run_report(spark, archive, one, asked)
                 advance(number)
     try:
-        _write_reports(desk, found, asked, alone=name is not ReportName.ALL)
+        _write_reports(ctx, found, asked, alone=name is not ReportName.ALL)
     finally:  # whoever reads the answer may have enough of it, and still want the page
         if html:
-            _write_page(desk, html, found, asked, archive)
+            _write_page(ctx, html, found, asked, archive)
 
 
 def resolve_diff_window(spark: Any, archive: Archive, asked: ReportQuery) -> ReportQuery:
@@ -169,90 +146,38 @@ def resolve_diff_window(spark: Any, archive: Archive, asked: ReportQuery) -> Rep
     return replace(asked, at_ms=at_ms, span_ms=span_ms)
 
 
-def report_caption(name: str, asked: ReportQuery) -> str:
-    """What a report's numbers are about, where its columns do not tell."""
-    from chasqui_cli.output.times import format_duration, format_iso
-
-    if name == ReportName.SLA:
-        return f"longer than {format_duration(asked.sla_ms)} from a job's making to its end"
-    if name == ReportName.DIFF and asked.at_ms is not None and asked.span_ms is not None:
-        return f"before and after {format_iso(asked.at_ms)}, {format_duration(asked.span_ms)} to each side"
-    return ""
-
-
-def _write_reports(desk: CommandContext, found: dict[str, list[Record]], asked: ReportQuery, *, alone: bool) -> None:
+def _write_reports(ctx: CommandContext, found: dict[str, list[Record]], asked: ReportQuery, *, alone: bool) -> None:
     from chasqui.spark.reports import REPORTS
 
-    if not alone and desk.output in (Format.TABLE, Format.WIDE, Format.NAME):
+    if not alone and ctx.output in (Format.TABLE, Format.WIDE, Format.NAME):
         for name, records in found.items():
             words = (
                 f"{REPORTS[name].title} ({name})",
                 report_caption(name, asked),
                 "" if records else "nothing",
             )
-            desk.info("")
-            desk.info(": ".join(filter(None, words)))
+            ctx.info("")
+            ctx.info(": ".join(filter(None, words)))
             if records:
-                desk.write_records(records, report_columns(name))
+                ctx.write_records(records, report_columns(name))
         return
     for name in found:
         if told := report_caption(name, asked):
-            desk.info(f"{name}: {told}")
+            ctx.info(f"{name}: {told}")
     if alone:
         [(name, records)] = found.items()
-        desk.write_records(records, report_columns(name, exact=desk.output is Format.CSV))
-    elif desk.output in (Format.JSON, Format.YAML):
-        desk.write_record(dict(found))
+        ctx.write_records(records, report_columns(name, exact=ctx.output is Format.CSV))
+    elif ctx.output in (Format.JSON, Format.YAML):
+        ctx.write_record(dict(found))
     else:
         named = [{"report": name} | one for name, records in found.items() for one in records]
-        desk.write_records(named, _all_columns(found))
+        ctx.write_records(named, _all_columns(found))
 
 
 def _all_columns(names: Iterable[str]) -> list[Column]:
     """One table for all reports, as programs want it: a row has the columns of its report, and the others empty."""
     columns = {one.title: one for name in names for one in report_columns(name, exact=True)}
     return [column("report"), *columns.values()]
-
-
-def report_schema(name: ReportName) -> Any:
-    """What the JSON is: an array of records; of all reports, an object with an array of each."""
-    from chasqui.spark.reports import REPORTS
-
-    of_each = {one.name: [{title: _field_type(title) for title in one.columns}] for one in REPORTS.values()}
-    return of_each if name is ReportName.ALL else of_each[name]
-
-
-def _field_type(name: str) -> str:
-    if _is_measured(name):
-        return "float?"
-    return f"{'str' if name in TEXT_FIELDS else 'int'}{'?' if name in NULLABLE_FIELDS else ''}"
-
-
-def report_columns(name: str, *, exact: bool = False) -> list[Column]:
-    """A report's columns. exact: for programs, which round by themselves if they want to."""
-    from chasqui.spark.reports import REPORTS
-
-    return [_column(one, exact=exact) for one in REPORTS[name].columns]
-
-
-def _column(name: str, *, exact: bool) -> Column:
-    if name in ("ms", "at_ms", "first_ms", "last_ms"):
-        return column(name.removesuffix("_ms") if name != "ms" else "when", name, kind="moment")
-    if name in ("since_ms", "worst_ms", "backoff_ms"):
-        return column(name.removesuffix("_ms"), name, kind="span")
-    if name in TEXT_FIELDS:
-        return column(name, wide=name in ("sample", "sample_job_id"))
-    if _is_measured(name) and not exact:
-        return Column(name, lambda record: _rounded(record.get(name)), align="right", wide=name.endswith("_p50"))
-    return column(name, kind="count")
-
-
-def _is_measured(name: str) -> bool:
-    return "_p" in name or name in ("share", "run_ratio")
-
-
-def _rounded(value: Any) -> Any:
-    return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
 def _check_times(*texts: str | None) -> None:
@@ -270,28 +195,6 @@ def _newest_event_ms(spark: Any, archive: Archive, *texts: str | None) -> int:
         return 0
     found = read_table(spark, archive, "events").agg({"ms": "max"}).collect()[0][0]
     return int(found or 0)
-
-
-def require_archive(archive: Archive, queues: Iterable[str]) -> None:
-    """That there is nothing is told before Java is started."""
-    from chasqui.errors import NotFound
-    from chasqui.spark import maintenance
-    from chasqui.spark.layout import directory_name
-
-    maintenance.recover_swaps(archive)
-    if not archive.has_rows("events"):
-        raise NotFound(
-            f"there is nothing archived at {archive.root}",
-            hint="`chasqui pipeline archive` fills it; --archive names another one",
-        )
-    known = archived_queues(archive)
-    for queue in queues:
-        if known and directory_name(queue) not in known:
-            more = ", …" if len(known) > MAX_NAMES_IN_HINT else ""
-            raise NotFound(
-                f"there is nothing archived of a queue named {queue!r}",
-                hint=f"archived there: {', '.join(known[:MAX_NAMES_IN_HINT])}{more}",
-            )
 
 
 def _require_rollup(archive: Archive, name: ReportName, asked: ReportQuery) -> None:
@@ -329,7 +232,7 @@ def _check_page_path(html: Path | None) -> None:
 
 
 def _write_page(
-    desk: CommandContext, html: Path, found: dict[str, list[Record]], asked: ReportQuery, archive: Archive
+    ctx: CommandContext, html: Path, found: dict[str, list[Record]], asked: ReportQuery, archive: Archive
 ) -> None:
     from chasqui.errors import ChasquiError
     from chasqui_cli.commands.pipeline._page import render_page
@@ -344,4 +247,4 @@ def _write_page(
             f"cannot write the page at {html}: {error.strerror}",
             hint="the answer is whole; only the page is not",
         ) from None
-    desk.info(f"wrote {html}")
+    ctx.info(f"wrote {html}")

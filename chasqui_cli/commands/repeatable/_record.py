@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.output.columns import Column, column
+from chasqui_cli.output.job_text import record_pattern_text
 from chasqui_cli.output.json_schema import OptionalKey
 from chasqui_cli.output.records import spec_record
 from chasqui_cli.output.times import format_duration, format_iso
@@ -73,30 +74,6 @@ def state_text(record: Record) -> str:
     if "undecodable" in record:
         return f"unreadable: {record['undecodable']}"
     return f"OVERDUE {format_duration(record['overdue_ms'])}" if "overdue_ms" in record else "ok"
-
-
-def record_pattern_text(record: Record) -> str:
-    """When a schedule fires, in words; an expression that cannot be read stands for itself."""
-    from chasqui.cron import description
-    from chasqui.errors import ConfigError
-
-    pattern = record["pattern"]
-    if pattern["interval_ms"] is not None:
-        return f"every {format_duration(pattern['interval_ms'])}"
-    if pattern["expression"] is None:
-        return "?"
-    try:
-        told = description.describe(pattern["expression"])
-    except ConfigError:
-        return str(pattern["expression"])
-    return f"{told} ({pattern['tz'] or 'UTC'})"
-
-
-def pattern_text(pattern: Any) -> str:
-    """The same of a pattern."""
-    interval_ms, expression = getattr(pattern, "interval_ms", None), getattr(pattern, "expression", None)
-    told = {"interval_ms": interval_ms, "expression": expression, "tz": getattr(pattern, "tz", None)}
-    return record_pattern_text({"pattern": told})
 
 
 def fire_records(pattern: Any, times: Iterator[int]) -> Iterator[Record]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from chasqui_cli.commands.rsmq._options import MessageIdsArgument, message_record, no_such_queue
+from chasqui_cli.commands.rsmq._options import MessageIdsArgument, no_such_queue
+from chasqui_cli.commands.rsmq._record import message_record
 from chasqui_cli.context.shared_options import Verb, signature_parameters
 from chasqui_cli.output.times import parse_duration_ms
 
@@ -63,9 +64,9 @@ def message_filters(*, without: Collection[str] = (), **defaults: Any) -> Callab
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature_parameters(verb)]
         at = next(at for at, p in enumerate(own) if p.name == "wanted")
 
-        def choosing(desk: CommandContext, **values: Any) -> None:
+        def choosing(ctx: CommandContext, **values: Any) -> None:
             said = {p.name: values.pop(p.name) for p in asked}
-            verb(desk=desk, **values, wanted=MessageFilterOptions(**said | {"ids": said.get("ids") or ()}))
+            verb(ctx=ctx, **values, wanted=MessageFilterOptions(**said | {"ids": said.get("ids") or ()}))
 
         signature = inspect.Signature([*own[:at], *asked, *own[at + 1 :]])
         choosing.__signature__ = signature  # type: ignore[attr-defined]  # as inspect documents it
@@ -136,21 +137,19 @@ class FoundMessages:
     missing: list[str] = field(default_factory=list)
 
 
-def find_messages(
-    desk: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions
-) -> FoundMessages:
+def find_messages(ctx: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions) -> FoundMessages:
     """What is wanted, next visible first. Says how far it looked where a bound ended it. Nothing is received."""
     if wanted.ids:
-        return _find_by_ids(desk, session, keys, wanted)
+        return _find_by_ids(ctx, session, keys, wanted)
     from chasqui.foreign import rsmq
 
     found, looked = FoundMessages(session.server_now_ms()), 0
-    judge = desk.filters.compile(found.now_ms, "sent_ms")
+    judge = ctx.filters.compile(found.now_ms, "sent_ms")
     rule = wanted.filter()
-    whole = bool(rule.body or desk.filters.where)
+    whole = bool(rule.body or ctx.filters.where)
     after: Message | None = None
-    while looked < desk.filters.scan:
-        count = min(PAGE_SIZE, desk.filters.scan - looked)
+    while looked < ctx.filters.scan:
+        count = min(PAGE_SIZE, ctx.filters.scan - looked)
         page = session.link.run(
             rsmq.read_page(keys, after=after, count=count, preview=None if whole else PREVIEW_BYTES)
         )
@@ -158,8 +157,8 @@ def find_messages(
         for message in page.messages:
             if not rule.matches(message, page.now_ms):
                 continue
-            record = message_record(desk, message, page.now_ms)
-            seen = record if desk.show_secrets else message_record(_unredacted(desk), message, page.now_ms)
+            record = message_record(ctx, message, page.now_ms)
+            seen = record if ctx.show_secrets else message_record(_unredacted(ctx), message, page.now_ms)
             if judge(seen):
                 found.messages.append(message)
                 found.records.append(record)
@@ -167,28 +166,28 @@ def find_messages(
                     return found
         if after is None:
             return found
-    desk.info(f"looked at {looked:,} messages and no further; --scan N looks at more")
+    ctx.info(f"looked at {looked:,} messages and no further; --scan N looks at more")
     return found
 
 
-def _unredacted(desk: CommandContext) -> CommandContext:
+def _unredacted(ctx: CommandContext) -> CommandContext:
     """An expression is about what is there, covered or not."""
     from dataclasses import replace
 
-    return replace(desk, show_secrets=True)
+    return replace(ctx, show_secrets=True)
 
 
-def _find_by_ids(desk: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions) -> FoundMessages:
+def _find_by_ids(ctx: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions) -> FoundMessages:
     from chasqui.foreign import rsmq
 
-    if not desk.filters.matches_everything:
+    if not ctx.filters.matches_everything:
         raise typer.BadParameter("give ids or filters, not both")
     ids = list(dict.fromkeys(wanted.ids))
     found, rule = FoundMessages(session.server_now_ms()), wanted.filter()
     for start in range(0, len(ids), PAGE_SIZE):
         page = session.link.run(rsmq.messages_by_id(keys, ids[start : start + PAGE_SIZE]))
         for message in page.messages:
-            record = message_record(desk, message, page.now_ms)
+            record = message_record(ctx, message, page.now_ms)
             if rule.matches(message, page.now_ms):
                 found.messages.append(message)
                 found.records.append(record)

@@ -36,9 +36,9 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-@command(shape=DOCTOR_SCHEMA, changes=True)
+@command("rsmq doctor", schema=DOCTOR_SCHEMA, changes=True)
 def doctor(
-    desk: CommandContext,
+    ctx: CommandContext,
     queues: Annotated[
         list[str] | None,
         typer.Argument(
@@ -58,11 +58,11 @@ def doctor(
     """
     from chasqui.foreign import discover
 
-    with desk.session() as session:
+    with ctx.session() as session:
         ours = _doctor_command(session)
         ours.check_problem_names(only)
         places = [rsmq_keys(name, ns) for name in queues] if queues else discover(session.link).rsmq
-        examine_and_repair(desk, ours, places, only, repair=repair)
+        examine_and_repair(ctx, ours, places, only, repair=repair)
 
 
 def _doctor_command(session: Session) -> DoctorCommand:

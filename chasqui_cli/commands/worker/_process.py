@@ -42,27 +42,27 @@ class WorkerOptions:
     metrics: tuple[str, int] | None
 
 
-def run_in_fleet(desk: CommandContext, orders: WorkerOptions) -> None:
+def run_in_fleet(ctx: CommandContext, orders: WorkerOptions) -> None:
     """What runs in each of several processes. What is foreseen is told in a line, and the process is tried again."""
     from chasqui.errors import ChasquiError
 
     prepare_stdio()
     number = int(multiprocessing.current_process().name.rpartition(" ")[2])
     try:
-        run_process(desk, orders, load_handler(orders.target, orders.app_dir), number)
+        run_process(ctx, orders, load_handler(orders.target, orders.app_dir), number)
     except ChasquiError as error:
         print_stderr(f"error: worker {number}: {error}")
         sys.exit(1)
 
 
-def run_process(desk: CommandContext, orders: WorkerOptions, found: LoadedHandler, number: int = 1) -> None:
+def run_process(ctx: CommandContext, orders: WorkerOptions, found: LoadedHandler, number: int = 1) -> None:
     """Work until the process is asked to end, or the queue is drained in burst mode."""
     import asyncio
 
-    asyncio.run(_run_process(desk, orders, found, number))
+    asyncio.run(_run_process(ctx, orders, found, number))
 
 
-async def _run_process(desk: CommandContext, orders: WorkerOptions, found: LoadedHandler, number: int) -> None:
+async def _run_process(ctx: CommandContext, orders: WorkerOptions, found: LoadedHandler, number: int) -> None:
     import asyncio
 
     from chasqui import SystemClock, serve
@@ -74,12 +74,12 @@ async def _run_process(desk: CommandContext, orders: WorkerOptions, found: Loade
         host, port = orders.metrics
         counts.meters = WorkerMetrics(orders.queue, counts)
         counts.meters.serve(host, port + number - 1)
-    link, began = desk.async_link(), clock.monotonic()
+    link, began = ctx.async_link(), clock.monotonic()
     try:
         worker = _build_worker(orders, found, counts, link)
         # Of several processes only the first may write over its line: they share one terminal.
         status, gauge = (
-            StatusLine(clock.monotonic, quiet=desk.quiet or number > 1),
+            StatusLine(clock.monotonic, quiet=ctx.quiet or number > 1),
             _RateMeter(clock.monotonic()),
         )
         with logging_to(status, level=logging.INFO):
@@ -93,7 +93,7 @@ async def _run_process(desk: CommandContext, orders: WorkerOptions, found: Loade
             status.close()
             await running
         took = format_duration(round((clock.monotonic() - began) * 1000))
-        desk.info(f"{orders.queue}: {counts.done:,} done, {counts.failed:,} failed in {took}")
+        ctx.info(f"{orders.queue}: {counts.done:,} done, {counts.failed:,} failed in {took}")
     finally:
         await link.close()
 

@@ -1,0 +1,66 @@
+"""Compact."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from chasqui_cli.commands.pipeline._spark import (
+    ArchiveOption,
+    HeapOption,
+    MasterOption,
+    RemoteOption,
+    open_archive,
+    parse_day,
+    select_spark,
+)
+from chasqui_cli.commands.pipeline.archive import COLUMNS
+from chasqui_cli.context.command_context import CommandContext, command
+
+COMPACT_SCHEMA = {
+    "table": "str", "day": "str", "rows": "int", "repeated": "int", "files_before": "int", "files_after": "int",
+}  # fmt: skip
+
+
+@command("pipeline compact", server=False, schema=COMPACT_SCHEMA)
+def compact(
+    ctx: CommandContext,
+    path: ArchiveOption = None,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
+) -> None:
+    """Rewrite days that are over into few large files, without rows that were written twice.
+
+    The archive is one on this machine's disks; a Spark behind --remote must see them, too.
+    """
+    from chasqui import SystemClock
+    from chasqui.errors import NotFound
+    from chasqui.spark import layout, maintenance
+    from chasqui.spark import spark_session as session
+
+    session.check_installed()
+    archive = open_archive(path)
+    if archive.local_root and not archive.local_root.exists():
+        raise NotFound(f"there is no archive at {archive.root}", hint="--archive names another one")
+    # Which days are over is the archive's own question, not a server's: its directories are UTC days.
+    day = parse_day(before) if before else layout.utc_day(SystemClock().now_ms())
+    days = [one for table in layout.TABLES for one in archive.day_dirs(table)]
+    with (
+        session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark,
+        ctx.progress("compacting", len(days)) as advance,
+    ):
+        done: list[maintenance.CompactionResult] = []
+
+        def told(one: maintenance.CompactionResult) -> None:
+            done.append(one)
+            advance(len(done))
+
+        maintenance.compact_days(spark, archive, layout.TABLES, before=day, on_day=told)
+    ctx.write_records([asdict(one) for one in done], COLUMNS)

@@ -1,0 +1,47 @@
+"""Rollup."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from chasqui_cli.commands.pipeline._spark import (
+    ArchiveOption,
+    HeapOption,
+    MasterOption,
+    QueuesArgument,
+    RemoteOption,
+    open_archive,
+    parse_day,
+    select_spark,
+)
+from chasqui_cli.context.command_context import CommandContext, command
+
+
+@command("pipeline rollup", server=False, schema={"archive": "str", "minutes": "int"}, many=False)
+def rollup(
+    ctx: CommandContext,
+    queues: QueuesArgument = None,
+    path: ArchiveOption = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DAY", help="Only days from this one on, as in 2026-11-18."),
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    heap: HeapOption = "1g",
+) -> None:
+    """Add minutes up: counts and sketches per queue and job name, so that reports over months take seconds."""
+    from chasqui.spark import maintenance
+    from chasqui.spark import spark_session as session
+    from chasqui_cli.commands.pipeline._spark import require_archive
+    from chasqui_cli.output.times import parse_time_ms
+
+    session.check_installed()
+    archive = open_archive(path, remote)
+    require_archive(archive, queues or ())
+    since_ms = parse_time_ms(parse_day(since), 0, "past") if since else None
+    with session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark:
+        minutes = maintenance.roll_up(spark, archive, queues=queues or (), since_ms=since_ms)
+    ctx.write_record({"archive": archive.root, "minutes": minutes})

@@ -1,0 +1,29 @@
+"""Move."""
+
+from __future__ import annotations
+
+from chasqui_cli.commands.rsmq._change import (
+    CHANGE_SCHEMA,
+    TargetNamespaceOption,
+    TargetOption,
+    change_messages,
+    move_change,
+)
+from chasqui_cli.commands.rsmq._options import DEFAULT_NAMESPACE, NamespaceOption, QueueArgument, rsmq_keys
+from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filters
+from chasqui_cli.context.command_context import CommandContext, command
+
+
+@command("rsmq move", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@message_filters()
+def move(
+    ctx: CommandContext,
+    queue: QueueArgument,
+    to: TargetOption,
+    wanted: MessageFilterOptions,
+    to_ns: TargetNamespaceOption = None,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
+) -> None:
+    """Move messages to another queue, with id, body, counters and time. `chasqui undo` moves them back."""
+    keys = rsmq_keys(queue, ns)
+    change_messages(ctx, keys, wanted, move_change(keys, rsmq_keys(to, to_ns or ns)))

@@ -1,0 +1,25 @@
+"""Release."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chasqui_cli.commands.rsmq._change import CHANGE_SCHEMA, change_messages, reschedule_change
+from chasqui_cli.commands.rsmq._options import DEFAULT_NAMESPACE, NamespaceOption, QueueArgument, rsmq_keys
+from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filters
+from chasqui_cli.context.command_context import CommandContext, command
+
+
+@command("rsmq release", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@message_filters(without=("held", "every"), state="in-flight")
+def release(
+    ctx: CommandContext,
+    queue: QueueArgument,
+    wanted: MessageFilterOptions,
+    ns: NamespaceOption = DEFAULT_NAMESPACE,
+) -> None:
+    """Make hidden messages visible now: those of a consumer that is gone, or with --state delayed those that wait."""
+    keys = rsmq_keys(queue, ns)
+    wanted = replace(wanted, state=None if wanted.ids else wanted.state, held=True, every=True)
+    effect = "any consumer may receive them now; one that still holds a message will not know"
+    change_messages(ctx, keys, wanted, lambda now_ms: reschedule_change(keys, now_ms, "release", "released", effect))

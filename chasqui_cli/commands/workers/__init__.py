@@ -1,0 +1,3 @@
+"""Who works on a queue: list consumers, remove the dead, free what they hold."""
+
+VERBS = ("list", "prune", "claim")
