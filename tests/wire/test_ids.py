@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui.errors import ArgumentError
-from chasqui.wire.job_id import check_job_id, check_shared, created_ms, new_job_id, new_job_ids
+from chasqui.wire.job_id import check_job_id, created_ms, new_job_id, new_job_ids
 
 LAST_MS = 2**48 - 1
 
@@ -68,11 +68,3 @@ def test_an_id_of_nothing_is_refused(job_id: str) -> None:
 
 def test_an_id_is_taken_as_it_is_given() -> None:
     assert check_job_id(" a b ") == " a b "
-
-
-def test_one_id_serves_one_job_only() -> None:
-    check_shared(None, 5)
-    check_shared("x", 1)
-    for jobs in (0, 2):
-        with pytest.raises(ArgumentError, match=r"opts\.id can only be set when payloads\.len\(\) == 1"):
-            check_shared("x", jobs)

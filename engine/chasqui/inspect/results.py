@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chasqui.server.flow import batches
 from chasqui.wire import result_value
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from chasqui.wire.keys import Keys
     from chasqui.wire.msgpack_codec import Value
 
-PAGE_SIZE = 500
-
 
 def read_results(commands: Commands, keys: Keys, job_ids: Sequence[str]) -> Flow[list[Value]]:
     """What each of these jobs returned, in one round trip; None for one that is not done, unknown or expired.
@@ -24,7 +23,6 @@ def read_results(commands: Commands, keys: Keys, job_ids: Sequence[str]) -> Flow
     """
     if not job_ids:
         return []
-    pages = [job_ids[start : start + PAGE_SIZE] for start in range(0, len(job_ids), PAGE_SIZE)]
-    replies = yield [commands.stored_results(keys, page) for page in pages]
+    replies = yield [commands.stored_results(keys, page) for page in batches(job_ids)]
     stored = [data for reply in replies for data in reply]
     return [None if data is None else result_value.decode(data, len(data)) for data in stored]

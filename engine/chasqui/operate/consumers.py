@@ -5,6 +5,7 @@ A consumer is a name in a group and nothing more; that somebody answers to it ca
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -17,6 +18,7 @@ from chasqui.server.commands import (
     PendingEntry,
     parse_server_time,
 )
+from chasqui.server.flow import batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +36,6 @@ POLLING_WITHIN_MS = 2 * WorkerOptions().read_block_ms + WorkerOptions().claim_mi
 GONE_AFTER_MS = WorkerOptions().dead_consumer_ms
 """After so long without a word what a consumer holds is taken by others anyway."""
 PAGE_SIZE = 1000
-BATCH_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +112,14 @@ def list_consumers(
             entries += PendingEntry.list_from_reply(pending)
         looked, complete = looked + len(entries), complete and len(pending) < PAGE_SIZE
         consumers = [] if _is_no_group(rows) else ConsumerInfo.list_from_reply(rows)
-        members += [_consumer_status(one, group, entries, gone_after_ms) for one in consumers]
+        held: dict[bytes, list[PendingEntry]] = defaultdict(list)
+        for entry in entries:
+            held[entry.consumer].append(entry)
+        members += [_consumer_status(one, group, held[one.name], gone_after_ms) for one in consumers]
     return ConsumerList(parse_server_time(clock), members, looked, complete, tuple(groups))
 
 
-def _consumer_status(one: ConsumerInfo, group: bytes, entries: Iterable[PendingEntry], gone_ms: int) -> ConsumerStatus:
-    own = [entry for entry in entries if entry.consumer == one.name]
+def _consumer_status(one: ConsumerInfo, group: bytes, own: Sequence[PendingEntry], gone_ms: int) -> ConsumerStatus:
     return ConsumerStatus(
         name=printable_name(one.name),
         raw_name=one.name,
@@ -188,37 +191,42 @@ def find_ghosts(commands: Commands, keys: Keys, groups: Sequence[str], most: int
 
 
 def remove_ghosts(commands: Commands, keys: Keys, found: Sequence[tuple[str, PendingEntry]]) -> Flow[list[bool]]:
-    """Let ghosts rest, exactly these; answers which were in flight until now."""
-    laid: set[tuple[str, bytes]] = set()
-    for group in dict.fromkeys(group for group, _ in found):
-        entry_ids = [entry.entry_id for its_group, entry in found if its_group == group]
-        for start in range(0, len(entry_ids), BATCH_SIZE):
-            [removed] = yield [commands.drop_dangling_pending(keys, group, entry_ids[start : start + BATCH_SIZE])]
-            laid |= {(group, entry_id) for entry_id in removed}
-    return [(group, entry.entry_id) in laid for group, entry in found]
+    """Remove exactly these ghosts; returns for each whether it was in flight until now."""
+    removed: set[tuple[str, bytes]] = set()
+    for group, entry_ids in _by_group((group, entry.entry_id) for group, entry in found):
+        for some in batches(entry_ids):
+            [reply] = yield [commands.drop_dangling_pending(keys, group, some)]
+            removed |= {(group, entry_id) for entry_id in reply}
+    return [(group, entry.entry_id) in removed for group, entry in found]
 
 
 def remove_consumers(commands: Commands, keys: Keys, members: Sequence[ConsumerStatus]) -> Flow[list[bool]]:
-    """Remove consumers, but none that holds an entry at that moment; answers which were removed."""
-    kept: set[tuple[str, bytes]] = set()
-    for group in dict.fromkeys(one.group for one in members):
-        names = [one.raw_name for one in members if one.group == group]
-        for start in range(0, len(names), BATCH_SIZE):
-            [still] = yield [commands.drop_consumers(keys, group, names[start : start + BATCH_SIZE])]
-            kept |= {(group, name) for name in still}
-    return [(one.group, one.raw_name) not in kept for one in members]
+    """Remove consumers, but none that holds an entry at that moment; returns for each whether it was removed."""
+    left: set[tuple[str, bytes]] = set()
+    for group, names in _by_group((one.group, one.raw_name) for one in members):
+        for some in batches(names):
+            [reply] = yield [commands.drop_consumers(keys, group, some)]
+            left |= {(group, name) for name in reply}
+    return [(one.group, one.raw_name) not in left for one in members]
 
 
 def release_entries(
     commands: Commands, keys: Keys, member: ConsumerStatus, entries: Sequence[PendingEntry]
 ) -> Flow[list[bool]]:
-    """Let others have a consumer's entries at once, their deliveries counted as they are; answers which were its own."""
+    """Let other consumers claim these entries at once, deliveries counted as they are; returns which were released."""
     released: set[bytes] = set()
-    for start in range(0, len(entries), BATCH_SIZE):
-        some = {one.entry_id: one.deliveries for one in entries[start : start + BATCH_SIZE]}
-        [moved] = yield [commands.release(keys, member.group, member.raw_name, some)]
+    for some in batches(entries):
+        deliveries = {one.entry_id: one.deliveries for one in some}
+        [moved] = yield [commands.release(keys, member.group, member.raw_name, deliveries)]
         released.update(moved)
     return [one.entry_id in released for one in entries]
+
+
+def _by_group(pairs: Iterable[tuple[str, bytes]]) -> Iterable[tuple[str, list[bytes]]]:
+    groups: dict[str, list[bytes]] = defaultdict(list)
+    for group, value in pairs:
+        groups[group].append(value)
+    return groups.items()
 
 
 def _is_no_group(reply: Reply) -> bool:

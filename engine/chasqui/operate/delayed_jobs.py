@@ -14,6 +14,7 @@ from chasqui.defaults import PromoterOptions
 from chasqui.errors import ArgumentError
 from chasqui.inspect import job_search
 from chasqui.inspect.job_search import DelayedJob
+from chasqui.inspect.snapshot import server_time_ms
 from chasqui.server.commands import members_with_scores, parse_server_time
 from chasqui.server.commands.replies import MAX_SCORE_MS, score_to_ms
 from chasqui.server.flow import batches, call_in_batches
@@ -167,8 +168,7 @@ def run_now(
         entries += [None if reply is None else reply.decode() for reply in replies]
         moved = [one for one, reply in zip(some, replies, strict=True) if reply is not None]
         if events and moved:
-            [clock] = yield [commands.server_time()]
-            now_ms, cap = parse_server_time(clock), PromoterOptions().events_cap
+            now_ms, cap = (yield from server_time_ms(commands)), PromoterOptions().events_cap
             yield waiting_events(commands, keys, [one.job_id for one in moved], now_ms, cap)
     return entries
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Literal
 
 from chasqui.defaults import ProducerOptions
 from chasqui.errors import ArgumentError, ServerError
-from chasqui.server.commands import parse_server_time
+from chasqui.inspect.snapshot import server_time_ms
 from chasqui.wire import delayed_member, msgpack_codec, stream_entry
 from chasqui.wire.job_id import check_job_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.server.commands import Commands
+    from chasqui.server.commands import Commands, LedgerKind
     from chasqui.server.flow import Call, Flow, Reply
     from chasqui.wire.keys import Keys
 
@@ -100,8 +100,7 @@ def start_load(commands: Commands, keys: Keys, run_id: str, idempotence: str, *,
     how: what its ledger knows jobs by. A try that goes about it otherwise is refused, for that ledger would know nothing
     of what is written already. Without a ledger ("none") every try is a load of its own.
     """
-    [clock] = yield [commands.server_time()]
-    now_ms = parse_server_time(clock)
+    now_ms = yield from server_time_ms(commands)
     if idempotence == "none":
         return LoadStart(now_ms, now_ms)
     [before] = yield [commands.begin_load(keys, run_id, f"{now_ms} {idempotence}", ttl_s=ttl_s)]
@@ -170,16 +169,16 @@ def send_chunks(
     """Write runs, in one round trip; those whose turn it is not yet are told so. Sending them again adds nothing twice,
     unless the load keeps no ledger.
     """
-    if load.idempotence == "idmp":
+    kind = load.idempotence
+    if kind == "idmp":
         return (yield from _send_with_idmp(commands, keys, load, runs))
-    if load.idempotence == "rows":
+    if kind == "rows":
         runs = [_without_duplicates(run) for run in runs]
-    replies = yield [_load_call(commands, keys, load, run) for run in runs]
+    replies = yield [_load_call(commands, keys, load, kind, run) for run in runs]
     return [_chunk_result(run, reply) for run, reply in zip(runs, replies, strict=True)]
 
 
-def _load_call(commands: Commands, keys: Keys, load: BulkLoad, run: LoadChunk) -> Call:
-    kind = "none" if load.idempotence == "idmp" else load.idempotence
+def _load_call(commands: Commands, keys: Keys, load: BulkLoad, kind: LedgerKind, run: LoadChunk) -> Call:
     by_chunk = kind == "chunks"
     return commands.load_jobs(
         keys,
@@ -255,9 +254,7 @@ def _idmp_producer_id(load: BulkLoad, job_id: str) -> str:
 
 def check_idmp(commands: Commands, keys: Keys, *, jobs_each: int = 1000) -> Flow[None]:
     """Refuse native ids where the server would forget them before the load is done."""
-    from chasqui.server.flow import Call
-
-    [info] = yield [Call(("XINFO", "STREAM", keys.stream), keys=(keys.stream,), tolerant=True)]
+    [info] = yield [commands.stream_info(keys)]
     if not commands.features.idmp:
         raise ArgumentError("this server does not know XADD IDMP", hint="use idempotence=rows: it works everywhere")
     told = {} if isinstance(info, ServerError) else dict(zip(info[::2], info[1::2], strict=True))

@@ -34,14 +34,6 @@ class FirePlan:
     lost: int = 0
 
 
-def next_fire(pattern: Pattern, from_ms: int, start_after_ms: int | None = None) -> int:
-    """The next time after both moments, as the reference computes it; see `Schedule.next` for its one oddity."""
-    start = _search_start(from_ms, start_after_ms)
-    if isinstance(pattern, Every):
-        return start + _checked_interval_ms(pattern)
-    return cron.parse_cron(pattern.expression, pattern.tz).next(start)
-
-
 def first_fire(
     pattern: Pattern, now_ms: int, start_after_ms: int | None = None, end_before_ms: int | None = None
 ) -> int:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from chasqui import cron
 from chasqui.errors import Unreachable
+from chasqui.inspect.snapshot import server_time_ms
 from chasqui.schedule import fire_times
-from chasqui.server.commands import StoredSpec, parse_server_time
+from chasqui.server.commands import StoredSpec
 from chasqui.wire import envelope, repeat_spec, stream_entry
 from chasqui.wire.envelope import JobStamp
 from chasqui.wire.job_id import new_job_id
@@ -62,8 +63,8 @@ def upsert_spec(commands: Commands, keys: Keys, spec: RepeatSpec) -> Flow[Upsert
     How often it fired is kept when it is replaced. Two round trips: the first asks the server for the time.
     """
     named, data = prepare_spec(spec)
-    [clock] = yield [commands.server_time()]
-    next_ms = fire_times.first_fire(spec.pattern, parse_server_time(clock), spec.start_after_ms, spec.end_before_ms)
+    now_ms = yield from server_time_ms(commands)
+    next_ms = fire_times.first_fire(spec.pattern, now_ms, spec.start_after_ms, spec.end_before_ms)
     [created] = yield [commands.upsert_repeat(keys, named.key, data, next_ms=next_ms)]
     return UpsertedSpec(named.key, next_ms, bool(created))
 

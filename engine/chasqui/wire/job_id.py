@@ -51,15 +51,6 @@ def check_job_id(job_id: str) -> str:
     return job_id
 
 
-def check_shared(job_id: str | None, jobs: int) -> None:
-    """One id for several jobs would make all but the first vanish as repeats."""
-    if job_id is not None and jobs != 1:
-        raise ArgumentError(
-            "add_bulk_with_options: opts.id can only be set when payloads.len() == 1;"
-            " use add_in_bulk_with_ids for per-job stable IDs"
-        )
-
-
 def _encode_time(now_ms: int) -> str:
     if not 0 <= now_ms < 1 << _TIME_BITS:
         raise ArgumentError(f"{now_ms} ms does not fit the 48 bits of an id's time")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PREFIX = "{chasqui:"
-FIND_ALL = "{chasqui:*}:*"
 
 
 @dataclass(frozen=True, slots=True)

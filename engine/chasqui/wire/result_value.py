@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chasqui.errors import ArgumentError
 from chasqui.wire import msgpack_codec
-from chasqui.wire.msgpack_codec import MAX_PAYLOAD, Undecodable, Value
+from chasqui.wire.msgpack_codec import MAX_PAYLOAD, Value
 
 
 def encode(value: Value) -> bytes | None:
@@ -18,11 +18,6 @@ def encode(value: Value) -> bytes | None:
 def decode(data: bytes, limit: int = MAX_PAYLOAD) -> Value:
     """What the handler returned."""
     return msgpack_codec.unpack(data, limit)
-
-
-def decode_or_keep(data: bytes, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
-    """What the handler returned, or the bytes and why they are not a value."""
-    return msgpack_codec.unpack_or_undecodable(data, limit)
 
 
 def ttl_seconds(ttl_ms: int) -> int:

@@ -45,6 +45,10 @@ class QueryCommands:
         """The stream's groups, for `Group.list_of`; a `ServerError` instead of them when there is no stream."""
         return Call(("XINFO", "GROUPS", keys.stream), keys=(keys.stream,), tolerant=True)
 
+    def stream_info(self, keys: Keys) -> Call:
+        """What the server knows of the stream, its settings included; a `ServerError` when there is no stream."""
+        return Call(("XINFO", "STREAM", keys.stream), keys=(keys.stream,), tolerant=True)
+
     def consumers(self, keys: Keys, group: StreamName) -> Call:
         """A group's consumers, for `Consumer.list_of`; a `ServerError` instead when stream or group is missing."""
         return Call(("XINFO", "CONSUMERS", keys.stream, group), keys=(keys.stream,), tolerant=True)
