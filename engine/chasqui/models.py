@@ -134,10 +134,13 @@ class LazyJobs(Sequence[J]):
     @overload
     def __getitem__(self, place: slice) -> list[J]: ...
     def __getitem__(self, place: int | slice) -> J | list[J]:
-        _, stop, _ = (place if isinstance(place, slice) else slice(place, place + 1)).indices(self._length)
-        if len(self._made) < stop:
-            self._made += self._make(range(len(self._made), stop))
-        return self._made[place]
+        wanted = range(self._length)[place]
+        last = wanted if isinstance(wanted, int) else max(wanted[0], wanted[-1]) if wanted else -1
+        if len(self._made) <= last:
+            self._made += self._make(range(len(self._made), last + 1))
+        if isinstance(wanted, int):
+            return self._made[wanted]
+        return self._made[wanted.start : wanted.stop] if wanted.step == 1 else [self._made[at] for at in wanted]
 
 
 NO_RESULT_WARNING = (

@@ -207,7 +207,7 @@ class Queue(QueueBase):
         return await self._run(self._read_results, list(job_ids))
 
     async def close(self) -> None:
-        """Close the connections of this event loop."""
+        """Close the connections of this event loop. A later call opens them again, as in the reference."""
         self._closed = True
         link = self._links.pop(asyncio.get_running_loop(), None)
         if link:

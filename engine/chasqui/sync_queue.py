@@ -205,7 +205,7 @@ class SyncQueue(QueueBase):
         return self._run(self._read_results, list(job_ids))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. A later call opens them again, as in the reference."""
         self._closed = True
         link, self._own = self._own, None
         if link:

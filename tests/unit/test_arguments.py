@@ -190,3 +190,22 @@ def test_rules_say_what_is_set_by_name() -> None:
     assert BackoffSpec.fixed(1).to_dict() == {"kind": "fixed", "delay_ms": 1}
     assert MissedFiresPolicy.fire_all(2).to_dict() == {"kind": "fire-all", "max_catchup": 2}
     assert MissedFiresPolicy.skip().to_dict() == {"kind": "skip"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kind": "cron"}, "pattern.expression is required"),
+        ({"kind": "every"}, "pattern.interval_ms is required"),
+        ({"kind": "every", "interval_ms": "soon"}, "pattern.interval_ms must be an int; got 'soon'"),
+    ],
+)
+def test_an_incomplete_pattern_is_refused_by_name(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        arguments.parse_pattern(given)
+    assert str(refused.value) == message
+
+
+def test_a_catch_up_that_is_not_a_number_is_refused_by_name() -> None:
+    with pytest.raises(ArgumentError, match=r"missed_fires\.max_catchup must be an int; got 'all'"):
+        arguments.parse_missed_fires({"kind": "fire-all", "max_catchup": "all"})

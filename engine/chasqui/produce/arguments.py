@@ -117,8 +117,7 @@ def parse_backoff(given: BackoffLike) -> Backoff:
         given = BackoffSpec.fixed(given)
     fields = given.to_dict() if isinstance(given, BackoffSpec) else dict(given)
     for name in ("kind", "delay_ms"):
-        if fields.get(name) is None:
-            raise ArgumentError(f"backoff.{name} is required")
+        _required(fields, "backoff", name)
     for name in ("delay_ms", "max_delay_ms", "jitter_ms"):
         if fields.get(name) is not None and not _is_count(fields[name], U64_MAX):
             raise ArgumentError(f"backoff.{name} must be a non-negative int")
@@ -160,9 +159,9 @@ def parse_pattern(given: RepeatLike) -> Pattern:
         raise TypeError(f"repeat must be a RepeatPattern or a dict; got {type(given).__name__}")
     fields = given.to_dict() if isinstance(given, RepeatPattern) else given
     if fields.get("kind") == "cron":
-        return Cron(fields["expression"], fields.get("tz"))
+        return Cron(_required(fields, "pattern", "expression"), fields.get("tz"))
     if fields.get("kind") == "every":
-        return Every(int(fields["interval_ms"]))
+        return Every(_to_int(_required(fields, "pattern", "interval_ms"), "pattern.interval_ms"))
     raise ArgumentError(f"a repeat pattern is of kind 'cron' or 'every', not {fields.get('kind')!r}")
 
 
@@ -178,7 +177,7 @@ def parse_missed_fires(given: MissedFiresLike) -> MissedFires:
         raise ArgumentError(f"unknown missed-fires kind \"{kind}\"; expected 'skip' / 'fire-once' / 'fire-all'")
     if most is None:
         raise ArgumentError("missed_fires.max_catchup is required when kind is 'fire-all'")
-    return FireAll(int(most))
+    return FireAll(_to_int(most, "missed_fires.max_catchup"))
 
 
 def check_no_missed_fires(missed_fires: MissedFiresLike | None) -> None:
@@ -214,6 +213,19 @@ def _to_missed_fires_policy(policy: MissedFires) -> MissedFiresPolicy | None:
     if isinstance(policy, FireAll):
         return MissedFiresPolicy("fire-all", policy.max_catchup)
     return MissedFiresPolicy.fire_once() if isinstance(policy, FireOnce) else None
+
+
+def _required(fields: Mapping[str, Any], label: str, name: str) -> Any:
+    if fields.get(name) is None:
+        raise ArgumentError(f"{label}.{name} is required")
+    return fields[name]
+
+
+def _to_int(given: Any, label: str) -> int:
+    try:
+        return int(given)
+    except (ValueError, TypeError, OverflowError):
+        raise ArgumentError(f"{label} must be an int; got {given!r}") from None
 
 
 def _is_count(value: Any, most: int) -> bool:
