@@ -93,13 +93,14 @@ class EventFollower:
         """Find out where each queue stands now: from here on nothing is missed. Reading does it when nobody has."""
         while self._pending:
             last_event_id = self._pending[0][1]
-            names = [queue for queue, after in self._pending if after == last_event_id]
+            batch = [pair for pair in self._pending if pair[1] == last_event_id]
             commands = Commands(await self._link.features())
-            begun = await self._link.run(
-                events.start_positions(commands, [Keys(name) for name in names], last_event_id)
+            positions = await self._link.run(
+                events.start_positions(commands, [Keys(queue) for queue, _ in batch], last_event_id)
             )
-            self._pending = [(queue, after) for queue, after in self._pending if after != last_event_id]
-            self._positions |= {at.keys.queue: at for at in begun}
+            for pair in batch:  # and no others: more may have been added meanwhile
+                self._pending.remove(pair)
+            self._positions |= {at.keys.queue: at for at in positions}
 
     def __aiter__(self) -> AsyncIterator[StoredEvent | Gap]:
         return self._iterate()

@@ -168,4 +168,6 @@ def _exit_with_parent() -> None:
 
 
 def _exit_text(code: int) -> str:
-    return f"code {code}" if code > 0 else signal.Signals(-code).name
+    if code > 0:
+        return f"code {code}"
+    return signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

@@ -154,6 +154,13 @@ def test_what_cannot_be_read_is_found_in_every_place(seed: QueueSeeder, place: s
     assert told[0].level == (Level.NOTE if place == "dlq" else Level.WARNING)
 
 
+def test_a_dead_letter_without_a_payload_field_is_reported_as_such(seed: QueueSeeder) -> None:
+    healthy(seed)
+    seed.command("XADD", seed.keys.dlq, "*", "source_id", "1-0", "reason", "malformed")
+    [finding] = [finding for finding in found(seed) if finding.code == "undecodable"]
+    assert finding.text == "1 of 1 looked at among the dead letters cannot be read: the letter has no field d"
+
+
 def test_consumers_that_are_gone_are_told_apart_by_what_they_hold(seed: QueueSeeder) -> None:
     healthy(seed)
     seed.command("XGROUP", "CREATECONSUMER", seed.keys.stream, GROUP, "old")

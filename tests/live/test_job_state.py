@@ -350,7 +350,8 @@ def test_keys_of_wrong_types_hide_only_what_they_would_tell(scene: Scene) -> Non
     scene.say("RPUSH", scene.keys.result(job.id), "no string")
     scene.say("RPUSH", scene.keys.delayed_index(job.id), "no string")
     scene.add(job)
-    assert scene.why(job.id).state == "waiting"
+    report = scene.why(job.id)
+    assert (report.state, report.also) == ("waiting", ())
 
 
 def test_large_payloads_stay_on_the_server(scene: Scene) -> None:

@@ -390,6 +390,33 @@ async def test_one_spoiled_queue_does_not_silence_the_others(server: Server, que
             await until(lambda: told_by(heard) == {(good.queue, "1"), (bad.queue, "2")})
 
 
+async def test_a_queue_that_is_added_while_others_start_is_followed_too(
+    server: Server, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Keys(queue), Keys(f"{queue} too")
+    tell(server, event(first, 1), event(second, 2))
+    async with AsyncLink.open(server.url, read_only=True) as link:
+        follower = EventFollower(link, [first.queue], last_event_id="0")
+        run, added = AsyncLink.run, list[str]()
+
+        async def run_slowly(self: AsyncLink, flow: Any) -> Any:
+            result = await run(self, flow)
+            if not added:
+                added.append(second.queue)
+                follower.add_queue(second.queue)
+            return result
+
+        monkeypatch.setattr(AsyncLink, "run", run_slowly)
+        seen: set[str] = set()
+        async with asyncio.timeout(10):
+            async for item in follower:
+                seen.add(item.queue)
+                if len(seen) == 2:
+                    break
+        await follower.close()
+    assert seen == {first.queue, second.queue}
+
+
 async def test_in_a_cluster_queues_of_all_nodes_are_followed() -> None:
     with cluster_servers("valkey-9.1") as nodes:
         keys = [Keys(f"q{number}") for number in range(20)]

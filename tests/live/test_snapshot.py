@@ -63,6 +63,12 @@ def desk(server: Server, queue: str) -> Iterator[Desk]:
         yield Desk(link, viewer, Commands(viewer.features()), Keys(queue))
 
 
+def test_an_entry_from_the_future_has_waited_for_no_time(desk: Desk) -> None:
+    now_ms = int(desk.say("TIME")[0]) * 1000
+    desk.say("XADD", desk.keys.stream, f"{now_ms + 3_600_000}-0", "d", "1")
+    assert desk.seen().oldest_waiting_ms == 0
+
+
 def test_a_queue_with_everything_in_it(desk: Desk) -> None:
     keys = desk.keys
     now_ms = int(desk.say("TIME")[0]) * 1000

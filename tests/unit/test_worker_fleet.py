@@ -34,6 +34,8 @@ def crew(directory, word):
     place.with_suffix(".up").touch()
     if word == "short":
         return
+    if word == "odd" and len(list(Path(directory).glob("*.up"))) == 1:
+        os.kill(os.getpid(), 35)
     while not gone.wait(0.01):
         pass
 
@@ -129,6 +131,13 @@ def test_nobody_outlives_a_parent_that_was_killed(fleet_of: Callable[..., Fleet]
     until(lambda: len(fleet.up()) == 2, "both are up")
     fleet.process.kill()
     until(lambda: not fleet.alive(), "they are gone too")
+
+
+def test_a_process_that_a_nameless_signal_ended_is_replaced(fleet_of: Callable[..., Fleet]) -> None:
+    fleet = fleet_of(1, "odd")
+    until(lambda: len(fleet.up()) == 2, "there is another")
+    fleet.process.terminate()
+    assert fleet.process.wait(20) == 0
 
 
 def test_processes_that_end_well_are_not_replaced(fleet_of: Callable[..., Fleet]) -> None:

@@ -2,7 +2,7 @@
 
 A read fills the buffer (`reader.py`); entries that were delivered before wait apart (`crash_suspects.py`). The slots take
 entries from the buffer, check them (`entry_checks.py`) and run the handler. `outcomes.py` decides what follows: events and
-acknowledgements go through the outbox, everything else is a settlement. `progress.py` starts the next read.
+acknowledgements go through the outbox, everything else is a settlement. `consumer_progress.py` starts the next read.
 
 Promoting, scheduling and signals are in `worker.py`.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui.consume.async_slots import AsyncSlots
 from chasqui.consume.cleanup import ConsumerCleanup
+from chasqui.consume.consumer_progress import ConsumerProgress
 from chasqui.consume.crash_suspects import CrashSuspects
 from chasqui.consume.entry_checks import Admission
 from chasqui.consume.event_encoder import EventEncoder
@@ -24,7 +25,6 @@ from chasqui.consume.identity import ConsumerIdentity
 from chasqui.consume.lease_renewal import Heartbeat, renewal_interval_ms
 from chasqui.consume.outbox import Outbox
 from chasqui.consume.outcomes import OutcomeHandler
-from chasqui.consume.progress import Progress
 from chasqui.consume.reader import EntryReader
 from chasqui.consume.settlements import EntryRelease, SettlementQueue
 from chasqui.consume.thread_slots import ThreadSlots
@@ -73,7 +73,7 @@ class Consumer:
         self._identity = identity = ConsumerIdentity(commands, keys, options.group, consumer_id)
         self._held = held = HeldEntries(lease_ms / 1000)
         self._buffer = buffer = JobBuffer()
-        self._progress = progress = Progress(held, clock)
+        self._progress = progress = ConsumerProgress(held, clock)
         encoder = EventEncoder(commands, keys, options.events_cap, clock)
         admission = Admission(make_job, retry, options.max_payload_bytes)
         self._settlements = settlements = SettlementQueue(link, identity, held, clock, progress)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.clock import Clock
+    from chasqui.consume.consumer_progress import ConsumerProgress
     from chasqui.consume.held_entries import HeldEntries
     from chasqui.consume.identity import ConsumerIdentity
-    from chasqui.consume.progress import Progress
     from chasqui.consume.settlements import SettlementQueue
     from chasqui.errors import ServerError
     from chasqui.server.flow import Call, Reply
@@ -50,7 +50,7 @@ class Outbox(LoopPart):
         held: HeldEntries,
         settlements: SettlementQueue,
         clock: Clock,
-        progress: Progress,
+        progress: ConsumerProgress,
     ) -> None:
         super().__init__("outbox", link, identity, clock)
         self._held = held

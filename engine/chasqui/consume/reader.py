@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.clock import Clock
+    from chasqui.consume.consumer_progress import ConsumerProgress
     from chasqui.consume.crash_suspects import CrashSuspects
     from chasqui.consume.event_encoder import EventEncoder
     from chasqui.consume.held_entries import EntryRow, HeldEntries, JobBuffer
     from chasqui.consume.identity import ConsumerIdentity
     from chasqui.consume.outcomes import OutcomeHandler
-    from chasqui.consume.progress import Progress
     from chasqui.defaults import WorkerOptions
     from chasqui.server.commands.entry_commands import ReadRequest
     from chasqui.server.flow import Flow, Reply
@@ -62,7 +62,7 @@ class EntryReader(LoopPart):
         options: WorkerOptions,
         clock: Clock,
         buffer: JobBuffer,
-        progress: Progress,
+        progress: ConsumerProgress,
         outcomes: OutcomeHandler,
         encoder: EventEncoder,
     ) -> None:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from chasqui.clock import Clock
+    from chasqui.consume.consumer_progress import ConsumerProgress
     from chasqui.consume.held_entries import HeldEntries
     from chasqui.consume.identity import ConsumerIdentity
-    from chasqui.consume.progress import Progress
     from chasqui.server.flow import Call, Flow, Reply
     from chasqui.server.link import AsyncLink
     from chasqui.wire.event_entry import Event
@@ -120,7 +120,7 @@ class SettlementQueue(LoopPart):
     """Sends settlements, many in one round trip. One that fails is sent again in the next turn."""
 
     def __init__(
-        self, link: AsyncLink, identity: ConsumerIdentity, held: HeldEntries, clock: Clock, progress: Progress
+        self, link: AsyncLink, identity: ConsumerIdentity, held: HeldEntries, clock: Clock, progress: ConsumerProgress
     ) -> None:
         super().__init__("settlements", link, identity, clock, recovers_group=True)
         self._held = held

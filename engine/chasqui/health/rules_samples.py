@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from chasqui.defaults import SampleLimits, SchedulerOptions
 from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text
+from chasqui.inspect.event_stats import percentile
 from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.wire import event_entry
 from chasqui.wire.entry_id import time_ms
@@ -194,7 +194,7 @@ def _long_runs(seen: QueueSamples, options: SampleLimits) -> Iterator[Finding]:
     )
     if not durations:
         return
-    p99_ms = durations[math.ceil(0.99 * len(durations)) - 1] // 1000
+    p99_ms = int(percentile(durations, 0.99)) // 1000
     if p99_ms >= _NEAR_CLAIM * options.claim_ms:
         yield Finding(
             Level.WARNING,

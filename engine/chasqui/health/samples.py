@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from chasqui.defaults import SampleLimits
-from chasqui.errors import ServerError, WireError
+from chasqui.errors import ServerError
 from chasqui.inspect import snapshot
 from chasqui.inspect.events import StoredEvent
 from chasqui.inspect.job_search import decode_delayed_job
 from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.schedule import repeatable
 from chasqui.server.commands.replies import ConsumerInfo, PendingEntry, RawEntry, members_with_scores
-from chasqui.wire import dead_letter_entry, envelope, event_entry, stream_entry
+from chasqui.wire import envelope, event_entry, stream_entry
 from chasqui.wire.msgpack_codec import Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from chasqui.defaults import StreamCaps
     from chasqui.inspect.snapshot import GroupSnapshot, Snapshot
@@ -125,27 +125,21 @@ def _sample(place: SamplePlace, rows: Sequence[Reply], total: int, unread: Itera
 
 
 def _unreadable_jobs(rows: Reply) -> list[UnreadableItem]:
-    return _unreadable_entries(rows, lambda fields: stream_entry.decode(fields).d, "the entry has no field d")
+    return _unreadable_entries(rows, "the entry has no field d")
 
 
 def _unreadable_dead_letters(rows: Reply) -> list[UnreadableItem]:
-    return _unreadable_entries(rows, lambda fields: dead_letter_entry.decode(fields).d, "the letter has no field d")
+    return _unreadable_entries(rows, "the letter has no field d")
 
 
-def _unreadable_entries(
-    rows: Reply, read: Callable[[Sequence[bytes]], bytes | None], missing: str
-) -> list[UnreadableItem]:
+def _unreadable_entries(rows: Reply, missing: str) -> list[UnreadableItem]:
+    """Entries and dead letters have their job in the same field."""
     found: list[UnreadableItem] = []
     for entry in RawEntry.list_from_reply(rows):
-        where = entry.entry_id.decode()
-        try:
-            data = read(entry.fields)
-        except WireError as fault:
-            found.append(UnreadableItem(where, str(fault), len(fault.data)))
-            continue
-        job = envelope.decode_or_undecodable(data) if data is not None else Undecodable(b"", missing)
+        data = stream_entry.decode(entry.fields).d
+        job = Undecodable(b"", missing) if data is None else envelope.decode_or_undecodable(data)
         if isinstance(job, Undecodable):
-            found.append(UnreadableItem(where, job.reason, len(job.raw)))
+            found.append(UnreadableItem(entry.entry_id.decode(), job.reason, len(job.raw)))
     return found
 
 

@@ -6,6 +6,7 @@ is known it is not guessed. Pure: it is handed events.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,11 +36,12 @@ class Percentiles:
         if not values:
             return None
         ordered = sorted(values)
+        return cls(len(ordered), *(percentile(ordered, part) for part in (0.5, 0.95, 0.99)))
 
-        def at(part: float) -> float:
-            return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
-        return cls(len(ordered), at(0.5), at(0.95), at(0.99))
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """The smallest of the sorted values that this part of them does not exceed."""
+    return ordered[math.ceil(part * len(ordered)) - 1]
 
 
 @dataclass(frozen=True, slots=True)

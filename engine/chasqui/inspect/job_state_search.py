@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from chasqui.defaults import SearchLimits
-from chasqui.errors import ServerError
+from chasqui.errors import ServerError, WrongType
 from chasqui.inspect import job_search, snapshot
 from chasqui.inspect.events import StoredEvent
 from chasqui.inspect.job_search import SearchCoverage
@@ -26,7 +26,6 @@ from chasqui.inspect.job_state import (
 from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.server.commands.looks import IdRange, SearchTerm
 from chasqui.server.commands.replies import PendingEntry, score_to_ms
-from chasqui.server.flow import Call
 from chasqui.wire import dead_letter_entry, envelope, event_entry, stream_entry
 from chasqui.wire.entry_id import sort_key, time_ms
 from chasqui.wire.job_id import check_job_id, created_ms
@@ -94,21 +93,15 @@ class _JobStateSearch:
 
     def read_keys(self) -> Flow[None]:
         """The queue, and every key that has the id in its name: all in one round trip."""
-        keys, job_id = self.keys, self.job_id
-        result, index, marker = keys.result(job_id), keys.delayed_index(job_id), keys.delayed_marker(job_id)
         look, *replies = yield [
-            self.commands.read_snapshot(keys),
-            Call(("STRLEN", result), keys=(result,), tolerant=True),
-            Call(("PTTL", result), keys=(result,), tolerant=True),
-            Call(("GET", index), keys=(index,), tolerant=True),
-            Call(("EXISTS", marker), keys=(marker,), tolerant=True),
-            Call(("ZSCORE", keys.repeat, job_id), keys=(keys.repeat,), tolerant=True),
+            self.commands.read_snapshot(self.keys),
+            *self.commands.read_job_keys(self.keys, self.job_id),
         ]
-        self.queue = snapshot.snapshot_from_reply(keys, look).or_raise()
+        self.queue = snapshot.snapshot_from_reply(self.keys, look).or_raise()
         size, ttl_ms, self.index, marked, fires_at = map(_none_if_refused, replies)
         self.was_scheduled = bool(marked)
-        has_result = ttl_ms is not None and ttl_ms != -2
-        self.done = DoneState(size or 0, ttl_ms if ttl_ms >= 0 else None, None) if has_result else None
+        has_result = ttl_ms not in (None, -2) and not isinstance(replies[0], WrongType)
+        self.done = DoneState(size, ttl_ms if ttl_ms >= 0 else None, None) if has_result else None
         self.scheduled = (
             None if fires_at is None else ScheduleState(score_to_ms(fires_at), self._lag(score_to_ms(fires_at)))
         )
@@ -117,8 +110,7 @@ class _JobStateSearch:
         """The delayed set, where the job was scheduled with its id."""
         if self.index is None or not self.queue.delayed_depth:
             return None
-        delayed = self.keys.delayed
-        [due] = yield [Call(("ZSCORE", delayed, self.index), keys=(delayed,), tolerant=True)]
+        [due] = yield [self.commands.delayed_score(self.keys, self.index)]
         due = _none_if_refused(due)
         return None if due is None else self._delayed_state(job_search.decode_delayed_job(self.index, score_to_ms(due)))
 
@@ -238,7 +230,9 @@ class _JobStateSearch:
     def _stream_state(self, entry_id: str, job: Envelope | Undecodable, name: str) -> Flow[JobState]:
         """Whether an entry waits, runs, or was passed over, for the groups there are."""
         groups = [group for group in self.queue.groups if sort_key(entry_id) <= sort_key(group.last_id)]
-        replies = (yield [self.pending_entry(entry_id, group) for group in groups]) if groups else []
+        replies = (
+            (yield [self.commands.pending_entry(self.keys, group.name, entry_id) for group in groups]) if groups else []
+        )
         for group, reply in zip(groups, replies, strict=True):
             for row in PendingEntry.list_from_reply(_none_if_refused(reply) or ()):
                 return InFlightState(
@@ -256,10 +250,6 @@ class _JobStateSearch:
         age_ms = max(0, self.queue.server_time_ms - time_ms(entry_id))
         behind = yield from self._jobs_ahead(entry_id, unread)
         return WaitingState(entry_id, job, name, age_ms, behind, has_group=unread is not None)
-
-    def pending_entry(self, entry_id: str, group: GroupSnapshot) -> Call:
-        words = ("XPENDING", self.keys.stream, group.name, entry_id, entry_id, 1)
-        return Call(words, keys=(self.keys.stream,), tolerant=True)
 
     def _jobs_ahead(self, entry_id: str, group: GroupSnapshot | None) -> Flow[int | None]:
         """How many jobs come first: counted from the front, or if those are too many from the end."""
@@ -321,5 +311,5 @@ class _JobStateSearch:
 
 
 def _none_if_refused(reply: Reply) -> Reply:
-    """A key of a wrong type, or one we may not read, tells nothing; the snapshot says so."""
+    """Nothing is known from a key of a wrong type, or one that may not be read."""
     return None if isinstance(reply, ServerError) else reply

@@ -160,7 +160,7 @@ def snapshot_from_reply(keys: Keys, reply: Reply, caps: StreamCaps | None = None
         delayed_depth=later,
         delayed_due=due,
         oldest_delayed_lag_ms=0 if next_delayed_ms is None else max(0, now_ms - next_delayed_ms),
-        oldest_waiting_ms=max((now_ms - time_ms(entry_id) for entry_id in unread if entry_id), default=0),
+        oldest_waiting_ms=max([0, *(now_ms - time_ms(entry_id) for entry_id in unread if entry_id)]),
         repeatable_count=specs,
         repeatable_overdue=overdue,
         events_depth=StreamExtent.from_reply(events).length,

@@ -183,6 +183,27 @@ class LookCommands:
         call = script_call("find_dangling_pending", stream=keys.stream, group=group, after=first, count=count)
         return replace(call, tolerant=True)
 
+    def read_job_keys(self, keys: Keys, job_id: str) -> list[Call]:
+        """Size and remaining ms of a job's result, its index and marker in the delayed set, and when it is due as a
+        schedule. Each may be a `ServerError` instead.
+        """
+        result, index, marker = keys.result(job_id), keys.delayed_index(job_id), keys.delayed_marker(job_id)
+        return [
+            Call(("STRLEN", result), keys=(result,), tolerant=True),
+            Call(("PTTL", result), keys=(result,), tolerant=True),
+            Call(("GET", index), keys=(index,), tolerant=True),
+            Call(("EXISTS", marker), keys=(marker,), tolerant=True),
+            Call(("ZSCORE", keys.repeat, job_id), keys=(keys.repeat,), tolerant=True),
+        ]
+
+    def delayed_score(self, keys: Keys, member: bytes) -> Call:
+        """When a delayed member is due, None if it is not there; a `ServerError` instead when it is refused."""
+        return Call(("ZSCORE", keys.delayed, member), keys=(keys.delayed,), tolerant=True)
+
+    def pending_entry(self, keys: Keys, group: str, entry_id: str) -> Call:
+        """One pending entry of a group, for `PendingEntry.list_from_reply`; a `ServerError` instead when refused."""
+        return Call(("XPENDING", keys.stream, group, entry_id, entry_id, 1), keys=(keys.stream,), tolerant=True)
+
     def scan_keys(self, cursor: bytes, kind: str, *, count: int, match: str = "*") -> Call:
         """Some of the server's keys of one type, and where to go on; b"0" begins and ends it."""
         pattern = () if match == "*" else ("MATCH", match)

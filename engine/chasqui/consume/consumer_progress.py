@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 POLL_S = 0.1
 
 
-class Progress:
+class ConsumerProgress:
     """Made before the parts that report to it; `connect` gives it those it needs."""
 
     def __init__(self, held: HeldEntries, clock: Clock) -> None:
