@@ -17,9 +17,9 @@ from chasqui_cli.output.times import format_duration, parse_duration_ms, parse_o
 from chasqui_cli.output.writer import Format, print_line
 
 if TYPE_CHECKING:
-    from chasqui.defaults import HealthThresholds, Threshold
     from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
+    from chasqui.health.thresholds import HealthThresholds, Threshold
     from chasqui.inspect.snapshot import Snapshot
 
 
@@ -88,8 +88,8 @@ def check(
     Unknown is also a server that cannot be reached, a queue that is not there and a command line that makes no sense.
     rsmq:NAME and list:NAME name other systems' queues: what they have no idea of is not judged, and not told.
     """
-    from chasqui.defaults import HealthThresholds, Threshold
     from chasqui.errors import ChasquiError
+    from chasqui.health.thresholds import HealthThresholds, Threshold
 
     def limit(warn: int, crit: int) -> Threshold:
         return Threshold(warn or None, crit or None)

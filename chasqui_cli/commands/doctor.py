@@ -89,8 +89,8 @@ def _server_findings(session: Session) -> list[Finding]:
 def _native_findings(ctx: CommandContext, session: Session, queue: str, sample: int) -> list[Finding]:
     """What is wrong with one queue. That we may not look is a finding too."""
     from chasqui import Keys, ServerError, health
-    from chasqui.defaults import SampleLimits
     from chasqui.health.samples import sample_queue
+    from chasqui.health.thresholds import SampleLimits
 
     options = SampleLimits(sample=sample)
     try:

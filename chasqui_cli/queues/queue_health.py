@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chasqui.defaults import HealthThresholds
     from chasqui.foreign import ForeignSnapshot
     from chasqui.health import Finding
+    from chasqui.health.thresholds import HealthThresholds
     from chasqui.inspect.snapshot import Snapshot
     from chasqui.inspect.throughput import Throughput
 
 
 def queue_findings(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds | None = None) -> list[Finding]:
     """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
-    from chasqui.defaults import HealthThresholds
+    from chasqui.health.thresholds import HealthThresholds
     from chasqui.inspect.snapshot import Snapshot
 
     if isinstance(seen, Snapshot):

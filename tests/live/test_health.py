@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from chasqui import health
-from chasqui.defaults import HealthThresholds, SampleLimits, Threshold
 from chasqui.health import Finding, Level
 from chasqui.health.rules_samples import double_runs
 from chasqui.health.samples import QueueSamples, sample_queue
+from chasqui.health.thresholds import HealthThresholds, SampleLimits, Threshold
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from tests.support.seeds.every_state import GROUP, QueueSeeder

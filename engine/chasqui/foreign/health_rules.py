@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui.defaults import HealthThresholds
 from chasqui.foreign.cluster_slots import SPLIT_MESSAGE
 from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text, level_of
+from chasqui.health.thresholds import HealthThresholds
 from chasqui.inspect import throughput
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.defaults import Threshold
+    from chasqui.health.thresholds import Threshold
 
 
 class Level(IntEnum):

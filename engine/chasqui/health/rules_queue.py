@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from chasqui.defaults import HealthThresholds
 from chasqui.health.findings import (
     Finding,
     Level,
@@ -15,6 +14,7 @@ from chasqui.health.findings import (
     fill_percent,
     level_of,
 )
+from chasqui.health.thresholds import HealthThresholds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

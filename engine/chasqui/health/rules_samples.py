@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui.defaults import SampleLimits, SchedulerOptions
+from chasqui.defaults import SchedulerOptions
 from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text
+from chasqui.health.thresholds import SampleLimits
 from chasqui.inspect.event_stats import percentile
 from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.wire import event_entry

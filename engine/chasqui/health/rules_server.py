@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.defaults import SampleLimits
 from chasqui.health.findings import Finding, Level, duration_text, fill_percent
+from chasqui.health.thresholds import SampleLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

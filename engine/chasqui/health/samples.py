@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from chasqui.defaults import SampleLimits
 from chasqui.errors import ServerError
+from chasqui.health.thresholds import SampleLimits
 from chasqui.inspect import snapshot
 from chasqui.inspect.events import StoredEvent
 from chasqui.inspect.job_search import decode_delayed_job
