@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from chasqui.health.thresholds import Threshold
+
+S = TypeVar("S")
+L = TypeVar("L")
 
 
 class Level(IntEnum):
@@ -77,6 +81,15 @@ def queue_status(snapshot: WorkCounts, findings: Sequence[Finding]) -> QueueStat
 def worst_level(findings: Iterable[Finding]) -> int:
     """The level of the worst, 0 for none."""
     return max((finding.level for finding in findings), default=0)
+
+
+Rule = Callable[[S, L], Iterable[Finding]]
+"""Looks at one thing for one kind of trouble, within limits."""
+
+
+def run_rules(rules: Iterable[Rule[S, L]], subject: S, limits: L) -> list[Finding]:
+    """What all rules find, the worst first."""
+    return sorted((finding for rule in rules for finding in rule(subject, limits)), key=lambda finding: -finding.level)
 
 
 def level_of(limit: Threshold, value: int) -> Level | None:

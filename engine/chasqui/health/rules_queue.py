@@ -13,6 +13,7 @@ from chasqui.health.findings import (
     duration_text,
     fill_percent,
     level_of,
+    run_rules,
 )
 from chasqui.health.thresholds import HealthThresholds
 
@@ -26,18 +27,7 @@ DEFAULTS = HealthThresholds()
 
 def check_queue(snapshot: Snapshot, limits: HealthThresholds = DEFAULTS) -> list[Finding]:
     """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
-    places = (
-        _wrong_types,
-        _endless_locks,
-        _worker_rules,
-        _backlog,
-        _late_delayed,
-        _late_schedules,
-        _dead_letters,
-        _nearly_full,
-    )
-    found = [finding for look in places for finding in look(snapshot, limits)]
-    return sorted(found, key=lambda finding: -finding.level)
+    return run_rules(RULES, snapshot, limits)
 
 
 def _wrong_types(seen: Snapshot, _: HealthThresholds) -> Iterator[Finding]:
@@ -160,3 +150,15 @@ def _nearly_full(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]:
                 {"place": name, "length": length, "cap": cap, "percent": full},
                 chasqui_command(*verb, seen.queue),
             )
+
+
+RULES = (
+    _wrong_types,
+    _endless_locks,
+    _worker_rules,
+    _backlog,
+    _late_delayed,
+    _late_schedules,
+    _dead_letters,
+    _nearly_full,
+)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui.defaults import SchedulerOptions
-from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text
+from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text, run_rules
 from chasqui.health.thresholds import SampleLimits
 from chasqui.inspect.event_stats import percentile
-from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.wire import event_entry
+from chasqui.wire.entry_fields import decode_name_exact
 from chasqui.wire.entry_id import time_ms
 from chasqui.wire.job_id import created_ms
 from chasqui.wire.repeat_spec import Every, RepeatSpec, Skip
@@ -30,20 +30,7 @@ _RUN_ENDINGS = (event_entry.FAILED, event_entry.RETRY_SCHEDULED, event_entry.DLQ
 
 def check_samples(seen: QueueSamples, options: SampleLimits = DEFAULTS) -> list[Finding]:
     """What the samples show beyond the snapshot, the worst first."""
-    looks = (
-        _refused_reads,
-        _undecodable,
-        _garbage_members,
-        _bad_specs,
-        _ghosts,
-        _gone_consumers,
-        _redelivered,
-        _long_runs,
-        _double_runs,
-        _worker_clock,
-    )
-    found = [finding for look in looks for finding in look(seen, options)]
-    return sorted(found, key=lambda finding: -finding.level)
+    return run_rules(RULES, seen, options)
 
 
 def _refused_reads(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
@@ -253,3 +240,17 @@ def _worker_clock(seen: QueueSamples, options: SampleLimits) -> Iterator[Finding
             {"skew_ms": skew_ms, "events": len(apart)},
             "timedatectl set-ntp true",
         )
+
+
+RULES = (
+    _refused_reads,
+    _undecodable,
+    _garbage_members,
+    _bad_specs,
+    _ghosts,
+    _gone_consumers,
+    _redelivered,
+    _long_runs,
+    _double_runs,
+    _worker_clock,
+)

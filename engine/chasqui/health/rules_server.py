@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.health.findings import Finding, Level, duration_text, fill_percent
+from chasqui.health.findings import Finding, Level, duration_text, fill_percent, run_rules
 from chasqui.health.thresholds import SampleLimits
 
 if TYPE_CHECKING:
@@ -29,36 +29,31 @@ class ServerFacts:
 
 def check_server(facts: ServerFacts, options: SampleLimits = DEFAULTS) -> list[Finding]:
     """What makes this server a risky place for jobs, the worst first."""
-    found = [
-        *_data_loss_risks(facts.report),
-        *_is_replica(facts.report),
-        *_clock_skew(facts, options),
-        *_missing_commands(facts.features),
-    ]
-    return sorted(found, key=lambda finding: -finding.level)
+    return run_rules(RULES, facts, options)
 
 
-def _data_loss_risks(told: ServerInfo) -> Iterator[Finding]:
-    if told.eviction not in (None, "noeviction"):
-        bounded = bool(told.max_memory_bytes)
+def _data_loss_risks(facts: ServerFacts, _: SampleLimits) -> Iterator[Finding]:
+    info = facts.report
+    if info.eviction not in (None, "noeviction"):
+        bounded = bool(info.max_memory_bytes)
         yield Finding(
             Level.CRITICAL if bounded else Level.WARNING,
             "evicts",
-            f"when memory is full this server deletes keys ({told.eviction}), jobs among them",
-            evidence={"maxmemory_policy": told.eviction, "maxmemory": told.max_memory_bytes},
+            f"when memory is full this server deletes keys ({info.eviction}), jobs among them",
+            evidence={"maxmemory_policy": info.eviction, "maxmemory": info.max_memory_bytes},
             fix="redis-cli CONFIG SET maxmemory-policy noeviction",
         )
-    if told.memory_bytes and told.max_memory_bytes:
-        full = fill_percent(told.max_memory_bytes, told.memory_bytes)
+    if info.memory_bytes and info.max_memory_bytes:
+        full = fill_percent(info.max_memory_bytes, info.memory_bytes)
         if full >= FULL_PERCENT:
             yield Finding(
                 Level.CRITICAL if full >= 100 else Level.WARNING,
                 "memory-full",
                 f"{full} % of the server's memory is used; beyond it no job can be added",
-                evidence={"used": told.memory_bytes, "maxmemory": told.max_memory_bytes, "percent": full},
+                evidence={"used": info.memory_bytes, "maxmemory": info.max_memory_bytes, "percent": full},
                 fix="redis-cli CONFIG SET maxmemory BYTES",
             )
-    if told.persistence == "none":
+    if info.persistence == "none":
         yield Finding(
             Level.WARNING,
             "not-persistent",
@@ -66,7 +61,7 @@ def _data_loss_risks(told: ServerInfo) -> Iterator[Finding]:
             evidence={"persistence": "none"},
             fix="redis-cli CONFIG SET appendonly yes",
         )
-    elif told.persistence == "rdb":
+    elif info.persistence == "rdb":
         yield Finding(
             Level.NOTE,
             "snapshots-only",
@@ -76,10 +71,11 @@ def _data_loss_risks(told: ServerInfo) -> Iterator[Finding]:
         )
 
 
-def _is_replica(told: ServerInfo) -> Iterator[Finding]:
-    if told.role not in (None, "master"):
-        text = f"this is a {told.role}: what it shows may be old, and nothing can be changed here"
-        yield Finding(Level.WARNING, "replica", text, evidence={"role": told.role}, fix="chasqui context list")
+def _is_replica(facts: ServerFacts, _: SampleLimits) -> Iterator[Finding]:
+    info = facts.report
+    if info.role not in (None, "master"):
+        text = f"this is a {info.role}: what it shows may be old, and nothing can be changed here"
+        yield Finding(Level.WARNING, "replica", text, evidence={"role": info.role}, fix="chasqui context list")
 
 
 def _clock_skew(facts: ServerFacts, options: SampleLimits) -> Iterator[Finding]:
@@ -95,7 +91,8 @@ def _clock_skew(facts: ServerFacts, options: SampleLimits) -> Iterator[Finding]:
         )
 
 
-def _missing_commands(features: Features) -> Iterator[Finding]:
+def _missing_commands(facts: ServerFacts, _: SampleLimits) -> Iterator[Finding]:
+    features = facts.features
     if features.missing:
         yield Finding(
             Level.NOTE,
@@ -105,3 +102,6 @@ def _missing_commands(features: Features) -> Iterator[Finding]:
             evidence={"kind": features.kind, "version": features.version, "missing": features.missing},
             fix="chasqui server status",
         )
+
+
+RULES = (_data_loss_risks, _is_replica, _clock_skew, _missing_commands)

@@ -13,10 +13,10 @@ from chasqui.health.thresholds import SampleLimits
 from chasqui.inspect import snapshot
 from chasqui.inspect.events import StoredEvent
 from chasqui.inspect.job_search import decode_delayed_job
-from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.schedule import repeatable
 from chasqui.server.commands.replies import ConsumerInfo, PendingEntry, RawEntry, members_with_scores
 from chasqui.wire import envelope, event_entry, stream_entry
+from chasqui.wire.entry_fields import decode_name_exact
 from chasqui.wire.msgpack_codec import Undecodable
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.server.commands.looks import LookCommands
+from chasqui.wire.entry_fields import decode_name_exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,4 +105,4 @@ def _progress_from(before: DiscoveredQueues, progress: DiscoveryProgress | None)
 
 def _queue_names(kind: str, names: Iterable[bytes]) -> set[str]:
     matches = (_KEY_PATTERNS[kind].fullmatch(name) for name in names)
-    return {match[1].decode("utf-8", "surrogateescape") for match in matches if match}
+    return {decode_name_exact(match[1]) for match in matches if match}

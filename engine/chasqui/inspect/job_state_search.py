@@ -23,10 +23,10 @@ from chasqui.inspect.job_state import (
     UnknownState,
     WaitingState,
 )
-from chasqui.inspect.snapshot import decode_name_exact
 from chasqui.server.commands.looks import IdRange, SearchTerm
 from chasqui.server.commands.replies import PendingEntry, score_to_ms
 from chasqui.wire import dead_letter_entry, envelope, event_entry, stream_entry
+from chasqui.wire.entry_fields import decode_name_exact
 from chasqui.wire.entry_id import sort_key, time_ms
 from chasqui.wire.job_id import check_job_id, created_ms
 from chasqui.wire.msgpack_codec import Undecodable

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from chasqui.server.commands.replies import PendingEntry, RawEntry, members_with_scores
 from chasqui.wire import delayed_member, envelope, stream_entry
+from chasqui.wire.entry_fields import decode_name_exact
 from chasqui.wire.msgpack_codec import Undecodable
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def list_in_flight(commands: Commands, keys: Keys, groups: Sequence[str], count:
         InFlightJob(
             entry.entry_id.decode(),
             group,
-            entry.consumer.decode("utf-8", "surrogateescape"),
+            decode_name_exact(entry.consumer),
             entry.idle_ms,
             entry.deliveries,
         )

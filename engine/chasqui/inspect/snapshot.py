@@ -12,6 +12,7 @@ from chasqui.defaults import StreamCaps
 from chasqui.errors import ServerError
 from chasqui.server.commands.looks import StreamExtent
 from chasqui.server.commands.replies import parse_server_time, score_to_ms
+from chasqui.wire.entry_fields import decode_name_exact
 from chasqui.wire.entry_id import time_ms
 
 if TYPE_CHECKING:
@@ -232,8 +233,3 @@ def _wrong_type_keys(keys: Keys, types: Sequence[bytes]) -> tuple[WrongTypeKey, 
         for name, found, expected in zip(names, types, _EXPECTED_TYPES, strict=True)
         if found.decode() not in {expected, "none"}
     )
-
-
-def decode_name_exact(raw: bytes) -> str:
-    """A name from the server as text; bytes that are none are kept as lone surrogates."""
-    return raw.decode("utf-8", "surrogateescape")

@@ -9,6 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from chasqui.consume.lease_renewal import renewal_interval_ms
 from chasqui.defaults import WorkerOptions
 from chasqui.errors import NoGroup, ServerError
 from chasqui.server.commands import (
@@ -19,6 +20,7 @@ from chasqui.server.commands import (
     parse_server_time,
 )
 from chasqui.server.flow import batches
+from chasqui.wire.entry_fields import printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +33,7 @@ __all__ = ["GONE_AFTER_MS", "ConsumerList", "ConsumerState", "ConsumerStatus", "
 
 ConsumerState = Literal["working", "waiting", "not polling", "gone"]
 
-POLLING_WITHIN_MS = 2 * WorkerOptions().read_block_ms + WorkerOptions().claim_min_idle_ms // 3
+POLLING_WITHIN_MS = 2 * WorkerOptions().read_block_ms + renewal_interval_ms(WorkerOptions().claim_min_idle_ms)
 """A living worker asks for jobs, or renews its leases, well within this time."""
 GONE_AFTER_MS = WorkerOptions().dead_consumer_ms
 """After so long without a word what a consumer holds is taken by others anyway."""
@@ -236,7 +238,3 @@ def _is_no_group(reply: Reply) -> bool:
     if isinstance(reply, NoGroup) or "no such key" in str(reply).lower():
         return True
     raise reply
-
-
-def printable_name(name: bytes) -> str:
-    return name.decode(errors="backslashreplace")

@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ChasquiError, ServerError, WireError
-from chasqui.schedule import fire_times as fires
+from chasqui.schedule.fire_times import plan_fires
 from chasqui.server.commands import Commands, FireResult, PlannedFire, StoredSpec
 from chasqui.wire import envelope, job_id, repeat_spec
+from chasqui.wire.entry_fields import printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from chasqui.schedule.fire_times import FirePlan
     from chasqui.server.flow import Call, Flow, Reply
     from chasqui.wire.keys import Keys
     from chasqui.wire.repeat_spec import RepeatSpec
@@ -28,17 +30,12 @@ MAX_CHUNK_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SpecFirePlan:
-    """A spec to be fired: the times its jobs are dated, and when it is due next.
-
-    missed: due times that get no job, by the spec's own policy or because the search for them was cut short.
-    """
+    """A spec that was due at `due_ms`, and what to fire of it."""
 
     key: str
     spec: RepeatSpec
     due_ms: int
-    times: tuple[int, ...]
-    next_ms: int | None
-    missed: int
+    plan: FirePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ def plan_spec(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan | Ba
     try:
         return _spec_fire_plan(found, now_ms, tick_ms)
     except (ChasquiError, ArithmeticError, ValueError) as error:
-        return BadSpec(found.key.decode("utf-8", "backslashreplace"), str(error))
+        return BadSpec(printable_name(found.key), str(error))
 
 
 def fire_specs(
@@ -82,7 +79,7 @@ class _FireChunk:
 
 def _spec_fire_plan(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan:
     spec = _decode_spec(found)
-    planned = fires.plan_fires(
+    plan = plan_fires(
         spec.pattern,
         spec.missed_fires,
         found.next_ms,
@@ -90,9 +87,10 @@ def _spec_fire_plan(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePla
         start_after_ms=spec.start_after_ms,
         tick_ms=tick_ms,
     )
-    # Missed times are made up for, but none that lies after the spec's own end.
-    times = (at_ms for at_ms in planned.fire_at_ms if not spec.end_before_ms or at_ms <= spec.end_before_ms)
-    return SpecFirePlan(found.key.decode(), spec, found.next_ms, tuple(times), planned.next_ms, planned.lost)
+    if spec.end_before_ms:  # missed times are made up for, but none that lies after the spec's own end
+        times = tuple(at_ms for at_ms in plan.fire_at_ms if at_ms <= spec.end_before_ms)
+        plan = replace(plan, fire_at_ms=times)
+    return SpecFirePlan(found.key.decode(), spec, found.next_ms, plan)
 
 
 def _decode_spec(found: StoredSpec) -> RepeatSpec:
@@ -126,7 +124,7 @@ def _round_trips(
 def _fire_chunks(
     commands: Commands, keys: Keys, place: int, order: SpecFirePlan, now_ms: int, cap: int | None
 ) -> Iterator[_FireChunk]:
-    size, times = _jobs_per_chunk(order.spec), order.times
+    size, times = _jobs_per_chunk(order.spec), order.plan.fire_at_ms
     for start in range(0, max(1, len(times)), size):
         now, later = times[start : start + size], times[start + size : start + size + 1]
         call = commands.fire_repeat(
@@ -134,7 +132,7 @@ def _fire_chunks(
             order.key,
             _build_jobs(order.spec, now, now_ms),
             due_ms=now[0] if start else order.due_ms,
-            next_ms=later[0] if later else order.next_ms,
+            next_ms=later[0] if later else order.plan.next_ms,
             limit=order.spec.limit,
             end_before_ms=order.spec.end_before_ms,
             cap=cap,

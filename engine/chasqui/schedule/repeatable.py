@@ -15,6 +15,7 @@ from chasqui.inspect.snapshot import server_time_ms
 from chasqui.schedule import fire_times
 from chasqui.server.commands import StoredSpec
 from chasqui.wire import envelope, repeat_spec, stream_entry
+from chasqui.wire.entry_fields import printable_name
 from chasqui.wire.envelope import JobStamp
 from chasqui.wire.job_id import new_job_id
 from chasqui.wire.msgpack_codec import Undecodable
@@ -125,7 +126,7 @@ def remove_spec(commands: Commands, keys: Keys, key: str | bytes) -> Flow[bool]:
 
 def _listed_spec(found: StoredSpec) -> ListedSpec:
     fired = int(found.fired) if found.fired and found.fired.isdigit() else 0
-    key = found.key.decode(errors="backslashreplace")
+    key = printable_name(found.key)
     return ListedSpec(key, found.next_ms, fired, _decode_spec(found), found.key)
 
 

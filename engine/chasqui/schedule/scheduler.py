@@ -193,7 +193,7 @@ def _tick_result(
             raise outcome
     return TickResult(
         fired=sum(fired.count for _, fired in done),
-        missed=sum(order.missed for order, fired in done if not fired.stale),
+        missed=sum(order.plan.lost for order, fired in done if not fired.stale),
         removed=sum(fired.removed for _, fired in done),
         stale=sum(fired.stale for _, fired in done),
         bad=tuple(bad),

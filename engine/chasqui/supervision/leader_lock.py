@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from chasqui.errors import ChasquiError, Conflict
 from chasqui.server.commands import Commands, LockState
 from chasqui.supervision.supervisor import SupervisedLoop, TurnResult
+from chasqui.wire.entry_fields import printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -65,7 +66,9 @@ def force_unlock(commands: Commands, lock: str, *, seen: bytes | None = None) ->
     if found is None:
         return None
     if seen is not None and found.holder != seen:
-        raise Conflict(f"{lock} is not held by {printable_name(seen)} any more, but by {printable_name(found.holder)}")
+        raise Conflict(
+            f"{lock} is not held by {printable_name(seen)!r} any more, but by {printable_name(found.holder)!r}"
+        )
     dropped = yield from release_lock(commands, lock, found.holder)
     return found if dropped else None
 
@@ -127,10 +130,6 @@ class LeaderLoop:
 
     def _standby_result(self, lease: LockState) -> TurnResult:
         if lease.ttl_ms is None:
-            stuck = f"{self._lock} is held by {printable_name(lease.holder)} and never expires: nobody else can lead"
+            stuck = f"{self._lock} is held by {printable_name(lease.holder)!r} and never expires: nobody else can lead"
             return TurnResult(self.poll_s, "standby", (stuck,))
         return TurnResult(min(self.poll_s, lease.ttl_ms / 1000 + EXPIRY_MARGIN_S), "standby")
-
-
-def printable_name(holder: bytes) -> str:
-    return repr(holder.decode("utf-8", "backslashreplace"))

@@ -70,3 +70,13 @@ def _number(value: bytes) -> int | None:
     if not value.isdigit() or len(value) > 20 or (value[0] == ord("0") and len(value) > 1):
         return None
     return int(value)
+
+
+def decode_name_exact(raw: bytes) -> str:
+    """A name from the server as text that can be encoded again: bytes that are not UTF-8 become lone surrogates."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def printable_name(raw: bytes) -> str:
+    """A name from the server for people: bytes that are not UTF-8 are shown as escapes."""
+    return raw.decode("utf-8", "backslashreplace")
