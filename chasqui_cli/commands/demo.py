@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from chasqui_cli.commands._temporary_server import temporary_server
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("demo", server=False)
+@command("demo", server=False, effect=Effect.RUNS)
 def demo(ctx: CommandContext) -> None:
     """Run a queue on a private server: jobs that succeed, fail, retry, wait and repeat; then say what became of each."""
     import asyncio

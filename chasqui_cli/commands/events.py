@@ -52,7 +52,7 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("events", schema=EVENT_SCHEMA, chooses=True, payloads=True)
+@command("events", schema=EVENT_SCHEMA, chooses=True, payloads=True, endless=("follow",))
 def events(
     ctx: CommandContext,
     queues: Annotated[

@@ -9,6 +9,7 @@ import typer
 
 from chasqui_cli.changes.journal_items import item_label, readable_item, redacted_command
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.output.columns import column
 from chasqui_cli.output.json_schema import OptionalKey
@@ -54,7 +55,7 @@ COLUMNS = [
 ITEM_COLUMNS = [column("number"), column("kind"), column("what"), column("item")]
 
 
-@command("log", server=False, schema=OPERATION_SCHEMA, payloads=True)
+@command("log", server=False, schema=OPERATION_SCHEMA, payloads=True, effect=Effect.READS_LOCAL)
 def log(
     ctx: CommandContext,
     op: Annotated[

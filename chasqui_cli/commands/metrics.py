@@ -25,7 +25,7 @@ MAX_LABEL_PAIRS = 500
 DURATION_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
-@command("metrics")
+@command("metrics", endless=("port",))
 def metrics(
     ctx: CommandContext,
     queues: Annotated[

@@ -42,7 +42,7 @@ BodyFormat = Literal["auto", "bytes", "json"]
 OverLimitPolicy = Literal["keep", "clamp", "dlq", "reset"]
 
 
-@command("migrate", schema=MIGRATION_SCHEMA, many=False, changes=True)
+@command("migrate", schema=MIGRATION_SCHEMA, many=False, changes=True, endless=("follow",), local_paths=("to_url",))
 def migrate(
     ctx: CommandContext,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="rsmq://QUEUE, rsmq://NS/QUEUE or joblist://QUEUE")],

@@ -26,7 +26,7 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("promote", schema=PROMOTE_SCHEMA, many=False, changes=True)
+@command("promote", schema=PROMOTE_SCHEMA, many=False, changes=True, endless=("forever",))
 def promote(
     ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)],

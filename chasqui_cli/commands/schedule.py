@@ -36,7 +36,7 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("schedule", schema=SCHEDULE_SCHEMA, many=False, changes=True)
+@command("schedule", schema=SCHEDULE_SCHEMA, many=False, changes=True, endless=("forever",))
 def schedule(
     ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.context.settings import key_overrides
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from chasqui_cli.tui.dashboard import DashboardApp
 
 
-@command("top", writes_data=False)
+@command("top", writes_data=False, effect=Effect.RUNS)
 def top(
     ctx: CommandContext,
     queue: Annotated[

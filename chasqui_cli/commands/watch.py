@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_any_queue
 from chasqui_cli.context.shared_options import StreamOutputOption
 from chasqui_cli.output.columns import Column, column
@@ -71,7 +72,7 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("watch", schema=WATCH_SCHEMA)
+@command("watch", schema=WATCH_SCHEMA, effect=Effect.RUNS)
 def watch(
     ctx: CommandContext,
     queues: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=complete_any_queue)],

@@ -12,8 +12,10 @@ class Effect(StrEnum):
 
     READS = "reads"
     CHANGES = "changes"
+    READS_LOCAL = "reads local"
+    """Reads configuration or files of this machine: contexts, the journal, an archive."""
     LOCAL = "local"
-    """Writes configuration or files of this machine, not the server."""
+    """Writes configuration or files of this machine, or starts and stops its services; changes nothing in a queue."""
     RUNS = "runs"
     """Runs until it is stopped: a worker, an exporter, the dashboard."""
 
@@ -24,7 +26,7 @@ class CommandSpec:
 
     changes_with: the option without which a verb that can change data only reads. asks: whether it asks for a
     confirmation always, or in protected contexts only. endless: options that make it run until it is stopped.
-    local_paths: parameters that name files of this machine. hint: options worth offering in the dashboard.
+    local_paths: parameters that name files of this machine, or another server. hint: options worth offering in the dashboard.
     """
 
     path: str

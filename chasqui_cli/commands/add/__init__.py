@@ -72,7 +72,7 @@ class Durability(StrEnum):
     REPLICATED = "replicated"
 
 
-@command("add", schema=ADD_SCHEMA, changes=True)
+@command("add", schema=ADD_SCHEMA, changes=True, local_paths=("file",))
 def add(
     ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Where to.", autocompletion=complete_queues)],

@@ -15,11 +15,12 @@ from chasqui_cli.commands.context._config_file import (
     save_document,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.settings import config_file, parse_context_value
 from chasqui_cli.output.columns import column
 
 
-@command("context set", server=False, schema=CONTEXT_SCHEMA, many=False)
+@command("context set", server=False, schema=CONTEXT_SCHEMA, many=False, effect=Effect.LOCAL)
 def set_context(
     ctx: CommandContext,
     name: ContextName,

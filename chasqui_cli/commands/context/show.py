@@ -8,12 +8,13 @@ import typer
 
 from chasqui_cli.commands.context._config_file import COLUMNS, CONTEXT_SCHEMA, context_record, require_context
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_contexts
 from chasqui_cli.context.settings import read_contexts
 from chasqui_cli.output.columns import column
 
 
-@command("context show", server=False, schema=CONTEXT_SCHEMA, many=False)
+@command("context show", server=False, schema=CONTEXT_SCHEMA, many=False, effect=Effect.READS_LOCAL)
 def show(
     ctx: CommandContext,
     name: Annotated[

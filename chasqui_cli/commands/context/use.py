@@ -15,11 +15,12 @@ from chasqui_cli.commands.context._config_file import (
     save_document,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_contexts
 from chasqui_cli.context.settings import read_contexts
 
 
-@command("context use", server=False, schema=CONTEXT_SCHEMA, many=False)
+@command("context use", server=False, schema=CONTEXT_SCHEMA, many=False, effect=Effect.LOCAL)
 def use(
     ctx: CommandContext,
     name: Annotated[

@@ -33,7 +33,9 @@ EXPORT_SCHEMA = DEAD_LETTER_SCHEMA | {"raw": OptionalKey(["str"]), "redacted": O
 COLUMNS = [column(name) for name in ("new_dlq_id", "line", "dlq_id", "outcome", "error")]
 
 
-@command("dlq export", Format.JSONL, schema=EXPORT_SCHEMA, chooses=True, by_reason=True, payloads=True)
+@command(
+    "dlq export", Format.JSONL, schema=EXPORT_SCHEMA, chooses=True, by_reason=True, payloads=True, local_paths=("file",)
+)
 def export(
     ctx: CommandContext,
     queue: QueueName,

@@ -29,7 +29,7 @@ IMPORT_SCHEMA = {"line": "int", "dlq_id": "str?", "outcome": "str", "new_dlq_id"
 PAGE_SIZE = 200
 
 
-@command("dlq import", schema=IMPORT_SCHEMA, changes=True)
+@command("dlq import", schema=IMPORT_SCHEMA, changes=True, local_paths=("file",))
 def import_(
     ctx: CommandContext,
     queue: QueueName,

@@ -30,7 +30,7 @@ DOCTOR_SCHEMA: dict[str, Any] = {
 COLUMNS = [column(name) for name in DOCTOR_SCHEMA]
 
 
-@command("joblist doctor", schema=DOCTOR_SCHEMA, changes=True)
+@command("joblist doctor", schema=DOCTOR_SCHEMA, changes=True, changes_with="repair")
 def doctor(
     ctx: CommandContext,
     queues: Annotated[

@@ -9,6 +9,7 @@ import typer
 
 from chasqui_cli.commands.joblist._options import QueueArgument, joblist_keys
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.shared_options import StreamOutputOption
 from chasqui_cli.output.columns import column
 
@@ -18,7 +19,7 @@ EVENT_SCHEMA = {"queue": "str", "id": "str?", "status": "str?", "raw": "str"}
 EVENT_COLUMNS = [column("id"), column("status"), column("raw", wide=True)]
 
 
-@command("joblist events", schema=EVENT_SCHEMA)
+@command("joblist events", schema=EVENT_SCHEMA, effect=Effect.RUNS)
 def events(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -17,6 +17,7 @@ from chasqui_cli.commands.joblist._options import (
     joblist_options,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_joblist_queues
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 COUNT_NAMES = ("completed", "retry", "failed", "lost", "reclaimed")
 
 
-@command("joblist work")
+@command("joblist work", effect=Effect.RUNS)
 def work(
     ctx: CommandContext,
     target: Annotated[

@@ -22,6 +22,7 @@ from chasqui_cli.commands.pipeline._spark import (
     select_spark,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import Column, column
 
@@ -40,7 +41,7 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("pipeline archive", schema=ARCHIVE_SCHEMA, many=False)
+@command("pipeline archive", schema=ARCHIVE_SCHEMA, many=False, effect=Effect.RUNS)
 def archive(
     ctx: CommandContext,
     queues: QueuesArgument = None,

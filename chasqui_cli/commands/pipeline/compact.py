@@ -18,13 +18,14 @@ from chasqui_cli.commands.pipeline._spark import (
 )
 from chasqui_cli.commands.pipeline.archive import COLUMNS
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 
 COMPACT_SCHEMA = {
     "table": "str", "day": "str", "rows": "int", "repeated": "int", "files_before": "int", "files_after": "int",
 }  # fmt: skip
 
 
-@command("pipeline compact", server=False, schema=COMPACT_SCHEMA)
+@command("pipeline compact", server=False, schema=COMPACT_SCHEMA, effect=Effect.LOCAL)
 def compact(
     ctx: CommandContext,
     path: ArchiveOption = None,

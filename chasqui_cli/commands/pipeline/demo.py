@@ -11,6 +11,7 @@ import typer
 from chasqui_cli.commands._temporary_server import temporary_server
 from chasqui_cli.commands.pipeline._spark import HeapOption, MasterOption, select_spark
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 
 if TYPE_CHECKING:
     from chasqui import Job
@@ -23,7 +24,7 @@ STEP_MS = 100
 DEMO_SCHEMA = {"events": "int", "archive": "str", "page": "str"}
 
 
-@command("pipeline demo", server=False, schema=DEMO_SCHEMA, many=False)
+@command("pipeline demo", server=False, schema=DEMO_SCHEMA, many=False, effect=Effect.LOCAL)
 def demo(
     ctx: CommandContext,
     place: Annotated[Path, typer.Argument(metavar="[DIRECTORY]", help="Where the archive and the page go.")] = Path(

@@ -18,6 +18,7 @@ from chasqui_cli.commands.pipeline._spark import (
 )
 from chasqui_cli.commands.pipeline.up import COLUMNS
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CHECK_SCHEMA = {"check": "str", "ok": "bool", "detail": "str"}
 
 
-@command("pipeline doctor", schema=CHECK_SCHEMA)
+@command("pipeline doctor", schema=CHECK_SCHEMA, effect=Effect.READS_LOCAL)
 def doctor(
     ctx: CommandContext,
     path: ArchiveOption = None,

@@ -32,7 +32,7 @@ from chasqui_cli.output.columns import Column, column
 COLUMNS: list[Column] = [column("id"), column("name"), column("data")]
 
 
-@command("pipeline produce", schema=LOAD_SCHEMA, many=False, changes=True)
+@command("pipeline produce", schema=LOAD_SCHEMA, many=False, changes=True, local_paths=("files", "master", "remote"))
 def produce(
     ctx: CommandContext,
     queue: TargetQueueArgument,

@@ -42,7 +42,14 @@ DEAD_LETTER_COLUMNS: list[Column] = [
 ]
 
 
-@command("pipeline replay", schema=LOAD_SCHEMA, many=False, by_reason=True, changes=True)
+@command(
+    "pipeline replay",
+    schema=LOAD_SCHEMA,
+    many=False,
+    by_reason=True,
+    changes=True,
+    local_paths=("path", "sql", "master", "remote"),
+)
 def replay(
     ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Whose dead letters.", autocompletion=complete_queues)],

@@ -26,6 +26,7 @@ from chasqui_cli.commands.pipeline._spark import (
     select_spark,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.json_schema import json_schema
 from chasqui_cli.output.tagged_json import json_text
@@ -42,7 +43,7 @@ MINUTE_MS = 60_000
 MOST_ROWS = 2**31 - 1
 
 
-@command("pipeline report", server=False)
+@command("pipeline report", server=False, effect=Effect.READS_LOCAL)
 def report(
     ctx: CommandContext,
     name: Annotated[ReportName, typer.Argument(help="Which report.")] = ReportName.ALL,

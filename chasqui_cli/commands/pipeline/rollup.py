@@ -17,9 +17,10 @@ from chasqui_cli.commands.pipeline._spark import (
     select_spark,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 
 
-@command("pipeline rollup", server=False, schema={"archive": "str", "minutes": "int"}, many=False)
+@command("pipeline rollup", server=False, schema={"archive": "str", "minutes": "int"}, many=False, effect=Effect.LOCAL)
 def rollup(
     ctx: CommandContext,
     queues: QueuesArgument = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from chasqui_cli.commands.pipeline._spark import SERVER_SCHEMA, ArchiveOption, open_archive, server_record
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.settings import state_directory
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ STATUS_SCHEMA = SERVER_SCHEMA | {
 }
 
 
-@command("pipeline status", server=False, schema=STATUS_SCHEMA, many=False)
+@command("pipeline status", server=False, schema=STATUS_SCHEMA, many=False, effect=Effect.READS_LOCAL)
 def status(ctx: CommandContext, path: ArchiveOption = None) -> None:
     """Say whether a Spark is kept warm, and how far the archive is."""
     from chasqui.spark import archiver as archiver

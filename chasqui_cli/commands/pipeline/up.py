@@ -17,6 +17,7 @@ from chasqui_cli.commands.pipeline._spark import (
     server_record,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.settings import state_directory
 from chasqui_cli.output.columns import Column, column
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 COLUMNS: list[Column] = [column("check"), column("ok"), column("detail")]
 
 
-@command("pipeline up", server=False, schema=SERVER_SCHEMA, many=False)
+@command("pipeline up", server=False, schema=SERVER_SCHEMA, many=False, effect=Effect.LOCAL)
 def up(
     ctx: CommandContext,
     warm_up: Annotated[

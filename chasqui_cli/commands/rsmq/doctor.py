@@ -36,7 +36,7 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-@command("rsmq doctor", schema=DOCTOR_SCHEMA, changes=True)
+@command("rsmq doctor", schema=DOCTOR_SCHEMA, changes=True, changes_with="repair")
 def doctor(
     ctx: CommandContext,
     queues: Annotated[

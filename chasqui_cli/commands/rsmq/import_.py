@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IMPORT_SCHEMA = {"line": "int", "id": "str?", "outcome": "str", "error": "str?"}
 
 
-@command("rsmq import", schema=IMPORT_SCHEMA, changes=True)
+@command("rsmq import", schema=IMPORT_SCHEMA, changes=True, local_paths=("file",))
 def import_(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -17,6 +17,7 @@ from chasqui_cli.commands.rsmq._rsmqctl import (
     write_record,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.output.times import parse_duration_ms
 from chasqui_cli.output.writer import Format, print_line
 
@@ -29,7 +30,7 @@ MessageIdOption = Annotated[str, typer.Option("--message-id", "-i", metavar="ID"
 RECEIVE_SCHEMA: dict[str, Any] = {"id": "str", "message": "any", "rc": "int", "ts": "int?"}
 
 
-@command("rsmq message send")
+@command("rsmq message send", effect=Effect.CHANGES)
 def send(
     ctx: CommandContext,
     name: QueueNameOption,
@@ -52,7 +53,7 @@ def send(
         print_line(session.link.run(rsmq.send(rsmq_keys(name, ns), body, delay_ms=delay_ms, realtime=realtime)))
 
 
-@command("rsmq message receive", schema=RECEIVE_SCHEMA, many=False)
+@command("rsmq message receive", schema=RECEIVE_SCHEMA, many=False, effect=Effect.CHANGES)
 def receive(
     ctx: CommandContext,
     name: QueueNameOption,
@@ -71,7 +72,7 @@ def receive(
         _print_message(ctx, output, name, session.link.run(rsmq.receive(rsmq_keys(name, ns), vt_ms=vt_ms)))
 
 
-@command("rsmq message pop", schema=RECEIVE_SCHEMA, many=False)
+@command("rsmq message pop", schema=RECEIVE_SCHEMA, many=False, effect=Effect.CHANGES)
 def pop(
     ctx: CommandContext,
     name: QueueNameOption,
@@ -85,7 +86,7 @@ def pop(
         _print_message(ctx, output, name, session.link.run(rsmq.pop(rsmq_keys(name, ns))))
 
 
-@command("rsmq message delete")
+@command("rsmq message delete", effect=Effect.CHANGES)
 def delete_message(
     ctx: CommandContext,
     name: QueueNameOption,
@@ -100,7 +101,7 @@ def delete_message(
             raise rsmqctl_error(f"Failed to delete message ID: {message_id}")
 
 
-@command("rsmq message visibility")
+@command("rsmq message visibility", effect=Effect.CHANGES)
 def visibility(
     ctx: CommandContext,
     name: QueueNameOption,

@@ -15,6 +15,7 @@ from chasqui_cli.commands.rsmq._rsmqctl import (
     write_record,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 
 if TYPE_CHECKING:
     from chasqui.foreign import RsmqKeys
@@ -47,7 +48,7 @@ def list_queues(ctx: CommandContext, ns: NamespaceOption = DEFAULT_NAMESPACE, ou
         write_record(ctx, output, session.link.run(rsmq.list_queues(ns)))
 
 
-@command("rsmq queue create")
+@command("rsmq queue create", effect=Effect.CHANGES)
 def create(
     ctx: CommandContext,
     name: QueueNameOption,
@@ -79,7 +80,7 @@ def describe(
         write_record(ctx, output, _queue_record(session.link.run(rsmq.queue_stats(rsmq_keys(name, ns)))))
 
 
-@command("rsmq queue set", schema=QUEUE_SCHEMA, many=False)
+@command("rsmq queue set", schema=QUEUE_SCHEMA, many=False, effect=Effect.CHANGES)
 def set_attributes(
     ctx: CommandContext,
     name: QueueNameOption,
@@ -100,7 +101,7 @@ def set_attributes(
         write_record(ctx, output, _queue_record(told))
 
 
-@command("rsmq queue delete")
+@command("rsmq queue delete", effect=Effect.CHANGES)
 def delete(ctx: CommandContext, name: QueueNameOption, ns: NamespaceOption = DEFAULT_NAMESPACE) -> None:
     """Delete a queue with all its messages; they are in the journal first, so `chasqui undo` brings them back."""
     from chasqui.foreign import rsmq

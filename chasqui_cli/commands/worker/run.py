@@ -10,6 +10,7 @@ import typer
 
 from chasqui_cli.commands._run_leader import require_writable
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.output.times import parse_duration_ms
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from chasqui_cli.commands.worker._process import WorkerOptions
 
 
-@command("worker run")
+@command("worker run", effect=Effect.RUNS)
 def run(
     ctx: CommandContext,
     target: Annotated[
