@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -12,34 +12,34 @@ from chasqui_cli.changes.confirm import ChangePlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from enum import StrEnum
 
+    from chasqui.foreign import Doctor, DoctorFinding
     from chasqui_cli.context.command_context import CommandContext
+    from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Column, Record
 
 RepairOption = Annotated[bool, typer.Option("--repair", help="Put right what can be.")]
 OnlyOption = Annotated[
     list[str] | None, typer.Option("--only", metavar="AILMENT", help="Repair this alone; may be repeated.")
 ]
-FoundProblem = tuple[Any, Any]
+FoundProblem: TypeAlias = "tuple[Any, DoctorFinding]"
 """The keys of a queue, and something that is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorCommand:
-    """What one system's doctor knows.
+    """The doctor of one system as a verb.
 
-    repairable: those of its ailments that a repair puts right. examine: what is wrong with a queue. repair: puts right
-    what was found in one queue, and answers for each whether it did. effect: what a repair does, in a sentence. keep:
-    what is written down of each finding, so that nothing is lost.
+    problems: all that it knows. doctor: examines and repairs one queue. row: a finding as a record. effect: what a
+    repair does, in a sentence. journal_items: what the journal stores of each finding, so that nothing is lost.
     """
 
     system: str
-    problems: frozenset[Any]
-    repairable: frozenset[Any]
+    problems: type[StrEnum]
+    doctor: Callable[[Any], Doctor]
     columns: Sequence[Column]
-    row: Callable[[Any, Any], Record]
-    examine: Callable[[Any], Sequence[Any]]
-    repair: Callable[[Any, Sequence[Any]], Sequence[bool]]
+    row: Callable[[Any, DoctorFinding], Record]
     effect: str
     journal_items: Callable[[Sequence[FoundProblem]], Sequence[Item | None]] | None = None
 
@@ -55,6 +55,7 @@ class DoctorCommand:
 
 def examine_and_repair(
     ctx: CommandContext,
+    session: Session,
     doctor: DoctorCommand,
     places: Sequence[Any],
     only: Sequence[str] | None,
@@ -65,24 +66,28 @@ def examine_and_repair(
     found: list[FoundProblem] = []
     with ctx.progress("examining", len(places)) as advance:
         for number, keys in enumerate(places, 1):
-            found += [(keys, one) for one in doctor.examine(keys)]
+            found += [(keys, one) for one in session.link.run(doctor.doctor(keys).examine()).findings]
             advance(number)
     rows = [doctor.row(keys, one) | {"outcome": "found"} for keys, one in found]
     if repair:
-        _repair(ctx, doctor, found, rows, only)
+        _repair(ctx, session, doctor, found, rows, only)
     ctx.info(f"examined {len(places):,} queues: {f'{len(rows):,} findings' if rows else 'nothing found'}")
     ctx.write_records(rows, doctor.columns)
 
 
 def _repair(
     ctx: CommandContext,
+    session: Session,
     doctor: DoctorCommand,
     found: Sequence[FoundProblem],
     rows: list[Record],
     only: Sequence[str] | None,
 ) -> None:
-    meant = {str(one) for one in doctor.repairable if not only or str(one) in only}
-    chosen = [at for at, (_, one) in enumerate(found) if str(one.problem) in meant]
+    chosen = [
+        at
+        for at, (keys, one) in enumerate(found)
+        if one.problem in doctor.doctor(keys).repairable and (not only or one.problem in only)
+    ]
     names = sorted({found[at][0].queue for at in chosen})
     queue = names[0] if len(names) == 1 else f"{len(names)} queues"
     told = [rows[at] for at in chosen]
@@ -91,7 +96,7 @@ def _repair(
     deed = BatchChange(
         f"{doctor.system} doctor",
         "repaired",
-        lambda some: _repair_page(doctor, some),
+        lambda some: _repair_page(session, doctor, some),
         doctor.journal_items,
         facts,
     )
@@ -100,10 +105,12 @@ def _repair(
         row["outcome"] = outcome
 
 
-def _repair_page(doctor: DoctorCommand, some: Sequence[FoundProblem]) -> list[str]:
+def _repair_page(session: Session, doctor: DoctorCommand, some: Sequence[FoundProblem]) -> list[str]:
     """Queue by queue, in the order they were found."""
+    from chasqui.foreign import repair_each
+
     words: list[str] = []
     for keys in dict.fromkeys(keys for keys, _ in some):
-        mended = doctor.repair(keys, [one for place, one in some if place == keys])
-        words += ["repaired" if done else "gone" for done in mended]
+        repaired = session.link.run(repair_each(doctor.doctor(keys), [one for place, one in some if place == keys]))
+        words += ["repaired" if done else "gone" for done in repaired]
     return words

@@ -110,7 +110,9 @@ def _foreign_findings(
 ) -> list[Finding]:
     """The same of another system's queue: what its own doctor finds, and what its depths and ages tell."""
     from chasqui import ServerError
-    from chasqui.foreign import diagnose
+    from chasqui.foreign import RsmqKeys, diagnose
+    from chasqui.foreign.joblist import JobListDoctor
+    from chasqui.foreign.rsmq import RsmqDoctor
     from chasqui_cli.queues.queue_health import queue_findings
     from chasqui_cli.queues.queue_names import format_queue_ref, with_ref_name
 
@@ -119,7 +121,8 @@ def _foreign_findings(
         seen = with_ref_name(session.snapshots([place])[0], place).or_raise()
         if not seen.exists:
             raise no_such_queue(name)
-        checked = session.link.run(diagnose(place, name, most=sample))
+        doctor = RsmqDoctor(place) if isinstance(place, RsmqKeys) else JobListDoctor(place)
+        checked = session.link.run(diagnose(doctor, name, most=sample))
     except ServerError as error:
         return [_refused_finding(error, name, "*")]
     for one in checked.places:

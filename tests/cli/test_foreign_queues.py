@@ -238,9 +238,7 @@ def test_following_bridges_live_producers_until_it_is_interrupted(
         wait_until(lambda: foreign_queues.command("XLEN", stream) == 2, "what was there is moved")
         foreign_queues.run(rsmq.send(foreign_queues.orders, "while it runs"))
         wait_until(lambda: foreign_queues.command("XLEN", stream) == 3, "what was sent is moved")
-        foreign_queues.run(
-            rsmq.release(foreign_queues.orders, rsmq.MessageFilter(ids=frozenset({HELD}), include_in_flight=True))
-        )
+        foreign_queues.run(rsmq.change_visibility(foreign_queues.orders, HELD, 0))
         wait_until(lambda: foreign_queues.command("XLEN", stream) == 4, "what was held is moved when it is visible")
         assert mover.interrupt() == 0
         mover.wait_until(lambda it: it.out[-1:] == ["}"], "the report")

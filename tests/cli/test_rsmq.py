@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chasqui.foreign import rsmq
+from chasqui.foreign import REVERT_BY_KIND, rsmq
 from chasqui_cli.commands.rsmq._change import CHANGE_SCHEMA
 from chasqui_cli.commands.rsmq._record import MESSAGE_SCHEMA
 from chasqui_cli.commands.rsmq.counts import COUNTS_SCHEMA
@@ -166,10 +166,10 @@ def test_an_undo_killed_midway_brings_nothing_back_twice(cli: InProcessCli, fore
     [op] = cli.operations()
     [message] = [rsmq.Message(READY, b"x", score="5")]
     item = rsmq.message_item(foreign_queues.orders, "purged", message)
-    flow = rsmq.revert
-    assert foreign_queues.run(flow(None, None, op, [item])) == ["restored"]  # type: ignore[arg-type]  # it asks neither
+    flow: Any = REVERT_BY_KIND["rsmq"]
+    assert foreign_queues.run(flow(None, None, op, [item])) == ["restored"]
     foreign_queues.run(rsmq.delete(foreign_queues.orders, READY))
-    assert foreign_queues.run(flow(None, None, op, [item])) == ["already"]  # type: ignore[arg-type]
+    assert foreign_queues.run(flow(None, None, op, [item])) == ["already"]
     assert READY not in ids(foreign_queues)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chasqui.errors import ArgumentError
-from chasqui.foreign import joblist
+from chasqui.foreign import DoctorFinding, diagnose, joblist
 from chasqui.foreign.joblist import JobClaim, JobListKeys, JobListOptions, JobListProblem, ListJobEvent
 from chasqui.server.flow import Call
 from chasqui.server.link import Link
@@ -311,7 +311,7 @@ def test_a_job_that_fell_out_of_a_full_history_is_not_run_again(
         )
     assert ids(foreign_server, "completed") == [second]
     assert foreign_server.run(joblist.examine(keys)) == []
-    lost = joblist.DoctorFinding(JobListProblem.LOST_JOB, first)
+    lost = DoctorFinding(JobListProblem.LOST_JOB, first)
     assert foreign_server.run(joblist.repair(keys, [lost])) == 0
     assert ids(foreign_server, "pending") == []
 
@@ -345,3 +345,11 @@ def test_a_key_of_another_type_is_told_and_harms_nothing_else(foreign_server: Fo
     foreign_server.command("SET", keys.failed, "no list")
     assert {finding.subject for finding in foreign_server.run(joblist.examine(keys))} == {keys.failed}
     assert ids(foreign_server, "pending") == [job_id]
+
+
+def test_a_job_key_of_another_type_that_no_list_has_is_renamed_by_its_own_name(foreign_server: ForeignServer) -> None:
+    keys = foreign_server.jobs
+    foreign_server.command("SET", keys.job("abc"), "no hash")
+    [finding] = foreign_server.run(diagnose(joblist.JobListDoctor(keys), "list:jobs", most=100)).findings
+    assert finding.code == "wrong-type"
+    assert finding.fix == f"redis-cli RENAME {keys.job('abc')} {keys.job('abc')}.aside"

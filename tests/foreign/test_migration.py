@@ -119,7 +119,7 @@ def test_what_a_consumer_holds_is_not_taken_from_it(road: Road) -> None:
     report = road.go(keys)
     assert (report.counts, report.after.held) == ({"stream": 1, "held": 1}, 1)
     assert [job.id for job in road.stream()] == [free if received.id == held else held]
-    desk.run(rsmq.release(keys))
+    desk.run(rsmq.change_visibility(keys, received.id, 0))
     assert road.go(keys).counts == {"stream": 1}
     assert sorted(job.id for job in road.stream()) == sorted([held, free])
     assert {job.id: job.attempt for job in road.stream()}[received.id] == 1
@@ -373,8 +373,9 @@ def test_a_message_received_after_it_was_looked_at_is_its_consumers(foreign_serv
     sent = foreign_server.run(rsmq.send(foreign_server.rsmq, "x"))
     source = RsmqSource(foreign_server.rsmq, ConversionOptions())
     flow = source.forward(foreign_server.ours, None) if way == "forward" else source.park(None)
+    script = "rsmq/forward_message" if way == "forward" else "rsmq/park"
     receiving = rsmq.receive(foreign_server.rsmq, vt_ms=HOUR_MS)
-    crossed, _ = foreign_server.run(interrupt_before(flow, f"rsmq/{way}", lambda: foreign_server.run(receiving)))
+    crossed, _ = foreign_server.run(interrupt_before(flow, script, lambda: foreign_server.run(receiving)))
     assert set(crossed.counts) <= {"held", "changed"}
     assert crossed.counts.total() == 1
     assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).in_flight == 1

@@ -16,7 +16,6 @@ from chasqui.foreign.rsmq import (
     Draft,
     Message,
     MessageFilter,
-    message_operations,
     message_queries,
     rsmq_calls,
 )
@@ -68,9 +67,9 @@ def test_looking_changes_nothing_and_tells_the_state_of_each(
 def test_a_purge_by_state_takes_those_and_leaves_the_rest(
     foreign_server: ForeignServer, three: dict[str, str], state: Any
 ) -> None:
-    dry = foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter(state=state), dry_run=True))
-    assert (dry.chosen, dry.done) == (1, 0)
-    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter(state=state))).done == 1
+    seen = foreign_server.run(rsmq.peek(foreign_server.rsmq, 10, wanted=MessageFilter(state=state)))
+    assert [message.id for message in seen] == [three[state]]
+    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, seen)) == ["done"]
     left = {message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 10))}
     assert left == set(three.values()) - {three[state]}
     assert foreign_server.run(rsmq.queue_stats(foreign_server.rsmq)).attributes.sent == 3
@@ -84,20 +83,23 @@ def test_a_purge_by_state_takes_those_and_leaves_the_rest(
 def test_what_consumers_hold_is_purged_only_when_that_is_said(
     foreign_server: ForeignServer, three: dict[str, str]
 ) -> None:
-    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter())).done == 2
-    assert [message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 10))] == [three["in-flight"]]
-    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter(include_in_flight=True))).done == 1
+    free = foreign_server.run(rsmq.peek(foreign_server.rsmq, 10, wanted=MessageFilter()))
+    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, free)) == ["done", "done"]
+    [held] = foreign_server.run(rsmq.peek(foreign_server.rsmq, 10, wanted=MessageFilter(include_in_flight=True)))
+    assert held.id == three["in-flight"]
+    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, [held])) == ["done"]
 
 
 def test_filters_go_by_body_age_receives_and_id(foreign_server: ForeignServer, three: dict[str, str]) -> None:
     def chosen(wanted: MessageFilter) -> int:
-        return foreign_server.run(rsmq.purge(foreign_server.rsmq, wanted, dry_run=True)).chosen
+        return len(foreign_server.run(rsmq.peek(foreign_server.rsmq, 10, wanted=wanted)))
 
     assert chosen(MessageFilter(body=re.compile(rb"^(ready|held)$"), include_in_flight=True)) == 2
     assert chosen(MessageFilter(older_than_ms=HOUR_MS, include_in_flight=True)) == 0
     assert chosen(MessageFilter(older_than_ms=0, include_in_flight=True)) == 3
     assert chosen(MessageFilter(least_receives=1, include_in_flight=True)) == 1
-    assert chosen(MessageFilter(ids=frozenset([three["delayed"]]))) == 1
+    [found] = foreign_server.run(rsmq.messages_by_id(foreign_server.rsmq, [three["delayed"], "0" * 32])).messages
+    assert (found.id, found.body) == (three["delayed"], b"delayed")
 
 
 def test_a_message_that_was_received_after_it_was_seen_is_not_purged(foreign_server: ForeignServer) -> None:
@@ -105,8 +107,7 @@ def test_a_message_that_was_received_after_it_was_seen_is_not_purged(foreign_ser
     sent = foreign_server.run(rsmq.send(foreign_server.rsmq, "x"))
     [seen] = foreign_server.run(rsmq.peek(foreign_server.rsmq, 1))
     foreign_server.run(rsmq.receive(foreign_server.rsmq, vt_ms=0))
-    [told] = foreign_server.run(command_batch(rsmq_calls.purge(foreign_server.rsmq, seen.version)))
-    assert told == [0]
+    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, [seen])) == ["changed"]
     assert foreign_server.run(rsmq.read_message(foreign_server.rsmq, sent)) is not None
 
 
@@ -121,19 +122,21 @@ def test_a_sweep_moves_what_was_received_too_often_with_all_that_belongs_to_it(
         foreign_server.run(rsmq.receive(foreign_server.rsmq, vt_ms=0))
     fine = foreign_server.run(rsmq.send(foreign_server.rsmq, "fine"))
     before = foreign_server.run(rsmq.read_message(foreign_server.rsmq, poison))
-    assert foreign_server.run(rsmq.sweep(foreign_server.rsmq, dead, 3)).done == 1
+    tired = foreign_server.run(rsmq.peek(foreign_server.rsmq, 9, wanted=MessageFilter(least_receives=3)))
+    assert foreign_server.run(rsmq.move(foreign_server.rsmq, dead, tired)) == ["done"]
     assert foreign_server.run(rsmq.read_message(dead, poison)) == before
     assert foreign_server.run(rsmq.queue_stats(dead)).attributes.sent == 1
     assert [message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 9))] == [fine]
-    assert foreign_server.run(rsmq.move(dead, foreign_server.rsmq, MessageFilter())).done == 1
+    assert foreign_server.run(rsmq.move(dead, foreign_server.rsmq, tired)) == ["done"]
     assert foreign_server.run(rsmq.read_message(foreign_server.rsmq, poison)) == before
 
 
 def test_moving_needs_another_queue_that_exists(foreign_server: ForeignServer, three: dict[str, str]) -> None:
+    seen = foreign_server.run(rsmq.peek(foreign_server.rsmq, 9))
     with pytest.raises(ArgumentError, match="cannot be moved to itself"):
-        foreign_server.run(rsmq.move(foreign_server.rsmq, foreign_server.rsmq, MessageFilter()))
+        foreign_server.run(rsmq.move(foreign_server.rsmq, foreign_server.rsmq, seen))
     with pytest.raises(rsmq.QueueNotFound):
-        foreign_server.run(rsmq.move(foreign_server.rsmq, RsmqKeys("nobody", foreign_server.name), MessageFilter()))
+        foreign_server.run(rsmq.move(foreign_server.rsmq, RsmqKeys("nobody", foreign_server.name), seen))
     assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).messages == 3
 
 
@@ -141,16 +144,19 @@ def test_what_is_too_old_expires(foreign_server: ForeignServer) -> None:
     foreign_server.run(rsmq.create_queue(foreign_server.rsmq))
     old = new_message_id((foreign_server.now_ms() - 2 * HOUR_MS) * 1000)
     foreign_server.run(rsmq.send_many(foreign_server.rsmq, [Draft("old", id=old), Draft("new")]))
-    assert foreign_server.run(rsmq.expire(foreign_server.rsmq, HOUR_MS)).done == 1
+    expired = foreign_server.run(rsmq.peek(foreign_server.rsmq, 9, wanted=MessageFilter(older_than_ms=HOUR_MS)))
+    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, expired)) == ["done"]
     assert [message.body for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 9))] == [b"new"]
 
 
 def test_messages_are_released_and_held(foreign_server: ForeignServer, three: dict[str, str]) -> None:
-    assert foreign_server.run(rsmq.release(foreign_server.rsmq)).done == 1
+    in_flight = foreign_server.run(rsmq.peek(foreign_server.rsmq, 9, wanted=MessageFilter(state="in-flight")))
+    released = rsmq.reschedule(foreign_server.rsmq, in_flight, foreign_server.now_ms())
+    assert foreign_server.run(released) == ["done"]
     assert foreign_server.run(rsmq.count_by_state(foreign_server.rsmq)).ready == 2
     until_ms = foreign_server.now_ms() + 2 * HOUR_MS
-    held = foreign_server.run(rsmq.hold(foreign_server.rsmq, MessageFilter(include_in_flight=True), until_ms))
-    assert (held.done, held.changed) == (3, 0)
+    every = foreign_server.run(rsmq.peek(foreign_server.rsmq, 9))
+    assert foreign_server.run(rsmq.reschedule(foreign_server.rsmq, every, until_ms)) == ["done"] * 3
     assert {message.visible_at_ms for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 9))} == {until_ms}
 
 
@@ -168,11 +174,10 @@ def test_pages_meet_every_message_also_when_all_have_one_score(
     } == set(sent)
     keep = frozenset(sent[::2])
     odd = MessageFilter(body=re.compile(rb"[13579]$"))
-    told: list[message_operations.MessageChanges] = []
-    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, odd, progress=told.append)).done == 475
-    assert len(told) > 3
+    seen = foreign_server.run(rsmq.peek(foreign_server.rsmq, 2000, wanted=odd))
+    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, seen)) == ["done"] * 475
     assert {message.id for message in foreign_server.run(rsmq.peek(foreign_server.rsmq, 2000))} == keep
-    assert foreign_server.run(rsmq.purge(foreign_server.rsmq, MessageFilter(ids=frozenset(sent[:500])))).done == 250
+    assert len(foreign_server.run(rsmq.messages_by_id(foreign_server.rsmq, sent[:500])).messages) == 250
 
 
 def test_a_queue_goes_out_and_in_as_json_lines(foreign_server: ForeignServer, three: dict[str, str]) -> None:
@@ -234,7 +239,7 @@ def test_a_full_hash_is_never_asked_for_all_its_fields(foreign_server: ForeignSe
         rsmq.read_message(foreign_server.rsmq, three["ready"]),
         rsmq.examine(foreign_server.rsmq),
         rsmq.receive(foreign_server.rsmq),
-        rsmq.purge(foreign_server.rsmq, MessageFilter(include_in_flight=True)),
+        rsmq.purge(foreign_server.rsmq, foreign_server.run(rsmq.peek(foreign_server.rsmq, 9))),
     ):
         foreign_server.run(flow)
     assert _calls_of(foreign_server, "hgetall") == before

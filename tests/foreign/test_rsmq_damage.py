@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import pytest
 
 from chasqui.foreign import rsmq
-from chasqui.foreign.rsmq import MessageFilter, RsmqProblem
+from chasqui.foreign.rsmq import RsmqProblem
 from chasqui.foreign.rsmq.keys import RsmqKeys
 from tests.foreign.conftest import ForeignServer
 
@@ -18,7 +20,7 @@ def keys(foreign_server: ForeignServer) -> RsmqKeys:
     return foreign_server.rsmq
 
 
-def ailments(desk: ForeignServer, keys: RsmqKeys) -> list[tuple[RsmqProblem, str]]:
+def ailments(desk: ForeignServer, keys: RsmqKeys) -> list[tuple[StrEnum, str]]:
     return [(finding.problem, finding.subject) for finding in desk.run(rsmq.examine(keys))]
 
 
@@ -165,7 +167,7 @@ def test_scores_of_any_kind_are_looked_at(foreign_server: ForeignServer, keys: R
     assert seen.state(foreign_server.now_ms()) in {"ready", "delayed"}
     assert isinstance(seen.visible_at_ms, int)
     foreign_server.run(rsmq.examine(keys))
-    assert foreign_server.run(rsmq.purge(keys, MessageFilter(include_in_flight=True))).done == 1
+    assert foreign_server.run(rsmq.purge(keys, [seen])) == ["done"]
 
 
 def test_bodies_and_ids_that_are_no_text_are_kept_byte_by_byte(foreign_server: ForeignServer, keys: RsmqKeys) -> None:

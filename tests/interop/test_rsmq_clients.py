@@ -131,7 +131,8 @@ def test_visibility_and_delays_hold_on_both_sides(link: Link, client: Client, ke
     counts = link.run(rsmq.count_by_state(keys))
     assert (counts.delayed, counts.ready, counts.in_flight) == (2, 0, 0)
     assert client.call("receive", queue=keys.queue, count=5) == []
-    assert link.run(rsmq.release(keys, rsmq.MessageFilter(ids=frozenset([theirs])))).done == 1
+    waiting = link.run(rsmq.messages_by_id(keys, [theirs]))
+    assert link.run(rsmq.reschedule(keys, waiting.messages, waiting.now_ms)) == ["done"]
     assert [message["id"] for message in client.call("receive", queue=keys.queue, count=5)] == [theirs]
     assert agree(link, client, keys)["totalsent"] == 3
 

@@ -13,9 +13,7 @@ from chasqui_cli.context.completion import complete_joblist_queues
 from chasqui_cli.output.columns import column
 
 if TYPE_CHECKING:
-    from chasqui.foreign import JobListKeys
-    from chasqui.foreign.joblist import DoctorFinding
-    from chasqui_cli.context.session import Session
+    from chasqui.foreign import DoctorFinding, JobListKeys
     from chasqui_cli.output.columns import Record
 
 DOCTOR_SCHEMA: dict[str, Any] = {
@@ -47,23 +45,21 @@ def doctor(
     from chasqui.foreign import discover
 
     with ctx.session() as session:
-        ours = _doctor_command(session)
+        ours = _doctor_command()
         ours.check_problem_names(only)
         places = [joblist_keys(name) for name in queues] if queues else discover(session.link).joblists
-        examine_and_repair(ctx, ours, places, only, repair=repair)
+        examine_and_repair(ctx, session, ours, places, only, repair=repair)
 
 
-def _doctor_command(session: Session) -> DoctorCommand:
+def _doctor_command() -> DoctorCommand:
     from chasqui.foreign import joblist
 
     return DoctorCommand(
         "joblist",
-        frozenset(joblist.JobListProblem),
-        joblist.REPAIRABLE,
+        joblist.JobListProblem,
+        joblist.JobListDoctor,
         COLUMNS,
         _finding_record,
-        lambda keys: session.link.run(joblist.examine(keys)),
-        lambda keys, found: session.link.run(joblist.repair_each(keys, found)),
         "ids without a job are removed, jobs without a list wait again; a repair cannot be undone",
     )
 

@@ -62,7 +62,7 @@ def purge_change(keys: RsmqKeys, verb: str = "purge") -> MessageChange:
         "purged" if verb == "purge" else "expired",
         "nobody will receive them; `chasqui undo` brings them back",
         lambda message: rsmq.message_item(keys, "purged", message),
-        lambda session, messages: session.link.run(rsmq.purge_unchanged(keys, messages)),
+        lambda session, messages: session.link.run(rsmq.purge(keys, messages)),
     )
 
 
@@ -77,7 +77,7 @@ def move_change(keys: RsmqKeys, target: RsmqKeys, verb: str = "move") -> Message
         "moved",
         f"they go to {target.queue}; `chasqui undo` moves those back that nobody has received by then",
         lambda message: rsmq.moved_item(keys, target, message),
-        lambda session, messages: session.link.run(rsmq.move_unchanged(keys, target, messages)),
+        lambda session, messages: session.link.run(rsmq.move(keys, target, messages)),
         target,
     )
 
@@ -90,7 +90,7 @@ def reschedule_change(keys: RsmqKeys, at_ms: int, verb: str, done: str, effect: 
         done,
         effect,
         lambda message: rsmq.message_item(keys, "rescheduled", message, new_score=str(at_ms)),
-        lambda session, messages: session.link.run(rsmq.reschedule_unchanged(keys, messages, at_ms)),
+        lambda session, messages: session.link.run(rsmq.reschedule(keys, messages, at_ms)),
     )
 
 

@@ -15,8 +15,7 @@ from chasqui_cli.output.columns import column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.foreign import RsmqKeys
-    from chasqui.foreign.rsmq import DoctorFinding
+    from chasqui.foreign import DoctorFinding, RsmqKeys
     from chasqui_cli.changes.apply import Item
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
@@ -62,7 +61,7 @@ def doctor(
         ours = _doctor_command(session)
         ours.check_problem_names(only)
         places = [rsmq_keys(name, ns) for name in queues] if queues else discover(session.link).rsmq
-        examine_and_repair(ctx, ours, places, only, repair=repair)
+        examine_and_repair(ctx, session, ours, places, only, repair=repair)
 
 
 def _doctor_command(session: Session) -> DoctorCommand:
@@ -70,12 +69,10 @@ def _doctor_command(session: Session) -> DoctorCommand:
 
     return DoctorCommand(
         "rsmq",
-        frozenset(rsmq.RsmqProblem),
-        rsmq.REPAIRABLE,
+        rsmq.RsmqProblem,
+        rsmq.RsmqDoctor,
         COLUMNS,
         _finding_record,
-        lambda keys: session.link.run(rsmq.examine(keys)),
-        lambda keys, found: session.link.run(rsmq.repair_each(keys, found)),
         "what is removed belongs to no message that could be received; bodies among it are kept in the journal",
         lambda some: _stray_items(session, some),
     )

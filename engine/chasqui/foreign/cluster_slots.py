@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ChangeRefused, ServerError
-from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.server.cluster import slot_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.foreign.joblist.keys import JobListKeys
+    from chasqui.foreign.rsmq.keys import RsmqKeys
     from chasqui.server.flow import Reply
     from chasqui.server.link import AsyncLink, Link
 
@@ -34,10 +34,10 @@ def check_same_slot(link: Link | AsyncLink, *queues: RsmqKeys | JobListKeys, lis
     """
     if link.address.kind != "cluster":
         return
-    keys = [key for queue in queues for key in _keys_of(queue, listed=listed)]
+    keys = [key for queue in queues for key in queue.one_slot_keys(listed=listed)]
     if are_split(keys):
         names = " and ".join(repr(queue.queue) for queue in queues)
-        raise ChangeRefused(f"the keys of {names} lie in several slots of this cluster", hint=_hint(queues[0]))
+        raise ChangeRefused(f"the keys of {names} lie in several slots of this cluster", hint=queues[0].split_hint)
 
 
 def is_cross_slot_error(reply: Reply) -> bool:
@@ -50,18 +50,3 @@ def raise_if_refused(reply: Reply) -> Reply:
     if isinstance(reply, ServerError):
         raise reply
     return reply
-
-
-def _keys_of(queue: RsmqKeys | JobListKeys, *, listed: bool) -> list[str]:
-    if isinstance(queue, RsmqKeys):
-        return [queue.messages, queue.hash, queue.in_migration, *([queue.queues] if listed else [])]
-    return [*queue.lists, queue.prefix, queue.in_migration]
-
-
-def _hint(queue: RsmqKeys | JobListKeys) -> str:
-    if isinstance(queue, RsmqKeys):
-        return (
-            "nothing was changed; one tagged namespace holds them together: `rsmq export` from here, "
-            "`rsmq import` there with --ns '{rsmq}'"
-        )
-    return "nothing was changed; a tagged name, as {jobs}, holds them together"

@@ -1,23 +1,30 @@
-"""Builders that both other systems need: the server's clock, and telling those who listen."""
+"""What both other systems need: the server's time, and publishing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chasqui.server.commands import parse_server_time
 from chasqui.server.flow import Call
 
 if TYPE_CHECKING:
-    from chasqui.server.flow import Arg
+    from chasqui.server.flow import Arg, Flow
 
 UNDO_MEMORY_S = 30 * 24 * 3600
-"""For how long an undo knows what it has brought back."""
+"""How long an undo remembers what it has restored."""
 
 
 def clock() -> Call:
-    """The server's time, in seconds and microseconds; `time_ms` reads it."""
+    """The server's time; `parse_server_time` reads the reply."""
     return Call(("TIME",))
 
 
+def read_time_ms() -> Flow[int]:
+    """The server's time in ms."""
+    [now] = yield [clock()]
+    return parse_server_time(now)
+
+
 def publish(channel: str, payload: Arg) -> Call:
-    """Tell those who listen. What was done before stays done if this is refused."""
+    """Publish a message. What was done before stays done if this is refused."""
     return Call(("PUBLISH", channel, payload), keys=(channel,), tolerant=True)

@@ -15,7 +15,7 @@ from chasqui.inspect import throughput
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chasqui.foreign.snapshots import ForeignSnapshot
+    from chasqui.foreign.foreign_snapshots import ForeignSnapshot
     from chasqui.inspect.throughput import Throughput
 
 DEFAULTS = HealthThresholds()

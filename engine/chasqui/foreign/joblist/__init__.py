@@ -23,17 +23,14 @@ if TYPE_CHECKING:
     from chasqui.foreign.joblist.job_operations import read_overview as read_overview
     from chasqui.foreign.joblist.job_operations import retry as retry
     from chasqui.foreign.joblist.joblist_doctor import REPAIRABLE as REPAIRABLE
-    from chasqui.foreign.joblist.joblist_doctor import DoctorFinding as DoctorFinding
+    from chasqui.foreign.joblist.joblist_doctor import JobListDoctor as JobListDoctor
     from chasqui.foreign.joblist.joblist_doctor import JobListProblem as JobListProblem
     from chasqui.foreign.joblist.joblist_doctor import examine as examine
-    from chasqui.foreign.joblist.joblist_doctor import examine_with_coverage as examine_with_coverage
     from chasqui.foreign.joblist.joblist_doctor import repair as repair
-    from chasqui.foreign.joblist.joblist_doctor import repair_each as repair_each
     from chasqui.foreign.joblist.joblist_events import ListJobEvent as ListJobEvent
     from chasqui.foreign.joblist.joblist_events import follow_events as follow_events
     from chasqui.foreign.joblist.joblist_events import follow_events_async as follow_events_async
     from chasqui.foreign.joblist.joblist_undo import journal_items as journal_items
-    from chasqui.foreign.joblist.joblist_undo import revert as revert
     from chasqui.foreign.joblist.joblist_values import ClaimState as ClaimState
     from chasqui.foreign.joblist.joblist_values import JobClaim as JobClaim
     from chasqui.foreign.joblist.joblist_values import JobListOptions as JobListOptions

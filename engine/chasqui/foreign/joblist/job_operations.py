@@ -19,8 +19,8 @@ from chasqui.foreign.joblist.joblist_values import DEFAULTS, LIVE_LISTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.foreign.joblist.joblist_values import JobListOptions, ListDepths, ListName
-    from chasqui.foreign.joblist.keys import JobListKeys
+    from chasqui.foreign.joblist.joblist_values import JobListOptions, ListDepths
+    from chasqui.foreign.joblist.keys import JobListKeys, ListName
     from chasqui.foreign.joblist.lifecycle import FailOutcome
     from chasqui.foreign.joblist.stale_claims import JudgedClaim
     from chasqui.server.flow import Flow
@@ -106,7 +106,7 @@ def retry(
     """
     if source in LIVE_LISTS:
         raise ArgumentError(f"{source} jobs are not over; only completed and failed ones can be retried")
-    told = yield [calls.retry(keys, getattr(keys, source), job_id, at_once=at_once, reset=reset) for job_id in job_ids]
+    told = yield [calls.retry(keys, keys.list_key(source), job_id, at_once=at_once, reset=reset) for job_id in job_ids]
     tended = JobChanges.from_replies(job_ids, told)
     yield from _publish_status(keys, tended.done, "retry", options)
     return tended
@@ -119,7 +119,7 @@ def cancel(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[JobChanges]:
 
 def delete_jobs(keys: JobListKeys, job_ids: Sequence[str], *, source: ListName) -> Flow[JobChanges]:
     """Delete jobs that are in this list."""
-    told = yield [calls.delete_job(keys, getattr(keys, source), job_id) for job_id in job_ids]
+    told = yield [calls.delete_job(keys, keys.list_key(source), job_id) for job_id in job_ids]
     return JobChanges.from_replies(job_ids, told)
 
 
@@ -158,7 +158,7 @@ def move(
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
     if source == "processing":
         raise ArgumentError("a claimed job is its worker's: wait for it, or reclaim it first")
-    lists = (getattr(keys, source), getattr(target, source))
+    lists = (keys.list_key(source), target.list_key(source))
     told = yield [calls.move(keys, target, lists, job_id, keep=source == "pending") for job_id in job_ids]
     return JobChanges.from_replies(job_ids, told)
 
@@ -167,7 +167,7 @@ def purge(keys: JobListKeys, which: ListName, *, held: bool = False, dry_run: bo
     """Delete every job of one list; answers how many ids. Workers hold what is processing, so that must be said."""
     if which == "processing" and not held:
         raise ArgumentError("workers hold these jobs", hint="say that held ones are meant as well")
-    key = getattr(keys, which)
+    key = keys.list_key(which)
     [length] = yield [calls.list_length(key)]
     if dry_run:
         return int(length)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.foreign.decoding import to_text
-from chasqui.foreign.examined import Coverage
+from chasqui.foreign.diagnosis import Coverage
 from chasqui.foreign.joblist import joblist_calls as calls
 from chasqui.foreign.joblist.keys import LISTS
 from chasqui.server.commands.looks import LookCommands

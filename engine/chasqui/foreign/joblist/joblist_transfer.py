@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from chasqui.foreign.conversion import ConversionOptions
     from chasqui.foreign.job_import import ImportedJob
-    from chasqui.foreign.joblist.joblist_values import ListName
-    from chasqui.foreign.joblist.keys import JobListKeys
+    from chasqui.foreign.joblist.keys import JobListKeys, ListName
     from chasqui.foreign.transfer import Cursor
     from chasqui.server.flow import Flow
     from chasqui.wire.keys import Keys
@@ -63,7 +62,7 @@ class JobListSource:
         place = yield from self._start_position(cursor)
         jobs, now_ms, more = yield from self._read_page(place)
         ready, crossed = self._convert(jobs, now_ms)
-        source = getattr(self.keys, place.which)
+        source = self.keys.list_key(place.which)
         told = yield [
             calls.forward_job(
                 self.keys,
@@ -85,7 +84,7 @@ class JobListSource:
         place = yield from self._start_position(cursor)
         jobs, now_ms, more = yield from self._read_page(place)
         ready, crossed = self._convert(jobs, now_ms)
-        source = getattr(self.keys, place.which)
+        source = self.keys.list_key(place.which)
         told = yield [calls.park_job(self.keys, source, job.id) for job, _ in ready]
         for answer in told:
             if answer != b"parked":
@@ -135,7 +134,7 @@ class JobListSource:
 
     def _read_page(self, place: _ListPosition) -> Flow[tuple[list[ListJob], int, bool]]:
         """The next jobs of a list, those first that would be claimed first, and whether there may be more."""
-        key = getattr(self.keys, place.which)
+        key = self.keys.list_key(place.which)
         now, ids = yield [
             clock(),
             calls.list_range(key, -PAGE - place.skip, -1 - place.skip),

@@ -13,7 +13,7 @@ from chasqui.foreign.joblist.keys import JobListKeys
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chasqui.foreign.joblist.joblist_values import ListName
+    from chasqui.foreign.joblist.keys import ListName
     from chasqui.server.commands import Commands
     from chasqui.server.flow import Flow
     from chasqui.wire.keys import Keys
@@ -52,7 +52,7 @@ def _restore_call(op: str, one: JournalItem) -> Any:
     return calls.restore(
         keys,
         op,
-        getattr(keys, one["list"]),
+        keys.list_key(one["list"]),
         to_text(bytes.fromhex(one["id_hex"])),
         [bytes.fromhex(word) for pair in one["fields"] for word in pair],
         expires_ms="" if expires_ms is None else expires_ms,

@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from chasqui.foreign.decoding import to_int, to_text
-from chasqui.foreign.joblist.keys import compact_json
+from chasqui.foreign.joblist.keys import ListName, compact_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chasqui.server.flow import Reply
 
-ListName: TypeAlias = Literal["pending", "processing", "completed", "failed"]
 LIVE_LISTS: tuple[ListName, ...] = ("pending", "processing")
 
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
+ListName: TypeAlias = Literal["pending", "processing", "completed", "failed"]
+KEY_TYPES = ("list",) * 5
+"""The types of `JobListKeys.all_lists`."""
 LISTS = ("pending", "processing", "completed", "failed")
 
 
@@ -45,6 +49,24 @@ class JobListKeys:
     def lists(self) -> tuple[str, ...]:
         """The four of them."""
         return (self.pending, self.processing, self.completed, self.failed)
+
+    @property
+    def all_lists(self) -> tuple[str, ...]:
+        """The four of them, and ours."""
+        return (*self.lists, self.in_migration)
+
+    def list_key(self, name: ListName) -> str:
+        """The key of one of the four."""
+        return self._key(name)
+
+    @property
+    def split_hint(self) -> str:
+        """What to do where a cluster has the keys in several slots."""
+        return "nothing was changed; a tagged name, as {jobs}, holds them together"
+
+    def one_slot_keys(self, *, listed: bool) -> list[str]:
+        """The keys that a change needs in one slot; no queue is listed."""
+        return [*self.lists, self.prefix, self.in_migration]
 
     @property
     def prefix(self) -> str:

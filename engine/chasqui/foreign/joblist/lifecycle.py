@@ -21,8 +21,8 @@ from chasqui.foreign.joblist.joblist_values import (
 from chasqui.foreign.joblist.keys import LISTS, new_id
 
 if TYPE_CHECKING:
-    from chasqui.foreign.joblist.joblist_values import JobListOptions, ListName
-    from chasqui.foreign.joblist.keys import JobListKeys
+    from chasqui.foreign.joblist.joblist_values import JobListOptions
+    from chasqui.foreign.joblist.keys import JobListKeys, ListName
     from chasqui.server.flow import Flow
 
 FailOutcome = Literal["retry", "failed"]
@@ -146,7 +146,7 @@ def read_depths(keys: JobListKeys) -> Flow[ListDepths]:
 
 def list_ids(keys: JobListKeys, which: ListName, *, limit: int = 50, skip: int = 0) -> Flow[list[str]]:
     """Ids of a list: of pending ones the next to be claimed first, of the others the newest."""
-    key = getattr(keys, which)
+    key = keys.list_key(which)
     if which == "pending":
         [found] = yield [calls.list_range(key, -limit - skip, -1 - skip)]
         return [to_text(job_id) for job_id in reversed(found)]

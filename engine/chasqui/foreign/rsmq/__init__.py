@@ -18,23 +18,11 @@ if TYPE_CHECKING:
     from chasqui.foreign.rsmq.limits import RsmqError as RsmqError
     from chasqui.foreign.rsmq.limits import check_id as check_id
     from chasqui.foreign.rsmq.limits import check_name as check_name
-    from chasqui.foreign.rsmq.message_changes import message_item as message_item
-    from chasqui.foreign.rsmq.message_changes import move_unchanged as move_unchanged
-    from chasqui.foreign.rsmq.message_changes import moved_item as moved_item
-    from chasqui.foreign.rsmq.message_changes import purge_unchanged as purge_unchanged
-    from chasqui.foreign.rsmq.message_changes import queue_item as queue_item
-    from chasqui.foreign.rsmq.message_changes import read_attributes as read_attributes
-    from chasqui.foreign.rsmq.message_changes import reschedule_unchanged as reschedule_unchanged
-    from chasqui.foreign.rsmq.message_changes import revert as revert
-    from chasqui.foreign.rsmq.message_changes import stray_items as stray_items
-    from chasqui.foreign.rsmq.message_operations import MessageChanges as MessageChanges
-    from chasqui.foreign.rsmq.message_operations import expire as expire
-    from chasqui.foreign.rsmq.message_operations import hold as hold
-    from chasqui.foreign.rsmq.message_operations import import_messages as import_messages
-    from chasqui.foreign.rsmq.message_operations import move as move
-    from chasqui.foreign.rsmq.message_operations import purge as purge
-    from chasqui.foreign.rsmq.message_operations import release as release
-    from chasqui.foreign.rsmq.message_operations import sweep as sweep
+    from chasqui.foreign.rsmq.message_changes import ChangeOutcome as ChangeOutcome
+    from chasqui.foreign.rsmq.message_changes import import_messages as import_messages
+    from chasqui.foreign.rsmq.message_changes import move as move
+    from chasqui.foreign.rsmq.message_changes import purge as purge
+    from chasqui.foreign.rsmq.message_changes import reschedule as reschedule
     from chasqui.foreign.rsmq.message_queries import MessageFilter as MessageFilter
     from chasqui.foreign.rsmq.message_queries import MessagePage as MessagePage
     from chasqui.foreign.rsmq.message_queries import count_by_state as count_by_state
@@ -47,12 +35,10 @@ if TYPE_CHECKING:
     from chasqui.foreign.rsmq.message_values import QueueAttributes as QueueAttributes
     from chasqui.foreign.rsmq.message_values import QueueStats as QueueStats
     from chasqui.foreign.rsmq.rsmq_doctor import REPAIRABLE as REPAIRABLE
-    from chasqui.foreign.rsmq.rsmq_doctor import DoctorFinding as DoctorFinding
+    from chasqui.foreign.rsmq.rsmq_doctor import RsmqDoctor as RsmqDoctor
     from chasqui.foreign.rsmq.rsmq_doctor import RsmqProblem as RsmqProblem
     from chasqui.foreign.rsmq.rsmq_doctor import examine as examine
-    from chasqui.foreign.rsmq.rsmq_doctor import examine_with_coverage as examine_with_coverage
     from chasqui.foreign.rsmq.rsmq_doctor import repair as repair
-    from chasqui.foreign.rsmq.rsmq_doctor import repair_each as repair_each
     from chasqui.foreign.rsmq.rsmq_messages import Draft as Draft
     from chasqui.foreign.rsmq.rsmq_messages import change_visibility as change_visibility
     from chasqui.foreign.rsmq.rsmq_messages import delete as delete
@@ -66,6 +52,11 @@ if TYPE_CHECKING:
     from chasqui.foreign.rsmq.rsmq_queues import drop_queue as drop_queue
     from chasqui.foreign.rsmq.rsmq_queues import list_queues as list_queues
     from chasqui.foreign.rsmq.rsmq_queues import queue_stats as queue_stats
+    from chasqui.foreign.rsmq.rsmq_queues import read_attributes as read_attributes
     from chasqui.foreign.rsmq.rsmq_queues import set_attributes as set_attributes
+    from chasqui.foreign.rsmq.rsmq_undo import message_item as message_item
+    from chasqui.foreign.rsmq.rsmq_undo import moved_item as moved_item
+    from chasqui.foreign.rsmq.rsmq_undo import queue_item as queue_item
+    from chasqui.foreign.rsmq.rsmq_undo import stray_items as stray_items
 
 __getattr__, __dir__ = lazy_exports(__name__)

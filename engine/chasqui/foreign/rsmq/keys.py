@@ -11,6 +11,8 @@ import string
 from dataclasses import dataclass
 
 NAMESPACE = "rsmq"
+KEY_TYPES = ("zset", "hash", "set", "zset")
+"""The types of `RsmqKeys.all_keys`."""
 _DIGITS = string.digits + string.ascii_lowercase
 _LETTERS = string.ascii_letters + string.digits
 _TIME_CHARS, _RANDOM_CHARS = 10, 22
@@ -48,6 +50,23 @@ class RsmqKeys:
     def in_migration(self) -> str:
         """Sorted set of ours: messages on their way to another server. No queue's key, for names have no colon."""
         return f"{self.messages}:mig"
+
+    @property
+    def all_keys(self) -> tuple[str, ...]:
+        """The keys above, but for the channel."""
+        return self.messages, self.hash, self.queues, self.in_migration
+
+    @property
+    def split_hint(self) -> str:
+        """What to do where a cluster has the keys in several slots."""
+        return (
+            "nothing was changed; one tagged namespace holds them together: `rsmq export` from here, "
+            "`rsmq import` there with --ns '{rsmq}'"
+        )
+
+    def one_slot_keys(self, *, listed: bool) -> list[str]:
+        """The keys that a change needs in one slot."""
+        return [self.messages, self.hash, self.in_migration, *([self.queues] if listed else [])]
 
     def undo_marker(self, op: str) -> str:
         """Hash of ours, for a month: messages that an undo of this operation has brought back."""

@@ -1,39 +1,30 @@
-"""Flows that change messages captured before, and answer for each of them; and the flow that takes such changes back.
+"""Flows that change RSMQ messages that were read before: purge, move, reschedule, import.
 
-A message must still be as it was seen, so nothing is done to one that a consumer received meanwhile. An item is what a
-journal kept of a message before it was changed, names and bytes in hex.
+A message must still be as it was read: one that a consumer received meanwhile is left alone. So a change may be
+interrupted and run again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chasqui.errors import ArgumentError
-from chasqui.foreign.common_calls import clock
-from chasqui.foreign.decoding import to_bytes, to_text
 from chasqui.foreign.rsmq import limits
 from chasqui.foreign.rsmq import rsmq_calls as calls
-from chasqui.foreign.rsmq.keys import RsmqKeys
-from chasqui.foreign.rsmq.message_values import Message, QueueAttributes
-from chasqui.foreign.rsmq.rsmq_doctor import RsmqProblem
-from chasqui.server.commands import parse_server_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from chasqui.foreign.rsmq.rsmq_doctor import DoctorFinding
-    from chasqui.server.commands import Commands
-    from chasqui.server.flow import Call, Flow
-    from chasqui.wire.keys import Keys
+    from chasqui.foreign.rsmq.keys import RsmqKeys
+    from chasqui.foreign.rsmq.message_values import Message
+    from chasqui.server.flow import Flow, Reply
 
 ChangeOutcome: TypeAlias = Literal["done", "changed", "there"]
 """changed: it is not what was seen any more, or gone. there: the other queue has a message of this id."""
-JournalItem: TypeAlias = Mapping[str, Any]
 _OUTCOMES: dict[int, ChangeOutcome] = {1: "done", 0: "changed", -1: "there"}
 
 
-def purge_unchanged(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[list[ChangeOutcome]]:
+def purge(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[list[ChangeOutcome]]:
     """Delete these messages, in one round trip."""
     if not messages:
         return []
@@ -41,7 +32,7 @@ def purge_unchanged(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[list[Ch
     return [_OUTCOMES[answer] for answer in told]
 
 
-def move_unchanged(keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]) -> Flow[list[ChangeOutcome]]:
+def move(keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]) -> Flow[list[ChangeOutcome]]:
     """Move these messages to another queue, in one round trip."""
     if keys == target:
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
@@ -53,7 +44,7 @@ def move_unchanged(keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]
     return [_OUTCOMES[answer] for answer in told]
 
 
-def reschedule_unchanged(keys: RsmqKeys, messages: Sequence[Message], at_ms: int) -> Flow[list[ChangeOutcome]]:
+def reschedule(keys: RsmqKeys, messages: Sequence[Message], at_ms: int) -> Flow[list[ChangeOutcome]]:
     """Let these messages become visible at this time, in one round trip."""
     if not messages:
         return []
@@ -62,136 +53,26 @@ def reschedule_unchanged(keys: RsmqKeys, messages: Sequence[Message], at_ms: int
     return [_OUTCOMES[answer] for answer in told]
 
 
-def message_item(keys: RsmqKeys, what: str, message: Message, **more: Any) -> dict[str, Any]:
-    """What a journal keeps of a message that is about to be changed; `what` is going to be done to it."""
-    return {
-        "kind": "rsmq",
-        "what": what,
-        **_queue_fields(keys),
-        "id": message.id,
-        "id_hex": to_bytes(message.id).hex(),
-        "score": message.score,
-        "receives": message.receives_seen,
-        "first_ms": message.first_received_ms,
-        "body": None if message.body is None else message.body.hex(),
-        **more,
-    }
+def import_messages(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[int]:
+    """Put messages into a queue as they are, with id, time and counters; answers how many were not there already.
 
-
-def moved_item(keys: RsmqKeys, target: RsmqKeys, message: Message) -> dict[str, Any]:
-    """The same of a message that is about to be moved."""
-    return message_item(keys, "moved", message, to=_queue_fields(target))
-
-
-def queue_item(keys: RsmqKeys, fields: Sequence[bytes | None]) -> dict[str, Any]:
-    """What a journal keeps of a queue that is about to be deleted."""
-    stored = zip(calls.ATTRIBUTES, fields, strict=True)
-    kept = {name: value.hex() for name, value in stored if value is not None}
-    return {"kind": "rsmq", "what": "dropped", **_queue_fields(keys), "id": keys.queue, "attributes": kept}
-
-
-def stray_items(keys: RsmqKeys, findings: Sequence[DoctorFinding]) -> Flow[list[dict[str, Any] | None]]:
-    """What a journal keeps of bodies that belong to no message, one by one: an undo makes messages of them. Counters
-    and all that is no body have nothing to lose.
+    Those that are stay untouched, so an import that was ended in the middle can be run again.
     """
-    bodies = [one.subject for one in findings if one.problem is RsmqProblem.STRAY_FIELD and _is_body(one.subject)]
-    if not bodies:
-        return [None] * len(findings)
-    now, stored = yield [clock(), calls.hash_fields(keys, bodies)]
-    found = dict(zip(bodies, stored, strict=True))
-    score = str(parse_server_time(now))
-    return [
-        None
-        if (body := found.get(one.subject)) is None
-        else message_item(keys, "purged", Message(one.subject, body, score=score))
-        for one in findings
+    told: list[Reply] = yield [
+        calls.send(
+            keys,
+            message.id,
+            message.score,
+            message.body or b"",
+            receives=message.receives_seen,
+            first_ms="" if message.first_received_ms is None else message.first_received_ms,
+        )
+        for message in messages
     ]
-
-
-def _is_body(field: str) -> bool:
-    return not field.endswith((":rc", ":fr"))
-
-
-def read_attributes(keys: RsmqKeys) -> Flow[tuple[QueueAttributes, list[bytes | None]]]:
-    """A queue's attributes as numbers, and as stored. Missing ones are None: nothing is refused."""
-    [fields] = yield [calls.read_attributes(keys)]
-    return QueueAttributes.from_fields(fields), list(fields)
-
-
-def revert(commands: Commands, _: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
-    """Take back what was done to messages: a word for each. Nothing is done to one that somebody received since."""
-    told: dict[int, str] = {}
-    for at, one in enumerate(items):
-        if one["what"] == "dropped":
-            told[at] = yield from _recreate_queue(_item_keys(one), one)
-    rest = [(at, one) for at, one in enumerate(items) if at not in told]
-    replies = yield [_revert_call(op, one) for _, one in rest]
-    unsure: list[tuple[int, JournalItem]] = []
-    for (at, one), reply in zip(rest, replies, strict=True):
-        answer = reply[0] if isinstance(reply, list) else reply
-        word = _revert_result(one["what"], answer)
-        told[at] = word or "changed"
-        if word is None:
-            unsure.append((at, one))
-    scores = yield [calls.message_score(_item_keys(one), to_text(bytes.fromhex(one["id_hex"]))) for _, one in unsure]
-    for (at, one), score in zip(unsure, scores, strict=True):
-        if score is not None and to_text(score) == one["score"]:
-            told[at] = "already"
-    return [told[at] for at in range(len(items))]
-
-
-def _revert_call(op: str, one: JournalItem) -> Call:
-    keys = _item_keys(one)
-    match one["what"]:
-        case "moved":
-            return calls.move(_item_keys(one["to"]), keys, _item_version(one))
-        case "rescheduled":
-            return calls.reschedule(keys, [bytes.fromhex(one["id_hex"]), one["new_score"], one["score"]])
-        case "sent":
-            return calls.purge(keys, _item_version(one))
-        case _:
-            return calls.restore(
-                keys,
-                op,
-                bytes.fromhex(one["id_hex"]),
-                one["score"],
-                bytes.fromhex(one["body"] or ""),
-                receives=one["receives"],
-                first_ms="" if one["first_ms"] is None else one["first_ms"],
-            )
-
-
-def _revert_result(what: str, answer: int | None) -> str | None:
-    """What an answer means; None where it must be looked whether the message is as it was before."""
-    if answer is None or (what == "purged" and answer == -1):
-        return "no queue"
-    if answer == 1:
-        return "removed" if what == "sent" else "restored"
-    return {"purged": "already", "sent": "changed"}.get(what)
-
-
-def _recreate_queue(keys: RsmqKeys, one: JournalItem) -> Flow[str]:
-    kept = {name: bytes.fromhex(value) for name, value in one["attributes"].items()}
-    if not kept:
-        return "untouched"
-    _, found = yield from read_attributes(keys)
-    if any(value is not None for value in found):
-        return "already"
-    yield [calls.set_attributes(keys, kept), calls.add_to_queue_list(keys)]
-    return "restored"
+    if None in told:
+        raise limits.QueueNotFound
+    return sum(added for added, _ in told)
 
 
 def _versions(messages: Iterable[Message]) -> list[str]:
     return [word for message in messages for word in message.version]
-
-
-def _item_version(one: JournalItem) -> list[bytes | str]:
-    return [bytes.fromhex(one["id_hex"]), one["score"], one["receives"]]
-
-
-def _queue_fields(keys: RsmqKeys) -> dict[str, str]:
-    return {"namespace": to_bytes(keys.namespace).hex(), "queue": to_bytes(keys.queue).hex()}
-
-
-def _item_keys(place: JournalItem) -> RsmqKeys:
-    return RsmqKeys(to_text(bytes.fromhex(place["queue"])), to_text(bytes.fromhex(place["namespace"])))

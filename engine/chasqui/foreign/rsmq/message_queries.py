@@ -27,19 +27,16 @@ COUNT_PAGE = 2000
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Which messages are meant; what is not given does not matter.
+    """Which messages are meant: those that match everything that is given.
 
-    held: whether those in flight are meant too. Consumers hold them, so that must be said. not_at_ms: those that become
-    visible just then are not meant.
+    include_in_flight: also those that consumers hold.
     """
 
     state: MessageState | None = None
     older_than_ms: int | None = None
     least_receives: int | None = None
     body: re.Pattern[bytes] | None = None
-    ids: frozenset[str] | None = None
     include_in_flight: bool = False
-    except_at_ms: int | None = None
 
     def matches(self, message: Message, now_ms: int) -> bool:
         """Whether this message is meant, at this time."""
@@ -48,21 +45,12 @@ class MessageFilter:
             return False
         if self.state is not None and state != self.state:
             return False
-        if self.ids is not None and message.id not in self.ids:
-            return False
-        if self.except_at_ms is not None and message.visible_at_ms == self.except_at_ms:
-            return False
         if self.least_receives is not None and (message.receives or 0) < self.least_receives:
             return False
         age_ms = message.age_ms(now_ms)
         if self.older_than_ms is not None and (age_ms is None or age_ms < self.older_than_ms):
             return False
         return self.body is None or bool(message.body is not None and self.body.search(message.body))
-
-    @property
-    def preview(self) -> int | None:
-        """How much of a body must be read to decide."""
-        return 0 if self.body is None else None
 
 
 ALL_MESSAGES = MessageFilter(include_in_flight=True)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from chasqui.foreign.cluster_slots import SPLIT_MESSAGE, is_cross_slot_error
-from chasqui.foreign.common_calls import clock
+from chasqui.foreign import diagnosis
 from chasqui.foreign.decoding import to_number, to_text
-from chasqui.foreign.examined import Coverage, DoctorResult
+from chasqui.foreign.diagnosis import Coverage, DoctorFinding, DoctorResult, key_findings
 from chasqui.foreign.rsmq import limits, message_queries
 from chasqui.foreign.rsmq import rsmq_calls as calls
-from chasqui.server.commands import parse_server_time
+from chasqui.foreign.rsmq.keys import KEY_TYPES, NAMESPACE
+from chasqui.health.findings import chasqui_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 FIELDS_PER_SCAN = 1000
 MIN_MICROSECONDS = 10**14
 """Scores beyond are no ms: the year 5138."""
-_EXPECTED = ("zset", "hash", "set", "zset")
 
 
 class RsmqProblem(StrEnum):
@@ -56,71 +55,81 @@ REPAIRABLE = frozenset(RsmqProblem) - {RsmqProblem.WRONG_TYPE, RsmqProblem.PARKE
 
 
 @dataclass(frozen=True, slots=True)
-class DoctorFinding:
-    """One thing that is wrong: with the queue, a field of its hash, or a message. `seen` is what stood there."""
+class RsmqDoctor:
+    """Examines and repairs one queue; see `Doctor`."""
 
-    problem: RsmqProblem
-    subject: str
-    seen: str = ""
-    advice: str = ""
+    keys: RsmqKeys
+    repairable: ClassVar[frozenset[RsmqProblem]] = REPAIRABLE
+
+    def examine(self, *, most: int | None = None) -> Flow[DoctorResult]:
+        """The hash is searched on the server."""
+        keys = self.keys
+        [snapshot] = yield [calls.read_snapshot(keys)]
+        if odd := key_findings(RsmqProblem, keys.queue, snapshot, keys.all_keys, KEY_TYPES):
+            return DoctorResult(odd)
+        _, _, depths, fields, listed, parked = snapshot
+        found = _queue_findings(keys, bool(depths[0]), fields, listed=bool(listed))
+        if parked:
+            advice = "finish the migration, or give them back"
+            found.append(DoctorFinding(RsmqProblem.PARKED, keys.in_migration, str(parked), advice))
+        fields_found, fields_looked = yield from _field_findings(keys, most)
+        messages_found, messages_looked = yield from _message_findings(keys, most)
+        return DoctorResult(
+            found + fields_found + messages_found,
+            (Coverage("messages", messages_looked, max(messages_looked, depths[0])), fields_looked),
+        )
+
+    def repair_calls(self, finding: DoctorFinding, now_ms: int) -> list[Call]:
+        """A ghost is repaired whatever was missing: its field count, the last reply, is never 0."""
+        keys, subject, seen = self.keys, finding.subject, finding.seen
+        match finding.problem:
+            case RsmqProblem.GHOST:
+                defaults = {"vt_s": limits.VT_S, "delay_s": limits.DELAY_S, "maxsize": limits.MAXSIZE}
+                created = calls.create_queue(keys, **defaults, now_s=now_ms // 1000)
+                return [created, calls.add_to_queue_list(keys), calls.field_count(keys)]
+            case RsmqProblem.UNLISTED:
+                return [calls.add_to_queue_list(keys)]
+            case RsmqProblem.PHANTOM:
+                return [calls.remove_from_queue_list(keys)]
+            case RsmqProblem.STRAY_FIELD:
+                return [calls.delete_stray_fields(keys, [subject])]
+            case RsmqProblem.NO_BODY:
+                return [calls.delete_empty_messages(keys, [subject])]
+            case RsmqProblem.NO_FIRST_RECEIVE:
+                return [calls.set_field(keys, f"{subject}:fr", seen="", value=now_ms)]
+            case RsmqProblem.BAD_COUNT:
+                return [calls.set_field(keys, f"{subject}:rc", seen=seen, value=1)]
+            case RsmqProblem.MICROSECONDS:
+                return [calls.reschedule(keys, [subject, seen, int(float(seen)) // 1000])]
+            case _:
+                return [calls.set_field(keys, subject, seen=seen, value=_corrected_value(finding))]
+
+    def fix_command(self, finding: DoctorFinding) -> str:
+        """A queue whose keys are in several slots is exported and imported under a hash tag."""
+        queue, namespace = self.keys.queue, self.keys.namespace
+        space = [] if namespace == NAMESPACE else ["--ns", namespace]
+        match finding.problem:
+            case RsmqProblem.PARKED:
+                return chasqui_command("migrate", f"rsmq://{namespace}/{queue}", "chasqui://QUEUE")
+            case RsmqProblem.SPLIT:
+                tagged = ("--ns", f"{{{namespace}}}")
+                create = chasqui_command("rsmq", "queue", "create", "-n", queue, *tagged)
+                export = chasqui_command("rsmq", "export", queue, *space, "--show-secrets")
+                return f"{create} && {export} | {chasqui_command('rsmq', 'import', queue, '-', *tagged, '--yes')}"
+            case problem:
+                return chasqui_command("rsmq", "doctor", queue, *space, "--repair", "--only", problem)
 
 
 def examine(keys: RsmqKeys) -> Flow[list[DoctorFinding]]:
-    """Everything that is wrong with a queue. Bodies are not read; the hash is looked through on the server."""
-    return (yield from examine_with_coverage(keys)).findings
-
-
-def examine_with_coverage(keys: RsmqKeys, *, most: int | None = None) -> Flow[DoctorResult[DoctorFinding]]:
-    """The same of up to `most` messages and as many fields, and how far that was."""
-    [told] = yield [calls.read_snapshot(keys)]
-    if is_cross_slot_error(told):
-        return DoctorResult([DoctorFinding(RsmqProblem.SPLIT, keys.queue, advice=SPLIT_MESSAGE)])
-    if isinstance(told, Exception):
-        raise told
-    _, types, depths, fields, listed, parked = told
-    wrong = [
-        DoctorFinding(RsmqProblem.WRONG_TYPE, key, found.decode(), f"rename or delete the key; it should be a {wanted}")
-        for key, found, wanted in zip(_queue_keys(keys), types, _EXPECTED, strict=True)
-        if found.decode() not in {wanted, "none"}
-    ]
-    if wrong:
-        return DoctorResult(wrong)
-    found = _queue_findings(keys, bool(depths[0]), fields, listed=bool(listed))
-    if parked:
-        found.append(
-            DoctorFinding(RsmqProblem.PARKED, keys.in_migration, str(parked), "finish the migration, or give them back")
-        )
-    fields_found, fields_looked = yield from _field_findings(keys, most)
-    messages_found, messages_looked = yield from _message_findings(keys, most)
-    return DoctorResult(
-        found + fields_found + messages_found,
-        (Coverage("messages", messages_looked, max(messages_looked, depths[0])), fields_looked),
-    )
+    """Everything that is wrong with a queue."""
+    return (yield from RsmqDoctor(keys).examine()).findings
 
 
 def repair(
     keys: RsmqKeys, findings: Iterable[DoctorFinding], *, only: frozenset[RsmqProblem] = REPAIRABLE
 ) -> Flow[int]:
-    """Put right what was found, as far as asked; answers how many things were."""
-    return sum((yield from repair_each(keys, [one for one in findings if one.problem in only & REPAIRABLE])))
-
-
-def repair_each(keys: RsmqKeys, findings: Sequence[DoctorFinding]) -> Flow[list[bool]]:
-    """The same, all that can be; answers for each whether it was put right: not, if it was not so any more."""
-    if not findings:
-        return []
-    [now] = yield [clock()]
-    told = yield [_repair_call(keys, finding, parse_server_time(now)) for finding in findings]
-    if any(finding.problem is RsmqProblem.GHOST for finding in findings):
-        yield [calls.add_to_queue_list(keys)]
-    return [
-        bool(answer[0] if isinstance(answer, list) else answer) or finding.problem is RsmqProblem.GHOST
-        for finding, answer in zip(findings, told, strict=True)
-    ]
-
-
-def _queue_keys(keys: RsmqKeys) -> tuple[str, ...]:
-    return keys.messages, keys.hash, keys.queues, keys.in_migration
+    """Repair what was found, as far as asked; returns how many findings were repaired."""
+    return (yield from diagnosis.repair(RsmqDoctor(keys), findings, only))
 
 
 def _queue_findings(
@@ -199,31 +208,6 @@ def _findings_of_message(message: Message) -> list[DoctorFinding]:
         advice = "a Rust client wrote microseconds; no other will ever see it"
         found.append(DoctorFinding(RsmqProblem.MICROSECONDS, message.id, message.score, advice))
     return found
-
-
-def _repair_call(keys: RsmqKeys, finding: DoctorFinding, now_ms: int) -> Call:
-    match finding.problem:
-        case RsmqProblem.GHOST:
-            return calls.create_queue(
-                keys, vt_s=limits.VT_S, delay_s=limits.DELAY_S, maxsize=limits.MAXSIZE, now_s=now_ms // 1000
-            )
-        case RsmqProblem.UNLISTED:
-            return calls.add_to_queue_list(keys)
-        case RsmqProblem.PHANTOM:
-            return calls.remove_from_queue_list(keys)
-        case RsmqProblem.STRAY_FIELD:
-            return calls.delete_stray_fields(keys, [finding.subject])
-        case RsmqProblem.NO_BODY:
-            return calls.delete_empty_messages(keys, [finding.subject])
-        case RsmqProblem.NO_FIRST_RECEIVE:
-            return calls.set_field(keys, f"{finding.subject}:fr", seen="", value=now_ms)
-        case RsmqProblem.BAD_COUNT:
-            return calls.set_field(keys, f"{finding.subject}:rc", seen=finding.seen, value=1)
-        case RsmqProblem.MICROSECONDS:
-            score = int(float(finding.seen)) // 1000
-            return calls.reschedule(keys, [finding.subject, finding.seen, score])
-        case _:
-            return calls.set_field(keys, finding.subject, seen=finding.seen, value=_corrected_value(finding))
 
 
 def _corrected_value(finding: DoctorFinding) -> int:

@@ -83,3 +83,9 @@ def set_attributes(
         raise limits.QueueNotFound
     yield [calls.set_attributes(keys, {"modified": int(now[0]), **fields})]
     return (yield from queue_stats(keys))
+
+
+def read_attributes(keys: RsmqKeys) -> Flow[tuple[QueueAttributes, list[bytes | None]]]:
+    """A queue's attributes as numbers, and as stored. Missing ones are None: nothing is refused."""
+    [fields] = yield [calls.read_attributes(keys)]
+    return QueueAttributes.from_fields(fields), list(fields)
