@@ -175,10 +175,10 @@ def _ended(workers: Sequence[subprocess.Popen[str]]) -> list[dict[str, Any]]:
 
 
 def _reports(processes: Sequence[subprocess.Popen[str]]) -> list[dict[str, Any]]:
-    told = [process.communicate()[0] for process in processes]
+    outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         raise RuntimeError(f"a contender failed: {processes[0].args!r}")
-    return [json.loads(text.splitlines()[-1]) for text in told]
+    return [json.loads(text.splitlines()[-1]) for text in outputs]
 
 
 def _cost(reports: Sequence[dict[str, Any]]) -> Cost:

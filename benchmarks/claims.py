@@ -1,4 +1,4 @@
-"""What a proof claims, beside what was measured: all of it is told, and one claim that did not hold is a failure."""
+"""What a proof claims, next to what was measured: all of it is printed, and one claim that did not hold is a failure."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Claims:
     def that(self, name: str, measured: Any, how: str, goal: Any) -> None:
         """`that("read ÷ loop", 2.1, "≥", 2)`."""
         held = bool(IS[how](measured, goal))
-        self.made.append(Claim(name, _told(measured), f"{how} {_told(goal)}", held))
+        self.made.append(Claim(name, _number_text(measured), f"{how} {_number_text(goal)}", held))
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
         """A part of a proof: if it breaks, that is a claim that did not hold, and the next part has its turn."""
         try:
             yield
-        except Exception as fault:  # noqa: BLE001 - whatever it was, it is told
+        except Exception as fault:  # noqa: BLE001 - whatever it was, it is reported
             traceback.print_exc()
             self.made.append(Claim(name, type(fault).__name__, "runs to its end", False))
 
 
 @contextmanager
 def proof() -> Iterator[Claims]:
-    """Claims are collected inside; at the end they are told, and the process ends with 1 if any did not hold."""
+    """Claims are collected inside; at the end they are printed, and the process ends with 1 if any did not hold."""
     claims = Claims()
     with claims.part("the proof"):
         yield claims
@@ -56,7 +56,7 @@ def proof() -> Iterator[Claims]:
         sys.exit(f"error: did not hold: {'; '.join(missed) or 'nothing was claimed'}")
 
 
-def _told(value: Any) -> str:
+def _number_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,4 +1,4 @@
-"""What the codecs cost per job beside msgpack alone on the same bytes, interleaved in one run."""
+"""What the codecs cost per job next to msgpack alone on the same bytes, interleaved in one run."""
 
 from __future__ import annotations
 

@@ -41,27 +41,27 @@ async def watched(url: str, queues: int, ticks: int) -> dict[str, float]:
         light=False,
         keep_awake=True,
     )
-    told: dict[str, float] = {}
+    figures: dict[str, float] = {}
     seen = 0
 
-    def hear(message: object) -> None:
+    def count_messages(message: object) -> None:
         nonlocal seen
         seen += isinstance(message, ViewReady)
-        if seen == WARM_UP and "warm_mb" not in told:
-            told["warm_mb"] = _rss_mb()
+        if seen == WARM_UP and "warm_mb" not in figures:
+            figures["warm_mb"] = _rss_mb()
 
-    async with app.run_test(size=(120, 40), message_hook=hear) as pilot:
+    async with app.run_test(size=(120, 40), message_hook=count_messages) as pilot:
         while app.main_screen.query_one("#fleet", RecordTable).row_count < queues:
             await asyncio.sleep(0.005)
         await pilot.pause()
-        told["first_picture_cpu_s"] = time.process_time()
+        figures["first_picture_cpu_s"] = time.process_time()
         before, began = seen, time.process_time()
         while seen < ticks:
             await asyncio.sleep(0.02)
-        told["tick_cpu_ms"] = (time.process_time() - began) * 1000 / max(1, seen - before)
-        told["ticks"] = seen
-        told["end_mb"] = _rss_mb()
-    return told
+        figures["tick_cpu_ms"] = (time.process_time() - began) * 1000 / max(1, seen - before)
+        figures["ticks"] = seen
+        figures["end_mb"] = _rss_mb()
+    return figures
 
 
 def _rss_mb() -> float:
@@ -82,8 +82,8 @@ def _child(word: str, queues: int, ticks: int, places: dict[str, str]) -> dict[s
     command = [sys.executable, "-m", "benchmarks.dashboard", str(queues), str(ticks)]
     environment = os.environ | places | {ROLE: word}
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    told: dict[str, float] = json.loads(done.stdout)
-    return told
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 def main() -> None:
@@ -116,10 +116,10 @@ def _compare(queues: int, ticks: int) -> None:
         for _ in range(1 + ROUNDS):
             floor = _child("empty", queues, ticks, places)
             rounds.append(floor | _child("dashboard", queues, 0, places))
-        told = _child("dashboard", queues, ticks, places)
-    told |= {name: median(one[name] for one in rounds[1:]) for name in ("floor_cpu_s", "first_picture_cpu_s")}
-    told["first_picture_floors"] = told["first_picture_cpu_s"] / told["floor_cpu_s"]
-    print("  ".join(f"{name} {value:.2f}" for name, value in told.items()))
+        figures = _child("dashboard", queues, ticks, places)
+    figures |= {name: median(one[name] for one in rounds[1:]) for name in ("floor_cpu_s", "first_picture_cpu_s")}
+    figures["first_picture_floors"] = figures["first_picture_cpu_s"] / figures["floor_cpu_s"]
+    print("  ".join(f"{name} {value:.2f}" for name, value in figures.items()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Whether the dashboard's memory stays flat: the real program on a terminal, for half an hour, on a busy server.
 
 `python -m benchmarks.dashboard_soak [MINUTES] [QUEUES]`: jobs come, are run and die in 200 queues all the time, and
-somebody walks through the tabs. Once a minute the size of the process is looked at. It fails when the median of the last
+a user walks through the tabs. Once a minute the size of the process is looked at. It fails when the median of the last
 third is more than a twentieth above that of the middle third; in the first third caches fill.
 """
 
@@ -35,7 +35,7 @@ MOST_GROWTH = 1.05
 JOBS_PER_S = 40
 ROUND_S = 1.0
 KEYS = "1j2j3j4jj5j6j7j8t9t"
-"""What somebody presses, one key every few seconds: every tab, and a few rows down."""
+"""What the user presses, one key every few seconds: every tab, and a few rows down."""
 KEY_EVERY = 5
 
 
@@ -80,8 +80,8 @@ class Load:
         job = envelope.Envelope(f"job-{self._nth}", from_data({"nth": self._nth}), 1_794_000_000_000, 0)
         yield Call(("XADD", keys.stream, "*", "d", envelope.encode(job), "n", name), keys=(keys.stream,))
         event = event_entry.Event("completed", job.id, 1_794_000_000_000, name, 1, duration_us=1200)
-        told = event_entry.encode(event)
-        yield Call(("XADD", keys.events, "MAXLEN", "~", 1000, "*", *told), keys=(keys.events,))
+        fields = event_entry.encode(event)
+        yield Call(("XADD", keys.events, "MAXLEN", "~", 1000, "*", *fields), keys=(keys.events,))
         if not self._nth % 20:
             letter = dead_letter_entry.DeadLetterEntry(
                 envelope.encode(job), "1-0", "retries_exhausted", "timeout", name
@@ -91,7 +91,7 @@ class Load:
 
 
 class Terminal:
-    """The program on a terminal of its own, and somebody who reads all of it."""
+    """The program on a terminal of its own, and a thread that reads all of it."""
 
     def __init__(self, url: str, home: str) -> None:
         self._has_left = False

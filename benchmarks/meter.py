@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 MILESTONE = 10_000
-"""Jobs between two marks that are kept: what a job costs early on and late can be told apart."""
+"""Jobs between two recorded marks: what a job costs early and late can be compared."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Mark:
 
 @dataclass
 class Meter:
-    """Marks the first job and every so many later ones; what lies between the first and last mark counts.
+    """Marks the first job and every `every`th later one; what lies between the first and last mark counts.
 
     Nothing has to know which job is the last, so any number of processes can share a queue.
     """

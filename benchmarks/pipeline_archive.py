@@ -1,4 +1,4 @@
-"""The archive under fire: killed again and again in the middle of batches, and beside streams that are trimmed live.
+"""The archive under fire: killed again and again in the middle of batches, and next to streams that are trimmed live.
 
     python -m benchmarks.pipeline_archive [--events 2000000] [--kills 10] [--rate 15200] [--seconds 60] [--only live]
 
@@ -58,7 +58,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def fill(link: Link, first: int, events: int) -> None:
-    """Events, numbered, up to so many."""
+    """Events, numbered, up to this number."""
     for some in range(first, events, 100_000):
         numbered_events(link, QUEUE, min(100_000, events - some), first=some)
 
@@ -88,7 +88,7 @@ def come_true(process: subprocess.Popen[bytes], holds: Callable[[], bool]) -> bo
 def killed_again_and_again(server: Server, place: Path, events: int, kills: int, claims: Claims) -> None:
     """Every process finishes a batch or two and dies in the middle of the next; then one may end."""
     chance, inside, clock = random.Random(3), 0, time.monotonic()
-    size = str(max(1000, events // (5 * kills)))  # so many that none of the kills comes too late
+    size = str(max(1000, events // (5 * kills)))  # large enough that none of the kills comes too late
     while inside < kills:
         process = start(server.url, place, "--once", "--batch", size)
         there = partial(inside_a_batch, place, batches(place) + chance.choice((1, 2)))
@@ -115,7 +115,7 @@ def killed_again_and_again(server: Server, place: Path, events: int, kills: int,
 
 
 def views(place: Path) -> dict[str, tuple[int, int]]:
-    """Rows and different ids on disk, by whoever can read it."""
+    """Rows and different ids on disk, counted with whatever can read it."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -159,7 +159,7 @@ def paced(link: Link, rate: int, seconds: float, length: int) -> int:
 def live(
     server: Server, place: Path, rate: int, seconds: float, length: int, *more: str, early: bool = False
 ) -> dict[str, Any]:
-    """The archive beside a stream that is filled and trimmed; what was added, and what the archive made of it.
+    """The archive of a stream that is filled and trimmed; what was added, and what the archive made of it.
 
     early: the stream is busy already when the archive is begun; what was trimmed before that is none of its business.
     """
@@ -193,7 +193,7 @@ def beginning(place: Path) -> int:
 
 
 def on_disk(place: Path) -> dict[str, int]:
-    """Events, different ones, and the losses that gap rows stand for, as somebody without Spark reads them."""
+    """Events, different ones, and the losses that gap rows stand for, as read without Spark."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -210,10 +210,10 @@ def on_disk(place: Path) -> dict[str, int]:
 def add_up(label: str, found: dict[str, Any], claims: Claims) -> None:
     """What holds whether something was lost or not."""
     print(f"  {label}: {found}", flush=True)
-    told = (found["told"]["events"], found["told"]["lost"])
+    reported = (found["told"]["events"], found["told"]["lost"])
     claims.that(f"archived + recorded lost, {label}", found["archived"] + found["lost"], "=", found["added"])
     claims.that(f"different ids, {label}", found["different"], "=", found["archived"])
-    claims.that(f"archived and lost as the command tells, {label}", told, "=", (found["archived"], found["lost"]))
+    claims.that(f"archived and lost as the command reports, {label}", reported, "=", (found["archived"], found["lost"]))
     claims.that(f"exit, {label}", found["exit"], "=", 3 if found["lost"] else 0)
 
 

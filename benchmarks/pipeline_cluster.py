@@ -107,7 +107,7 @@ def _await(holds: Any) -> None:
 
 
 def submitted(master: str, *words: str) -> str:
-    """What a program says that spark-submit runs."""
+    """The output of a program that spark-submit runs."""
     program = str(spark_home() / "bin" / "spark-submit")
     surroundings = os.environ | {
         "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
@@ -125,8 +125,8 @@ def submitted(master: str, *words: str) -> str:
     return done.stdout
 
 
-def said(*words: str) -> str:
-    """What a Python program of its own says."""
+def python_output(*words: str) -> str:
+    """The output of a Python program."""
     done = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}"},
@@ -137,7 +137,7 @@ def said(*words: str) -> str:
 
 
 def typed(*words: str) -> Any:
-    return json.loads(said("-m", "chasqui_cli", "pipeline", *words, "-o", "json"))
+    return json.loads(python_output("-m", "chasqui_cli", "pipeline", *words, "-o", "json"))
 
 
 def by_submit(master: str, top: Path, url: str, link: Link, events: int, claims: Claims) -> None:
@@ -152,7 +152,7 @@ def by_submit(master: str, top: Path, url: str, link: Link, events: int, claims:
 
 
 def spread(out: str, label: str, events: int, claims: Claims) -> None:
-    """What a program that reads a batch said last: rows, and the executors that read them."""
+    """What a program that reads a batch python_output last: rows, and the executors that read them."""
     rows, executors = map(int, out.split()[-2:])
     claims.that(f"{label}, batch: rows", rows, "=", events)
     claims.that(f"{label}, batch: executors", executors, "=", 2)
@@ -164,12 +164,12 @@ def through_connect(master: str, top: Path, url: str, link: Link, events: int, c
     running = connect_server.start_or_find(at, top)
     try:
         (top / "far.py").write_text(FAR_READ)
-        spread(said(str(top / "far.py"), url, QUEUE, running.url), "connect", events, claims)
+        spread(python_output(str(top / "far.py"), url, QUEUE, running.url), "connect", events, claims)
         far = ("--archive", str(top / "far"), "--remote", running.url)
-        told = typed("archive", QUEUE, "--once", *far, "-u", url)
-        claims.that("connect, stream: events", told["events"], "=", events)
-        told = typed("report", "throughput", *far)
-        claims.that("connect, report: completed", sum(row["completed"] for row in told), "=", events)
+        result = typed("archive", QUEUE, "--once", *far, "-u", url)
+        claims.that("connect, stream: events", result["events"], "=", events)
+        result = typed("report", "throughput", *far)
+        claims.that("connect, report: completed", sum(row["completed"] for row in result), "=", events)
         words = ("produce", "far", str(top / "jobs.jsonl"), "--yes", "--remote", running.url)
         claims.that("connect, write: added", typed(*words, "-u", url)["added"], "=", events)
         claims.that("connect, write: XLEN", run_flow(link, "XLEN", Keys("far").stream), "=", events)

@@ -3,7 +3,7 @@
     python -m benchmarks.pipeline_growth [--events 1000000 2000000 4000000 8000000] [--batch 100000]
 
 One stream grows, and each time a new archive is made of all of it, by a command of its own. What a million costs is
-taken between the accounts of batches, so that Java's start is no part of it, and as the median, so that its warming up
+taken between the accounts of batches, so that Java's start is left out, and as the median, so that its warming up
 is not either. Memory is that of all processes of the command, added up twice a second, with what they share counted
 once (PSS).
 """
@@ -48,7 +48,7 @@ class Cost:
 
     @property
     def late(self) -> float:
-        """The last quarter of the batches, beside the second one: what comes first warms Java up."""
+        """The last quarter of the batches, next to the second one: what comes first warms Java up."""
         quarter = max(1, len(self.costs) // 4)
         return statistics.median(self.costs[-quarter:]) / statistics.median(self.costs[quarter : 2 * quarter])
 

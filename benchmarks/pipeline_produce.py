@@ -1,5 +1,5 @@
 """A million jobs out of Spark: tasks that fail half-way, two attempts at once, a full second run; a bounded backlog
-beside a live producer; then workers of both engines run a sample.
+next to a live producer; then workers of both engines run a sample.
 
     python -m benchmarks.pipeline_produce [--jobs 1000000] [--sample 500] [--backlog 20000] [--only bounded]
 """
@@ -80,7 +80,7 @@ def run_by(engine: Engine, url: str, queue: str, jobs: int, place: Path) -> int:
     return len(ledger.completions())
 
 
-def drain(url: str, over: Any, told: Any) -> None:
+def drain(url: str, over: Any, results: Any) -> None:
     """As fast as a busy worker, and no faster: jobs leave in the order they came, and each id is written down."""
     seen: Counter[bool] = Counter()
     different: set[str] = set()
@@ -94,31 +94,31 @@ def drain(url: str, over: Any, told: Any) -> None:
             seen.update({True: len(loaded), False: len(entries) - len(loaded)})
             different.update(loaded)
             time.sleep(0.02)
-    told.put((seen[True], len(different), seen[False]))
+    results.put((seen[True], len(different), seen[False]))
 
 
-def produce_live(url: str, over: Any, told: Any) -> None:
-    """Somebody else's jobs, some five hundred a second, whatever the backlog."""
+def produce_live(url: str, over: Any, results: Any) -> None:
+    """Another producer's jobs, some five hundred a second, whatever the backlog."""
     count = 0
     with SyncQueue(BOUNDED, redis_url=url, max_stream_len=0) as queue:
         while not over.wait(0.02):
             queue.add_bulk({"name": "live", "data": {"n": n}} for n in range(10))
             count += 10
-    told.put(count)
+    results.put(count)
 
 
-def watch(url: str, over: Any, told: Any) -> None:
+def watch(url: str, over: Any, results: Any) -> None:
     """The depth of the stream, asked again and again."""
     depths: list[int] = []
     with Link.open(url) as link:
         while not over.is_set():
             depths.append(run_flow(link, "XLEN", Keys(BOUNDED).stream))
             time.sleep(0.001)
-    told.put((len(depths), max(depths)))
+    results.put((len(depths), max(depths)))
 
 
 def bounded(spark: Any, url: str, jobs: int, backlog: int, claims: Claims) -> None:
-    """The load with failing tasks again, into a queue that may hold only so many, while three others work on it."""
+    """The load with failing tasks again, into a queue with a cap, while three others work on it."""
     context = multiprocessing.get_context("spawn")
     over = context.Event()
     ears = {work: context.SimpleQueue() for work in (drain, produce_live, watch)}

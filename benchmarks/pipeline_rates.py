@@ -1,4 +1,4 @@
-"""How fast, side by side in one run: reading beside a plain redis-py loop, producing beside the engine's own add_bulk.
+"""How fast, side by side in one run: reading next to a plain redis-py loop, producing next to the engine's own add_bulk.
 
 python -m benchmarks.pipeline_rates [--events 2000000] [--jobs 3000000] [--rounds 3]
 """
@@ -28,7 +28,7 @@ from tests.support.servers.server import start_server
 QUEUE = "rates"
 READ_GOAL = 2
 WRITE_GOALS = {"chunks 1000": 1.5}
-"""`rows`, the default, is measured beside them without a goal: the server looks up and writes down every id."""
+"""`rows`, the default, is measured next to them without a goal: the server looks up and stores every id."""
 
 
 def loop(url: str) -> int:
@@ -50,9 +50,9 @@ def spark_read(spark: Any, url: str) -> int:
 
 def own(url: str, jobs: int, queue: str) -> int:
     """The engine alone: one process, ten thousand jobs a call."""
-    with SyncQueue(queue, redis_url=url, max_stream_len=10 * jobs) as door:
+    with SyncQueue(queue, redis_url=url, max_stream_len=10 * jobs) as producer:
         for first in range(0, jobs, 10_000):
-            door.add_bulk(
+            producer.add_bulk(
                 {"name": "mail", "data": {"i": n, "to": "ada@example.com"}} for n in range(first, first + 10_000)
             )
     return jobs
@@ -92,7 +92,7 @@ def in_turns(
 
 
 def count_and_clear(link: Link, claims: Claims, queue: str, count: int) -> None:
-    """Every job is there, and then none: a server that is full, or still emptying, would tell against the next."""
+    """Every job is there, and then none: a server that is full, or still emptying, would slow the next one."""
     claims.that(f"jobs of {queue}", run_flow(link, "XLEN", Keys(queue).stream), "=", count)
     run_flow(link, "FLUSHALL", "SYNC")
 

@@ -100,7 +100,7 @@ ENGINES = {"spark": SPARK, "duckdb": DUCKDB, "polars": POLARS, "pandas": PANDAS}
 def make(place: Path, events: int, batches: int | None = None, span_ms: int = 86_400_000) -> None:
     """An archive of made-up events, written by pyarrow: this is about reading it.
 
-    A few large batches, each of which spreads over the whole day; or so many, one after the other.
+    A few large batches, each of which spreads over the whole day; or this many, one after the other.
     """
     import numpy as np
     import pyarrow as pa
@@ -130,11 +130,11 @@ def make(place: Path, events: int, batches: int | None = None, span_ms: int = 86
         )  # fmt: skip
         letters = table.filter(pa.array((kind == 2) & (chance.random(rows) < 0.2)))
         letters = letters.drop_columns(["event", "duration_us", "ts", "created_ms"])
-        for name, kept in (("events", table), ("dlq", letters)):
+        for name, rows in (("events", table), ("dlq", letters)):
             directory = place / name / "queue=made" / "dt=2026-11-15" / f"batch={part}"
-            if len(kept):
+            if len(rows):
                 directory.mkdir(parents=True)
-                pq.write_table(kept, directory / "part.parquet", compression="zstd")
+                pq.write_table(rows, directory / "part.parquet", compression="zstd")
 
 
 def measured(engine: str, top: Path, place: Path) -> dict[str, Any]:
@@ -147,8 +147,8 @@ def measured(engine: str, top: Path, place: Path) -> dict[str, Any]:
     )
     if done.returncode:
         return {"fault": done.stderr.strip().splitlines()[-1][:80]}
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told | {"all": time.monotonic() - begun}
+    measured_times: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return measured_times | {"all": time.monotonic() - begun}
 
 
 def same(one: list[list[Any]], other: list[list[Any]]) -> bool:
@@ -197,20 +197,20 @@ def compare(sizes: list[float], engines: list[str], top: Path, scratch: Path, cl
     for millions in sizes:
         size, first = f"{millions:g} M", None
         for engine in engines:
-            told = measured(engine, scratch, top / f"{millions:g}")
-            if "fault" in told:
-                print(f"| {size} | {engine} | {told['fault']} | | | |", flush=True)
-                claims.that(f"{engine}, {size}", told["fault"], "=", "the same numbers")
+            measured_times = measured(engine, scratch, top / f"{millions:g}")
+            if "fault" in measured_times:
+                print(f"| {size} | {engine} | {measured_times['fault']} | | | |", flush=True)
+                claims.that(f"{engine}, {size}", measured_times["fault"], "=", "the same numbers")
                 continue
-            first = told["rows"] if first is None else first
-            agreed = "yes" if same(first, told["rows"]) else "NO"
+            first = measured_times["rows"] if first is None else first
+            agreed = "yes" if same(first, measured_times["rows"]) else "NO"
             print(
-                f"| {size} | {engine} | {told['all']:.1f} | {told['warm'] / millions:.2f} | {told['peak']} | {agreed} |",
+                f"| {size} | {engine} | {measured_times['all']:.1f} | {measured_times['warm'] / millions:.2f} | {measured_times['peak']} | {agreed} |",
                 flush=True,
             )
             claims.that(f"same numbers by {engine}, {size}", agreed, "=", "yes")
             if engine == "spark":
-                spark[millions] = told
+                spark[millions] = measured_times
     judge(spark, claims)
 
 

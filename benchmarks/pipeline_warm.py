@@ -3,7 +3,7 @@
     python -m benchmarks.pipeline_warm [--events 1000000] [--batches 3600] [--reports throughput latency]
 
 Asked of two archives: one of few large files, as `compact` leaves them, and one of an hour of one batch a second, as
-the archive itself leaves it. The goal is claimed of the first; of the second is told what it takes.
+the archive itself leaves it. The goal is claimed of the first; the time of the second is printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the figures say: ratios first, each beside what was wanted, then every contender's medians."""
+"""What the figures show: ratios first, each next to its goal, then every contender's medians."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def produce(words: argparse.Namespace) -> None:
-    """Add jobs, and tell what it cost."""
+    """Add jobs, and print what it cost."""
     meter = Meter(words.server_pid)
     if words.library == "raw":
         from benchmarks.contenders import raw
@@ -57,7 +57,7 @@ def produce(words: argparse.Namespace) -> None:
 
 
 def drain(words: argparse.Namespace) -> None:
-    """Work until told to end, and tell what it cost."""
+    """Work until asked to end, and print what it cost."""
     meter = Meter(words.server_pid, words.every)
 
     def handle(data: Any) -> None:
@@ -70,7 +70,7 @@ def drain(words: argparse.Namespace) -> None:
 
 
 def latency(words: argparse.Namespace) -> None:
-    """Work until told to end, and tell how long after its adding each job began."""
+    """Work until asked to end, and print how long after its adding each job began."""
     waits: list[float] = []
 
     def handle(data: Any) -> None:

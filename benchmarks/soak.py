@@ -54,7 +54,7 @@ class Account:
                 if line.endswith("\n"):
                     self._take(*line.split())
 
-    def bury(self, job_id: str, reason: str) -> None:
+    def add_dead_letter(self, job_id: str, reason: str) -> None:
         """Take in one dead letter."""
         self.dead[job_id] += 1
         self.reasons[job_id] = reason
@@ -77,7 +77,7 @@ class Account:
         return [job_id for job_id in self.fates if not self.done[job_id] and not self.dead[job_id]]
 
     @property
-    def misburied(self) -> list[str]:
+    def wrongly_dead(self) -> list[str]:
         """In the DLQ without having asked for it, or more than once, or done as well."""
         return [
             job_id
@@ -149,9 +149,9 @@ def main() -> int:
         problems += [f"a worker ended with {code}" for code in fleet.stop() if code]
         account.read(Path(place))
         for job_id, reason in _dead_letters(server):
-            account.bury(job_id, reason)
+            account.add_dead_letter(job_id, reason)
     problems += _problems(account, fleet, words)
-    _tell(account, fleet, time.monotonic() - begin)
+    _print_account(account, fleet, time.monotonic() - begin)
     for problem in problems:
         print(f"FAILED: {problem}")
     if problems:
@@ -240,8 +240,8 @@ def _dead_letters(server: Server) -> Iterator[tuple[str, str]]:
 def _problems(account: Account, fleet: Fleet, words: argparse.Namespace) -> Iterator[str]:
     if account.lost:
         yield f"{len(account.lost)} jobs lost: {_stories(account, account.lost)}"
-    if account.misburied:
-        yield f"{len(account.misburied)} jobs wrongly in the DLQ: {_stories(account, account.misburied)}"
+    if account.wrongly_dead:
+        yield f"{len(account.wrongly_dead)} jobs wrongly in the DLQ: {_stories(account, account.wrongly_dead)}"
     if account.unexpected:
         yield f"{len(account.unexpected)} jobs nobody added: {_stories(account, account.unexpected)}"
     if account.repeated > fleet.kills * words.concurrency:
@@ -259,13 +259,13 @@ def _stories(account: Account, job_ids: Sequence[str]) -> str:
     return "; ".join(account.story(job_id) for job_id in job_ids[:5])
 
 
-def _tell(account: Account, fleet: Fleet, seconds: float) -> None:
+def _print_account(account: Account, fleet: Fleet, seconds: float) -> None:
     jobs = len(account.fates)
     print(
         f"{jobs} jobs, {fleet.kills} kills, {seconds:.0f} s: {len(account.lost)} lost,"
-        f" {len(account.misburied)} wrongly dead, {len(account.unexpected)} unexpected,"
+        f" {len(account.wrongly_dead)} wrongly dead, {len(account.unexpected)} unexpected,"
         f" {account.repeated} repeated ({account.repeated / jobs:.2%}; {_done_twice(account)} of them were done),"
-        f" {account.dead.total() - len(account.misburied)} rightly dead"
+        f" {account.dead.total() - len(account.wrongly_dead)} rightly dead"
     )
 
 

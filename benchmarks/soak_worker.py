@@ -1,6 +1,6 @@
 """A worker to be killed. Each run of a job is a line in this process's own file, written before and after the work.
 
-Lines go to the kernel one by one, so a killed process has told everything it did.
+Lines go to the kernel one by one, so a killed process has written everything it did.
 """
 
 from __future__ import annotations

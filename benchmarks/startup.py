@@ -63,8 +63,8 @@ def _ratio(name: str, medians: dict[str, float]) -> str:
     if name not in BASE:
         return ""
     ratio, goal = medians[name] / medians[BASE[name]], GOALS.get(name)
-    verdict = "" if goal is None else f"   goal {goal}: {'held' if ratio <= goal else 'missed'}"
-    return f"{ratio:.2f} × {BASE[name]}{verdict}"
+    outcome = "" if goal is None else f"   goal {goal}: {'held' if ratio <= goal else 'missed'}"
+    return f"{ratio:.2f} × {BASE[name]}{outcome}"
 
 
 if __name__ == "__main__":

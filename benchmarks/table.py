@@ -1,4 +1,4 @@
-"""The engine beside the released one and beside a raw loop: interleaved rounds on one server, medians, ratios first.
+"""The engine next to the released one and a raw loop: interleaved rounds on one server, medians, ratios first.
 
 python -m benchmarks.table [--quick] [--rounds N] [--only WORD] [--markdown]
 """

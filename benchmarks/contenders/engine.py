@@ -16,11 +16,11 @@ Handler = Callable[[Any], None]
 
 async def produce(library: str, url: str, queue: str, jobs: int, meter: Meter) -> None:
     """Bulk adds of plain jobs, the fast way of either library; the first job only warms it up."""
-    async with import_module(library).Queue(queue, redis_url=url) as door:
-        await door.add_bulk(_plain(range(1)))
+    async with import_module(library).Queue(queue, redis_url=url) as producer:
+        await producer.add_bulk(_plain(range(1)))
         meter.mark()
         for start in range(1, jobs, BULK):
-            await door.add_bulk(_plain(range(start, min(start + BULK, jobs))))
+            await producer.add_bulk(_plain(range(start, min(start + BULK, jobs))))
         meter.jobs = jobs - 1
         meter.mark()
 
@@ -31,8 +31,8 @@ def _plain(numbers: range) -> list[dict[str, Any]]:
 
 async def add(library: str, url: str, queue: str) -> Callable[[Any], Awaitable[Any]]:
     """A way to add one job at a time over one connection."""
-    door = import_module(library).Queue(queue, redis_url=url)
-    return lambda data: door.add("", data)
+    producer = import_module(library).Queue(queue, redis_url=url)
+    return lambda data: producer.add("", data)
 
 
 async def consume(

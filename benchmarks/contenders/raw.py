@@ -23,7 +23,7 @@ CHUNK = 500
 GROUP, CONSUMER = b"default", b"raw"
 
 Handler = Callable[[Any], None]
-Tell = Callable[[bytes, int | None, bool], bytes]
+Encoder = Callable[[bytes, int | None, bool], bytes]
 """An event of this job, packed: `active` without a duration, `completed` with one; and whether it trims."""
 
 
@@ -99,14 +99,14 @@ def add(url: str, queue: str) -> Callable[[Any], None]:
 
 
 def consume(url: str, queue: str, handler: Handler, *, events: bool) -> None:
-    """Read, handle, tell, settle: everything of one turn and the next read leave in one write."""
+    """Read, handle, emit, settle: everything of one turn and the next read leave in one write."""
     wire = Wire(url)
     stream = _stream(queue)
     wire.send(_packed("XGROUP", "CREATE", stream, GROUP, "0", "MKSTREAM"))
     wire.replies(1)
     words = ("COUNT", BATCH, "BLOCK", 1000, "STREAMS", stream, ">")
     read = _packed("XREADGROUP", "GROUP", GROUP, CONSUMER, *words)
-    tell = _teller(queue) if events else None
+    encode = _event_encoder(queue) if events else None
     wire.send(read)
     expected = 1
     while True:
@@ -114,40 +114,40 @@ def consume(url: str, queue: str, handler: Handler, *, events: bool) -> None:
         entries = rows[0][1] if rows else []
         parts: list[bytes] = []
         for entry in entries:
-            _handle(entry[1][1], handler, tell, parts)
-        told = len(parts)
+            _handle(entry[1][1], handler, encode, parts)
+        event_count = len(parts)
         if entries:
             parts.append(_packed("XACKDEL", stream, GROUP, "IDS", len(entries), *[row[0] for row in entries]))
         parts.append(read)
         wire.send(b"".join(parts))
-        expected = told + (2 if entries else 1)
+        expected = event_count + (2 if entries else 1)
 
 
 def _handle(
     body: bytes,
     handler: Handler,
-    tell: Tell | None,
+    encode: Encoder | None,
     parts: list[bytes],
 ) -> None:
     job_id, payload, _, _ = msgpack.unpackb(body)
     data = msgpack.unpackb(payload)
-    if tell is None:
+    if encode is None:
         handler(data)
         return
     raw_id = job_id.encode()
-    parts.append(tell(raw_id, None, not parts))
+    parts.append(encode(raw_id, None, not parts))
     begin = time.perf_counter_ns()
     handler(data)
-    parts.append(tell(raw_id, (time.perf_counter_ns() - begin) // 1000, False))
+    parts.append(encode(raw_id, (time.perf_counter_ns() - begin) // 1000, False))
 
 
-def _teller(queue: str) -> Tell:
+def _event_encoder(queue: str) -> Encoder:
     key = b"{chasqui:%b}:events" % queue.encode()
     trimming = _command_head(14, b"XADD", key, b"MAXLEN", b"~", b"100000", b"*", b"e", b"active", b"id")
     active = _command_head(11, b"XADD", key, b"*", b"e", b"active", b"id")
     completed = _command_head(13, b"XADD", key, b"*", b"e", b"completed", b"id")
 
-    def tell(job_id: bytes, duration_us: int | None, trims: bool) -> bytes:
+    def encode(job_id: bytes, duration_us: int | None, trims: bool) -> bytes:
         ts = b"%d" % (time.time_ns() // 1_000_000)
         middle = b"$%d\r\n%b\r\n$2\r\nts\r\n$%d\r\n%b\r\n$7\r\nattempt\r\n$1\r\n1\r\n" % (
             len(job_id),
@@ -160,7 +160,7 @@ def _teller(queue: str) -> Tell:
         took = b"%d" % duration_us
         return b"%b%b$11\r\nduration_us\r\n$%d\r\n%b\r\n" % (completed, middle, len(took), took)
 
-    return tell
+    return encode
 
 
 def _stream(queue: str) -> bytes:

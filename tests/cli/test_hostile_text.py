@@ -190,7 +190,7 @@ class Screen:
 
 def filled(world: HostileQueues, words: tuple[str, ...], nth: int, **more: str) -> list[str]:
     """A verb's words, about the nth text."""
-    heard = world.heard[nth % len(world.heard)]
+    heard = world.arguments[nth % len(world.arguments)]
     told = {
         "q": world.name,
         "plain": world.plain,
@@ -250,7 +250,7 @@ def test_no_change_lets_anything_through(world: HostileQueues, screen: Screen, t
 
 def _files(world: HostileQueues, place: Path) -> dict[str, str]:
     letters, rows = place / "letters.jsonl", place / "rows.jsonl"
-    fields = [[name, world.heard[0]] for name in ("n", "reason", "detail", "source_id")]
+    fields = [[name, world.arguments[0]] for name in ("n", "reason", "detail", "source_id")]
     letters.write_text(json.dumps({"dlq_id": "5-5", "fields": fields}) + "\n" + "\n".join(HOSTILE_TEXTS) + "\n")
     rows.write_text("".join(json.dumps({"body": text}) + "\n" for text in HOSTILE_TEXTS.values() if text.isascii()))
     return {"letters": str(letters), "rows": str(rows)}

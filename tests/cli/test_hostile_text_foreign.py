@@ -69,7 +69,7 @@ def _spoil_list(world: HostileQueues) -> None:
 
 
 def _texts_below(world: HostileQueues) -> list[str]:
-    return [f"m{text}" for text in world.heard if text]
+    return [f"m{text}" for text in world.arguments if text]
 
 
 def _some_formats(nth: int) -> list[str]:
@@ -90,7 +90,7 @@ def test_looks_at_other_systems_let_nothing_through(world: HostileQueues, screen
         ["rsmq", "counts", "orders", "ghost", "odd1", *place],
         ["rsmq", "peek", "orders", "--limit", "200", *place],
         ["rsmq", "peek", "orders", *_texts_below(world)[:9], *place],
-        ["rsmq", "doctor", "orders", "ghost", "odd1", "typed1", *world.heard[:9], *place],
+        ["rsmq", "doctor", "orders", "ghost", "odd1", "typed1", *world.arguments[:9], *place],
         ["joblist", "list", world.name, "--list", "completed", "--limit", "200"],
         ["joblist", "overview", world.name],
         ["joblist", "doctor", world.name],
@@ -108,12 +108,12 @@ def test_changes_and_migrations_let_nothing_through(world: HostileQueues, screen
         ["rsmq", "hold", "orders", *ids[:20], "--for", "1h", "--held", *place],
         ["rsmq", "release", "orders", *place],
         ["rsmq", "move", "orders", "--to", "dead", *ids[:20], "nothing", *place],
-        ["rsmq", "move", "orders", "--to", world.heard[3], "--all", *place],
+        ["rsmq", "move", "orders", "--to", world.arguments[3], "--all", *place],
         ["rsmq", "sweep", "orders", "--to", "dead", "--max-rc", "1", *place],
         ["rsmq", "purge", "orders", *ids[20:30], "--held", *place],
         ["rsmq", "doctor", "orders", "ghost", "odd1", "typed1", *place, "--repair"],
         ["joblist", "retry", world.name, "--all"],
-        ["joblist", "cancel", world.name, *[f"j{text}" for text in world.heard[:9]]],
+        ["joblist", "cancel", world.name, *[f"j{text}" for text in world.arguments[:9]]],
         ["joblist", "reclaim", world.name, "--visibility", "1ms", "--drop-orphans"],
         ["joblist", "doctor", world.name, "--repair"],
         ["migrate", f"rsmq://{world.name}/orders", f"chasqui://{world.plain}"],
@@ -135,7 +135,7 @@ def test_changes_and_migrations_let_nothing_through(world: HostileQueues, screen
 @pytest.mark.parametrize("how", ["table", "wide", "jsonl"])
 def test_events_let_nothing_through(world: HostileQueues, screen: Screen, how: str) -> None:
     keys = JobListKeys(world.name)
-    texts = [text for text in world.heard if text]
+    texts = [text for text in world.arguments if text]
     events = [json.dumps({"id": text, "status": text}) for text in texts] + texts
 
     def tell() -> None:

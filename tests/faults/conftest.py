@@ -1,4 +1,4 @@
-"""Faults, injected for real: each test has a server of its own to be cruel to, and says how long recovery took.
+"""Faults, injected for real: each test has its own server to harm, and reports how long recovery took.
 
 Scale: the promises are stated for a lease of 10 s renewed every 3 s. Here a lease is one second and is renewed every
 300 ms, so "within the lease and a second" means two seconds here; limits that do not depend on the lease are kept.
@@ -54,7 +54,7 @@ def server_args() -> Sequence[str]:
 @pytest.fixture
 def own_server(kind: Kind, server_args: Sequence[str], servers: ServerPool) -> Iterator[Server]:
     """A server that no other test shares."""
-    servers.get(kind)  # says what to do when there is none
+    servers.get(kind)  # skips, with advice, where there is none
     with start_server(kind, args=server_args) as server:
         yield server
 
@@ -85,14 +85,14 @@ def report_recovery(request: pytest.FixtureRequest) -> Callable[[float], None]:
     return lambda seconds: request.node.user_properties.append(("recovery_s", seconds))
 
 
-def add(door: SyncQueue, *deeds: list[Any], count: int = 1, **options: Any) -> list[str]:
-    """Add jobs that do these deeds; their ids."""
-    job = {"name": "job", "data": {"do": list(deeds)}, **options}
-    return [added.id for added in door.add_bulk([job] * count)]
+def add(queue_client: SyncQueue, *actions: list[Any], count: int = 1, **options: Any) -> list[str]:
+    """Add jobs that do these actions; return their ids."""
+    job = {"name": "job", "data": {"do": list(actions)}, **options}
+    return [added.id for added in queue_client.add_bulk([job] * count)]
 
 
 def retry(call: Callable[[], Any]) -> Any:
-    """What a caller does who was told that something went wrong: once more."""
+    """Call once more, as a caller does after an error."""
     try:
         return call()
     except ChasquiError:
@@ -110,8 +110,8 @@ class FaultSummary:
 
     def __str__(self) -> str:
         worst = f"{max(self.recovery_s):.2f} s" if self.recovery_s else ""
-        verdict = "held" if not self.failed else f"{self.failed} of {self.passed + self.failed} FAILED"
-        return f"{verdict:<16} {self.passed:>3} {worst:>9}  {self.title}"
+        status = "held" if not self.failed else f"{self.failed} of {self.passed + self.failed} FAILED"
+        return f"{status:<16} {self.passed:>3} {worst:>9}  {self.title}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -122,7 +122,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if found := re.search(r"test_fault_(\d\d)_(\w+)", report.nodeid):
                 _enter(lines.setdefault(found[1], FaultSummary(found[2].replace("_", " "))), report)
     if lines:
-        terminalreporter.section("faults: verdict, tests, longest recovery")
+        terminalreporter.section("faults: status, tests, longest recovery")
         for number, line in sorted(lines.items()):
             terminalreporter.write_line(f"{number}  {line}")
 

@@ -1,8 +1,8 @@
 """Users who lack one right each: what is missing is named, whatever else there is goes on, and a right that is granted
 later heals everything without a restart.
 
-All of them work at the same time, each on a queue of its own, in this process: what each says is told apart by the
-task that said it.
+All of them work at the same time, each on a queue of its own, in this process: the log lines of each are found by the
+task that logs it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ who: ContextVar[str] = ContextVar("who", default="")
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A user: what it may do, what it would need besides, and in which words that should be told."""
+    """A user: what it may do, what it lacks, and the words of the message about it."""
 
     name: str
     rules: tuple[str, ...]
@@ -116,27 +116,27 @@ class Scene:
 
     lack: Lack
     bench: QueueHarness
-    said: list[str]
+    log_lines: list[str]
     completions: Counter[str] = field(default_factory=Counter)
     fresh: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     hopeless: list[str] = field(default_factory=list)
 
-    def set(self, door: SyncQueue) -> None:
+    def set(self, queue_client: SyncQueue) -> None:
         """An abandoned job, fresh ones, delayed ones, failing ones, hopeless ones, and a schedule."""
         keys = self.bench.keys
         self.bench.run(self.bench.commands.ensure_group(keys, GROUP))
-        abandoned = self._add(door)
+        abandoned = self._add(queue_client)
         self.bench.command("XREADGROUP", "GROUP", GROUP, "dead", "COUNT", 1, "STREAMS", keys.stream, ">")
-        self.fresh = self._add(door, count=3)
-        self.hopeless = self._add(door, "be hopeless")
-        self.added = [*abandoned, *self.fresh, *self.hopeless, *self._add(door, delay_ms=100)]
-        self.added += self._add(door, "fail once", attempts=3, backoff=SOON)
-        door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200), limit=3)
+        self.fresh = self._add(queue_client, count=3)
+        self.hopeless = self._add(queue_client, "be hopeless")
+        self.added = [*abandoned, *self.fresh, *self.hopeless, *self._add(queue_client, delay_ms=100)]
+        self.added += self._add(queue_client, "fail once", attempts=3, backoff=SOON)
+        queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200), limit=3)
 
     @staticmethod
-    def _add(door: SyncQueue, data: str = "", count: int = 1, **options: Any) -> list[str]:
-        return [job.id for job in door.add_bulk([{"name": "job", "data": data, **options}] * count)]
+    def _add(queue_client: SyncQueue, data: str = "", count: int = 1, **options: Any) -> list[str]:
+        return [job.id for job in queue_client.add_bulk([{"name": "job", "data": data, **options}] * count)]
 
     async def handle(self, job: Any) -> None:
         if job.data == "be hopeless":
@@ -147,7 +147,7 @@ class Scene:
 
     @property
     def names_it(self) -> bool:
-        return any(self.lack.named in line for line in self.said)
+        return any(self.lack.named in line for line in self.log_lines)
 
     @property
     def works(self) -> bool:
@@ -165,19 +165,19 @@ class Scene:
 
 
 @contextmanager
-def heard() -> Iterator[dict[str, list[str]]]:
-    """What each task says, by the name it goes by."""
-    said: dict[str, list[str]] = {}
+def log_lines_by_task() -> Iterator[dict[str, list[str]]]:
+    """The log lines of each task, by its name."""
+    log_lines: dict[str, list[str]] = {}
 
     class Ear(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.setdefault(who.get(), []).append(record.getMessage())
+            log_lines.setdefault(who.get(), []).append(record.getMessage())
 
     ear, log = Ear(), logging.getLogger("chasqui")
     level, log.level = log.level, logging.INFO
     log.addHandler(ear)
     try:
-        yield said
+        yield log_lines
     finally:
         log.removeHandler(ear)
         log.level = level
@@ -186,17 +186,17 @@ def heard() -> Iterator[dict[str, list[str]]]:
 @asynccontextmanager
 async def all_at_work(server: Server, queue: str, lacks: list[Lack], **options: Any) -> AsyncIterator[list[Scene]]:
     """A scene for each of them, with a worker in it; the workers have left cleanly at the end."""
-    with Link.open(server.url) as link, heard() as said:
+    with Link.open(server.url) as link, log_lines_by_task() as log_lines:
         scenes, workers, running = [], [], []
         for number, lack in enumerate(lacks):
             name = f"{queue}-{number}"
             bench = QueueHarness(server.kind, link, Commands(link.features()), name)
-            scene = Scene(lack, bench, said.setdefault(lack.name, []))
+            scene = Scene(lack, bench, log_lines.setdefault(lack.name, []))
             rules = [rule.replace("QUEUE", name) for rule in lack.rules]
             bench.command("ACL", "SETUSER", f"user-{number}", "on", ">pw", *rules)
-            with SyncQueue(name, redis_url=server.url) as door:
-                scene.set(door)
-            bench.command("SCRIPT", "FLUSH")  # nobody lives on what another has loaded
+            with SyncQueue(name, redis_url=server.url) as queue_client:
+                scene.set(queue_client)
+            bench.command("SCRIPT", "FLUSH")  # no scenario uses a script that another has loaded
             url = f"unix://user-{number}:pw@{server.socket}"
             who.set(lack.name)
             worker = Worker(name, scene.handle, redis_url=url, **{**QUICK, **options})
@@ -216,7 +216,7 @@ async def _all(scenes: list[Scene], holds: Callable[[Scene], bool], what: str) -
     try:
         return await eventually(lambda: all(map(holds, scenes)), 20)
     except AssertionError:
-        missing = {scene.lack.name: scene.said[-3:] for scene in scenes if not holds(scene)}
+        missing = {scene.lack.name: scene.log_lines[-3:] for scene in scenes if not holds(scene)}
         raise AssertionError(f"not {what}: {missing}") from None
 
 
@@ -270,7 +270,7 @@ async def test_fault_39_the_rights_that_are_written_down_are_enough(own_server: 
     async with all_at_work(own_server, queue, [lack], store_results=True) as [scene]:
         await _all([scene], lambda scene: scene.is_over, "over")
         scene.settle()
-    assert not [line for line in scene.said if "permission" in line]
+    assert not [line for line in scene.log_lines if "permission" in line]
 
 
 KEYS = {
@@ -317,18 +317,20 @@ async def test_fault_39_a_worker_without_a_key_names_it_does_the_rest_and_heals(
 
 
 @everywhere
-def test_fault_39_a_producer_without_a_command_is_told_which_and_nothing_is_half_written(
+def test_fault_39_a_producer_without_a_command_learns_which_and_nothing_is_half_written(
     own_server: Server, queue: str
 ) -> None:
-    deeds: dict[str, Callable[[SyncQueue], object]] = {
-        "add": lambda door: door.add("job", {}),
-        "add_unique": lambda door: door.add_unique("job", {}, job_id="unique"),
-        "add_bulk": lambda door: door.add_bulk([{"name": "job", "data": {}}] * 3),
-        "long add_bulk": lambda door: door.add_bulk([{"name": "job", "data": {}}] * 1500),
-        "delayed": lambda door: door.add("job", {}, delay_ms=60_000),
-        "delayed with id": lambda door: door.add("job", {}, delay_ms=60_000, job_id="later"),
-        "cancel": lambda door: door.cancel_delayed("later"),
-        "schedule": lambda door: door.upsert_repeatable_job("job", {}, repeat=RepeatPattern.every(60_000)),
+    actions: dict[str, Callable[[SyncQueue], object]] = {
+        "add": lambda queue_client: queue_client.add("job", {}),
+        "add_unique": lambda queue_client: queue_client.add_unique("job", {}, job_id="unique"),
+        "add_bulk": lambda queue_client: queue_client.add_bulk([{"name": "job", "data": {}}] * 3),
+        "long add_bulk": lambda queue_client: queue_client.add_bulk([{"name": "job", "data": {}}] * 1500),
+        "delayed": lambda queue_client: queue_client.add("job", {}, delay_ms=60_000),
+        "delayed with id": lambda queue_client: queue_client.add("job", {}, delay_ms=60_000, job_id="later"),
+        "cancel": lambda queue_client: queue_client.cancel_delayed("later"),
+        "schedule": lambda queue_client: queue_client.upsert_repeatable_job(
+            "job", {}, repeat=RepeatPattern.every(60_000)
+        ),
     }
     with Link.open(own_server.url) as link:
         for number, lack in enumerate(lacking_a_command("{chasqui:QUEUE}:*", PRODUCER)):
@@ -338,20 +340,20 @@ def test_fault_39_a_producer_without_a_command_is_told_which_and_nothing_is_half
             rules = [rule.replace("QUEUE", name) for rule in lack.rules]
             bench.command("ACL", "SETUSER", f"user-{number}", "on", ">pw", *rules)
             url = f"unix://user-{number}:pw@{own_server.socket}"
-            told = {deed: _told(name, url, bench, do) for deed, do in deeds.items()}
-            refused = {deed: why for deed, why in told.items() if why}
+            messages = {action: _refusal(name, url, bench, do) for action, do in actions.items()}
+            refused = {action: why for action, why in messages.items() if why}
             assert set(refused.values()) <= {lack.named}, f"without {lack.name}"
             assert refused or lack.name == "xlen", f"nobody misses {lack.name}"
-            assert len(refused) < len(deeds) or lack.name in {"evalsha", "script|load"}, f"{lack.name}: no rest"
+            assert len(refused) < len(actions) or lack.name in {"evalsha", "script|load"}, f"{lack.name}: no rest"
 
 
-def _told(name: str, url: str, bench: QueueHarness, do: Callable[[SyncQueue], object]) -> str | None:
-    """What is said to be missing, if anything is: then nothing has changed but what is told to be written."""
+def _refusal(name: str, url: str, bench: QueueHarness, do: Callable[[SyncQueue], object]) -> str | None:
+    """The message about a missing command, if any: then nothing has changed but what the error lists as written."""
     before, written = _held(bench), 0
     problem: BaseException | None = None
-    with SyncQueue(name, redis_url=url) as door:
+    with SyncQueue(name, redis_url=url) as queue_client:
         try:
-            do(door)
+            do(queue_client)
         except AuthRefused as error:
             problem = error
         except Unconfirmed as lost:

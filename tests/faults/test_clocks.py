@@ -1,4 +1,4 @@
-"""Workers and producers whose clocks are wrong, or are put back while they work: due is what the server says."""
+"""Workers and producers whose clocks are wrong, or are put back while they work: the server's clock decides what is due."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATE_S = POLL_S + ERROR_S + SLACK_S
 def _rudder(stage: FaultScenario, wrong_by_ms: int) -> Path:
     file = stage.directory / "rudder"
     file.with_suffix(".new").write_text(str(wrong_by_ms))
-    file.with_suffix(".new").rename(file)  # nobody reads half a number
+    file.with_suffix(".new").rename(file)  # no reader sees half a number
     return file
 
 

@@ -60,7 +60,7 @@ class Load(threading.Thread):
         self._queue, self._url, self._options = queue, url, options
         self._over = threading.Event()
         self.confirmed: list[str] = []
-        self.told_at: list[float] = []
+        self.confirmed_at: list[float] = []
         self.troubles: list[str] = []
 
     def __enter__(self) -> Self:
@@ -74,19 +74,19 @@ class Load(threading.Thread):
         assert not self.is_alive(), f"the producer hangs: {self.troubles[-1:]}"
 
     def run(self) -> None:
-        with SyncQueue(self._queue, redis_url=self._url, **self._options) as door:
+        with SyncQueue(self._queue, redis_url=self._url, **self._options) as queue_client:
             while not self._over.wait(0.005):
                 number = len(self.confirmed)
                 jobs: list[dict[str, Any]] = [
                     {"name": "job", "data": {}, "job_id": f"job-{number + n}"} for n in range(5)
                 ]
                 jobs[0]["delay_ms"] = 20
-                self._until_confirmed(door, jobs)
+                self._until_confirmed(queue_client, jobs)
                 self.confirmed += [str(job["job_id"]) for job in jobs]
-                self.told_at += [CLOCK.monotonic()] * len(jobs)
+                self.confirmed_at += [CLOCK.monotonic()] * len(jobs)
 
-    def _until_confirmed(self, door: SyncQueue, jobs: list[dict[str, Any]]) -> None:
-        call: Any = lambda: door.add_bulk(jobs)  # noqa: E731 - the next call is what the error says
+    def _until_confirmed(self, queue_client: SyncQueue, jobs: list[dict[str, Any]]) -> None:
+        call: Any = lambda: queue_client.add_bulk(jobs)  # noqa: E731 - the error names the next call
         while True:
             try:
                 call()
@@ -103,7 +103,7 @@ class Load(threading.Thread):
         """How long it took from then until a call that had begun later was confirmed."""
         seen = len(self.confirmed) + 5
         wait_until(lambda: len(self.confirmed) > seen, "jobs can be added again", 30)
-        return self.told_at[seen] - moment
+        return self.confirmed_at[seen] - moment
 
 
 @everywhere
@@ -179,25 +179,25 @@ def test_fault_23_a_slot_that_moves_under_load_thrice_loses_nothing(
     report_recovery(max(took))
 
 
-async def test_fault_24_a_plain_url_to_the_wrong_node_is_told_and_to_the_right_one_works(
+async def test_fault_24_a_plain_url_to_the_wrong_node_is_refused_with_a_hint_and_to_the_right_one_works(
     trio: ClusterServers, queue: str, cli_process: SubprocessCli
 ) -> None:
     home = trio.owner(Keys(queue).stream)
     wrong = trio.others(home)[0]
-    with SyncQueue(queue, redis_url=f"redis://{wrong.url}") as door:
+    with SyncQueue(queue, redis_url=f"redis://{wrong.url}") as queue_client:
         with pytest.raises(ServerError, match="MOVED") as caught:
-            door.add("job", {})
+            queue_client.add("job", {})
     assert "redis+cluster://" in str(caught.value.hint)
     with pytest.raises(ServerError, match="MOVED") as caught:
         await Worker(queue, lambda job: None, redis_url=f"redis://{wrong.url}", burst=True).run()
     assert "redis+cluster://" in str(caught.value.hint)
-    told = cli_process("add", queue, "{}", "--redis-url", f"redis://{wrong.url}")
-    assert told.code
-    assert "Traceback" not in told.err
-    assert "hint: this server is part of a cluster: use redis+cluster://" in told.err
+    result = cli_process("add", queue, "{}", "--redis-url", f"redis://{wrong.url}")
+    assert result.code
+    assert "Traceback" not in result.err
+    assert "hint: this server is part of a cluster: use redis+cluster://" in result.err
 
     ran: list[str] = []
-    with SyncQueue(queue, redis_url=f"redis://{home.url}") as door:
-        job = door.add("job", {})
+    with SyncQueue(queue, redis_url=f"redis://{home.url}") as queue_client:
+        job = queue_client.add("job", {})
     await Worker(queue, lambda job: ran.append(job.id), redis_url=f"redis://{home.url}", burst=True).run()
     assert ran == [job.id]

@@ -32,10 +32,10 @@ from chasqui.errors import ChasquiError
 number = 0
 while True:
     try:
-        with SyncQueue("mail", redis_url="embedded://mine", data_dir=Path(sys.argv[1])) as door:
+        with SyncQueue("mail", redis_url="embedded://mine", data_dir=Path(sys.argv[1])) as queue_client:
             while True:
                 job_id = f"{sys.argv[2]}-{number}"
-                door.add_unique("job", {}, job_id=job_id)
+                queue_client.add_unique("job", {}, job_id=job_id)
                 print(job_id, flush=True)
                 number += 1
     except ChasquiError as error:
@@ -132,25 +132,25 @@ def small_disk(place: Path, megabytes: int) -> Iterator[list[str]]:
         subprocess.run([*root, "umount", "--lazy", str(place)], check=True)
 
 
-def _fill(door: SyncQueue, acknowledged: list[str]) -> None:
+def _fill(queue_client: SyncQueue, acknowledged: list[str]) -> None:
     while len(acknowledged) < 1000:
-        acknowledged.append(door.add("job", "x" * 60_000).id)
+        acknowledged.append(queue_client.add("job", "x" * 60_000).id)
 
 
-async def test_fault_42_a_full_disk_is_told_and_loses_no_acknowledged_job(base: Path) -> None:
+async def test_fault_42_a_full_disk_is_reported_and_loses_no_acknowledged_job(base: Path) -> None:
     disk = base / "disk"
     disk.mkdir(mode=0o700)
     with small_disk(disk, 12) as root:
         acknowledged: list[str] = []
-        with SyncQueue("mail", redis_url="embedded://mine", data_dir=disk) as door:
+        with SyncQueue("mail", redis_url="embedded://mine", data_dir=disk) as queue_client:
             with pytest.raises(ServerError):
-                _fill(door, acknowledged)
+                _fill(queue_client, acknowledged)
         assert 0 < len(acknowledged) < 1000, "the disk never got full"
         server = _server(disk)
         wait_until(lambda: not server.status().pid, "it has ended rather than lie", 30)
         with pytest.raises(ServerError, match="no space left"):
-            with SyncQueue("mail", redis_url="embedded://mine", data_dir=disk) as door:
-                door.add("job", {})
+            with SyncQueue("mail", redis_url="embedded://mine", data_dir=disk) as queue_client:
+                queue_client.add("job", {})
         subprocess.run([*root, "mount", "-o", "remount,size=64m", str(disk)], check=True)
         assert set(acknowledged) <= set(await _run_all(disk))
         server.stop()

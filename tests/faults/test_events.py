@@ -1,4 +1,4 @@
-"""Readers of events through outages, trims and restarts: every event is told, or its loss is."""
+"""Readers of events through outages, trims and restarts: every event is read, or its loss is reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """What was told: events by their entry ids, and gaps."""
+    """What was read: events by their entry ids, and gaps."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -31,7 +31,7 @@ class Reader:
 
     @property
     def accounted(self) -> int:
-        """Events that were told, and those that were told to be lost."""
+        """Events that were read, and those that were reported as lost."""
         return len(self.seen) + sum(gap.lost_estimate or 0 for gap in self.gaps)
 
 
@@ -46,7 +46,7 @@ async def following(stage: FaultScenario, url: str) -> AsyncIterator[Reader]:
                 reader.seen.append(event.entry_id)
 
         # what happens between "now" and the first read must not fall into a hole
-        await asyncio.to_thread(_told_meanwhile, stage)
+        await asyncio.to_thread(_emit_meanwhile, stage)
         reading = asyncio.create_task(read())
         try:
             yield reader
@@ -56,46 +56,46 @@ async def following(stage: FaultScenario, url: str) -> AsyncIterator[Reader]:
                 await reading
 
 
-def _told_meanwhile(stage: FaultScenario) -> None:
+def _emit_meanwhile(stage: FaultScenario) -> None:
     for number in range(50):
-        _tell(stage, number)
+        _emit(stage, number)
 
 
-def _tell(stage: FaultScenario, number: int) -> None:
+def _emit(stage: FaultScenario, number: int) -> None:
     stage.bench.command("XADD", stage.bench.keys.events, "*", "e", "active", "id", str(number), "ts", "1")
 
 
-def _ever_told(stage: FaultScenario) -> int:
-    told = stage.bench.command("XINFO", "STREAM", stage.bench.keys.events)
-    count: int = dict(zip(told[::2], told[1::2], strict=True))[b"entries-added"]
+def _ever_emitted(stage: FaultScenario) -> int:
+    info = stage.bench.command("XINFO", "STREAM", stage.bench.keys.events)
+    count: int = dict(zip(info[::2], info[1::2], strict=True))[b"entries-added"]
     return count
 
 
 @everywhere
 @pytest.mark.parametrize("server_args", [DURABLE], ids=["durable"])
-async def test_fault_41_every_event_is_told_or_told_to_be_lost(
+async def test_fault_41_every_event_is_read_or_reported_as_lost(
     scenario: FaultScenario, queue_client: SyncQueue, proxy: Proxy, report_recovery: Callable[[float], None]
 ) -> None:
     async with following(scenario, proxy.url) as reader:
         with scenario.worker():
             await asyncio.to_thread(scenario.await_end, add(queue_client, count=100))
-            await eventually(lambda: reader.accounted == _ever_told(scenario))
+            await eventually(lambda: reader.accounted == _ever_emitted(scenario))
             assert not reader.gaps, "nothing was lost yet"
 
             proxy.refuse()
             await asyncio.to_thread(scenario.await_end, add(queue_client, count=100))
             scenario.bench.command("XTRIM", scenario.bench.keys.events, "MAXLEN", 40)
             proxy.listen()
-            took = await eventually(lambda: reader.accounted == _ever_told(scenario))
+            took = await eventually(lambda: reader.accounted == _ever_emitted(scenario))
             [gap] = reader.gaps
-            assert (gap.why, gap.lost_estimate) == ("trimmed", _ever_told(scenario) - len(reader.seen))
+            assert (gap.why, gap.lost_estimate) == ("trimmed", _ever_emitted(scenario) - len(reader.seen))
 
             scenario.server.kill()
             scenario.server.start()
             await asyncio.to_thread(scenario.await_end, add(queue_client, count=100))
-            await eventually(lambda: reader.accounted == _ever_told(scenario))
+            await eventually(lambda: reader.accounted == _ever_emitted(scenario))
     assert len(reader.gaps) == 1
-    assert len(set(reader.seen)) == len(reader.seen), "an event was told twice"
+    assert len(set(reader.seen)) == len(reader.seen), "an event was info twice"
     assert took <= 5
     report_recovery(took)
 
@@ -108,7 +108,7 @@ async def test_fault_41_a_server_that_forgot_its_events_leaves_a_gap_and_is_foll
         await eventually(lambda: len(reader.seen) == 50)
         scenario.server.kill()
         scenario.server.start()
-        _told_meanwhile(scenario)
+        _emit_meanwhile(scenario)
         took = await eventually(lambda: len(reader.seen) == 100)
     assert [gap.why for gap in reader.gaps][-1] in {"deleted", "recreated", "rewound"}
     assert took <= 5

@@ -38,7 +38,7 @@ def test_fault_17_a_worker_warns_of_an_evicting_server_and_outlives_the_loss_of_
 ) -> None:
     gate = scenario.directory / "gate"
     with scenario.worker(concurrency=5) as worker:
-        wait_until(lambda: "maxmemory-policy noeviction" in worker.said(), "it warns")
+        wait_until(lambda: "maxmemory-policy noeviction" in worker.stderr_text(), "it warns")
         begun = add(queue_client, ["await_file", str(gate)], count=5)
         wait_until(lambda: len(scenario.ledger.starts()) == 5, "all slots are taken")
         add(queue_client, count=500)
@@ -52,7 +52,7 @@ def test_fault_17_a_worker_warns_of_an_evicting_server_and_outlives_the_loss_of_
         wait_until(lambda: scenario.ledger.completed(after), "new jobs run")
         took = CLOCK.monotonic() - start
         assert worker.alive
-        assert "NOGROUP" in worker.said() or "UNBLOCKED" in worker.said(), "nobody raised the alarm"
+        assert "NOGROUP" in worker.stderr_text() or "UNBLOCKED" in worker.stderr_text(), "no worker raised the alarm"
     wait_until(lambda: remaining_jobs(scenario.bench) == EMPTY, "nothing is left")
     assert set(scenario.ledger.completions().values()) == {1}
     assert took <= 5
@@ -65,4 +65,4 @@ def test_fault_17_a_server_that_refuses_instead_is_not_warned_of(
 ) -> None:
     with scenario.worker() as worker:
         scenario.await_end(add(queue_client))
-        assert "maxmemory-policy" not in worker.said()
+        assert "maxmemory-policy" not in worker.stderr_text()

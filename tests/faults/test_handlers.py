@@ -1,4 +1,4 @@
-"""Handlers that take long, hog the processor, or end strangely, while nobody dies: every job still runs once."""
+"""Handlers that take long, hog the processor, or end strangely, while no worker dies: every job still runs once."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def test_fault_04_a_healthy_handler_of_ten_leases_is_started_once(
     assert set(scenario.ledger.starts().values()) == {1}
 
 
-@pytest.mark.parametrize("deed", ["block", "spin"])
+@pytest.mark.parametrize("action", ["block", "spin"])
 @pytest.mark.parametrize("plain", [False, True], ids=["coroutine", "function"])
 def test_fault_05_a_handler_that_blocks_for_three_leases_is_started_once(
-    scenario: FaultScenario, queue_client: SyncQueue, deed: str, plain: bool
+    scenario: FaultScenario, queue_client: SyncQueue, action: str, plain: bool
 ) -> None:
-    ids = add(queue_client, [deed, 3 * LEASE_S])
+    ids = add(queue_client, [action, 3 * LEASE_S])
     with scenario.worker(plain=plain) as blocked, scenario.worker(plain=plain) as other:
         scenario.await_end(ids)
-        said = blocked.said() + other.said()
+        log = blocked.stderr_text() + other.stderr_text()
     scenario.check_accounts(ids)
     assert set(scenario.ledger.starts().values()) == {1}
     if not plain:
-        assert "WARNING" in said, "nobody was told that a handler blocks the loop"
+        assert "WARNING" in log, "no warning that a handler blocks the loop"
 
 
 class Watch:
@@ -104,13 +104,13 @@ def test_fault_34_a_result_that_cannot_be_stored_is_not_a_reason_to_run_again(
 
 
 @pytest.mark.parametrize(
-    ("deed", "told"),
+    ("action", "detail"),
     [("leave", "SystemExit"), ("cancel_oneself", "CancelledError"), ("recurse", "recursion")],
 )
 def test_fault_34_a_handler_that_ends_strangely_has_failed_and_its_worker_lives(
-    scenario: FaultScenario, queue_client: SyncQueue, deed: str, told: str
+    scenario: FaultScenario, queue_client: SyncQueue, action: str, detail: str
 ) -> None:
-    ids = add(queue_client, [deed], attempts=2, backoff=20)
+    ids = add(queue_client, [action], attempts=2, backoff=20)
     with scenario.worker() as worker:
         more = add(queue_client, count=3)
         scenario.await_end([*ids, *more])
@@ -119,4 +119,4 @@ def test_fault_34_a_handler_that_ends_strangely_has_failed_and_its_worker_lives(
     assert [run.attempt for run in scenario.ledger.runs(ids[0])] == [0, 1]
     [letter] = dead_letters(scenario.bench)
     assert letter.reason == "retries_exhausted"
-    assert told.lower() in (letter.detail or "").lower(), letter.detail
+    assert detail.lower() in (letter.detail or "").lower(), letter.detail

@@ -1,4 +1,4 @@
-"""Every hostile string at once, in every field of one queue: what is listed, and what a worker says while it runs it."""
+"""Every hostile string at once, in every field of one queue: what is listed, and what a worker prints while it runs it."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_fault_40_hostile_text_everywhere_at_once_reaches_no_terminal(
 ) -> None:
     for nth, (verb, words) in enumerate(LOOKS.items()):
         options = () if verb in ("metrics", "check") else ("-o", how)
-        told = screen.run(*verb.split(), *filled(world, words, nth), *options, "--quiet")
-        assert_well_formed(told, how, verb)
+        printed = screen.run(*verb.split(), *filled(world, words, nth), *options, "--quiet")
+        assert_well_formed(printed, how, verb)
 
 
-def test_fault_40_a_worker_that_runs_hostile_jobs_says_nothing_a_terminal_would_act_upon(
+def test_fault_40_a_worker_that_runs_hostile_jobs_prints_nothing_a_terminal_would_act_upon(
     world: HostileQueues, any_server: Server, cli_process: SubprocessCli, tmp_path: Path
 ) -> None:
     world = replace(world, texts=tuple(text for text in world.texts if "\0" not in text))  # as arguments end there
@@ -61,7 +61,7 @@ def test_fault_40_a_worker_that_runs_hostile_jobs_says_nothing_a_terminal_would_
     words = ("--burst", "--max-attempts", "1", "--app-dir", tmp_path / "app", "-u", any_server.url)
     ended = cli_process("worker", "run", "evil:handler", "--queue", world.name, *words)
     assert "Traceback" not in ended.err
-    for told in (ended.out, ended.err):
-        assert is_harmless(told), [line for line in told.splitlines() if not is_harmless(line)][:3]
+    for printed in (ended.out, ended.err):
+        assert is_harmless(printed), [line for line in printed.splitlines() if not is_harmless(line)][:3]
     assert ended.code == 0, ended.err
     assert world.command("XLEN", Keys(world.name).stream) < waiting, "none of them ran"

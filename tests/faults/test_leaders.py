@@ -60,7 +60,7 @@ def test_fault_29_another_leads_within_the_lock_and_a_second_and_no_window_fires
     report_recovery(took)
 
 
-def test_fault_29_a_leader_told_to_go_is_followed_at_once(
+def test_fault_29_a_leader_that_is_asked_to_stop_is_followed_at_once(
     scenario: FaultScenario, queue_client: SyncQueue, report_recovery: Callable[[float], None]
 ) -> None:
     with scenario.worker() as leader:
@@ -77,7 +77,7 @@ def test_fault_29_a_leader_told_to_go_is_followed_at_once(
 
 
 @pytest.mark.parametrize("role", ["promoter", "scheduler"])
-def test_fault_29_a_lock_that_never_ends_is_told_and_can_be_broken(
+def test_fault_29_a_lock_that_never_ends_is_reported_and_can_be_broken(
     scenario: FaultScenario, queue_client: SyncQueue, role: str, report_recovery: Callable[[float], None]
 ) -> None:
     keys = scenario.bench.keys
@@ -86,7 +86,7 @@ def test_fault_29_a_lock_that_never_ends_is_told_and_can_be_broken(
     queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
     with scenario.worker() as worker:
         delayed = add(queue_client, delay_ms=50)
-        wait_until(lambda: _told_of_the_lock(worker), "the lock is told")
+        wait_until(lambda: _reports_the_lock(worker), "the lock is reported")
         other_works = "tick" if role == "promoter" else "job"
         wait_until(lambda: any(run.name == other_works for run in scenario.ledger.runs()), "the other one works")
         assert not any(run.name != other_works for run in scenario.ledger.runs())
@@ -101,8 +101,8 @@ def test_fault_29_a_lock_that_never_ends_is_told_and_can_be_broken(
     report_recovery(took)
 
 
-def _told_of_the_lock(worker: EngineProcess) -> bool:
-    return "somebody long gone" in worker.said() and "never expires" in worker.said()
+def _reports_the_lock(worker: EngineProcess) -> bool:
+    return "somebody long gone" in worker.stderr_text() and "never expires" in worker.stderr_text()
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_fault_31_after_an_outage_of_61_seconds_each_policy_fires_its_exact_numb
     missed, expected = POLICIES[policy]
     bench = scenario.bench
     key = queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(10_000), missed_fires=missed).id
-    due_ms = bench.now_ms() - 61_000  # as a schedule looks that nobody served: seven windows have passed
+    due_ms = bench.now_ms() - 61_000  # as of a schedule that no scheduler has fired: seven windows have passed
     bench.command("ZADD", bench.keys.repeat, "XX", due_ms, key)
     with scenario.worker():
         wait_until(lambda: float(bench.command("ZSCORE", bench.keys.repeat, key)) > due_ms, "it was served")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Aim = Callable[[bytes, bytes], bool]
 WHOLE = 1 << 30
 SMALL = 80
-"""Every byte of replies up to this length is tried; of longer ones so many, evenly, with both ends."""
+"""Every byte of replies up to this length is tried; of longer ones that many, evenly, with both ends."""
 
 
 def _places(length: int, most: int = SMALL) -> list[int]:
@@ -79,11 +79,11 @@ def _call_cut_everywhere(
 
 
 ADDS: dict[str, Callable[[SyncQueue], Any]] = {
-    "add": lambda door: door.add("job", {"a": 1}, job_id="one"),
-    "add without an id": lambda door: door.add("job", {"a": 1}),
-    "add_unique": lambda door: door.add_unique("job", {"a": 1}, job_id="one"),
-    "delayed": lambda door: door.add("job", {"a": 1}, job_id="one", delay_ms=60_000),
-    "repeat": lambda door: door.add("job", {"a": 1}, repeat={"kind": "every", "interval_ms": 60_000}),
+    "add": lambda queue_client: queue_client.add("job", {"a": 1}, job_id="one"),
+    "add without an id": lambda queue_client: queue_client.add("job", {"a": 1}),
+    "add_unique": lambda queue_client: queue_client.add_unique("job", {"a": 1}, job_id="one"),
+    "delayed": lambda queue_client: queue_client.add("job", {"a": 1}, job_id="one", delay_ms=60_000),
+    "repeat": lambda queue_client: queue_client.add("job", {"a": 1}, repeat={"kind": "every", "interval_ms": 60_000}),
 }
 
 
@@ -103,13 +103,13 @@ def test_fault_20_an_add_whose_reply_is_lost_at_any_byte_can_be_made_again(
         assert sum(found) == 1, f"{after} bytes passed"
         bench.command("FLUSHALL")
 
-    _call_cut_everywhere(scenario, proxy, lambda door: _add_again(door, what), exactly_one)
+    _call_cut_everywhere(scenario, proxy, lambda queue_client: _add_again(queue_client, what), exactly_one)
 
 
-def _add_again(door: SyncQueue, what: str) -> None:
+def _add_again(queue_client: SyncQueue, what: str) -> None:
     """One that has no id of the caller's is known by its own, which the error carries."""
     try:
-        ADDS[what](door)
+        ADDS[what](queue_client)
     except Unconfirmed as lost:
         lost.retry()
 
@@ -124,13 +124,13 @@ def test_fault_20_a_bulk_whose_reply_is_lost_at_any_byte_can_be_sent_again_witho
         jobs[at] |= {"job_id": f"named-{at}"}
         jobs[at + 50] |= {"delay_ms": 60_000}
 
-    told: list[int] = []
+    unconfirmed: list[int] = []
 
-    def send(door: SyncQueue) -> None:
+    def send(queue_client: SyncQueue) -> None:
         try:
-            added = door.add_bulk(jobs)
+            added = queue_client.add_bulk(jobs)
         except Unconfirmed as lost:
-            told.append(len(lost.written))
+            unconfirmed.append(len(lost.written))
             added = lost.retry()
         assert len({job.id for job in added}) == 1200
 
@@ -141,7 +141,7 @@ def test_fault_20_a_bulk_whose_reply_is_lost_at_any_byte_can_be_sent_again_witho
         bench.command("FLUSHALL")
 
     _call_cut_everywhere(scenario, proxy, send, exactly_those, most=40)
-    assert set(told) <= {1200}, "who is told that jobs are unconfirmed is told of each"
+    assert set(unconfirmed) <= {1200}, "an error about unconfirmed jobs lists each of them"
 
 
 @everywhere
@@ -165,36 +165,36 @@ def test_fault_20_a_replay_whose_reply_is_lost_at_any_byte_can_be_made_again(
     _call_cut_everywhere(scenario, proxy, _replay_all, all_are_back)
 
 
-def _replay_all(door: SyncQueue) -> None:
-    retry(lambda: door.replay_dlq(5))
-    door.replay_dlq(5)
+def _replay_all(queue_client: SyncQueue) -> None:
+    retry(lambda: queue_client.replay_dlq(5))
+    queue_client.replay_dlq(5)
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
-    """Something a worker says about a job: the words it is known by, and what makes it say so."""
+class WorkerRequest:
+    """A request of a worker about a job: the words it is known by, and what makes the worker send it."""
 
     words: tuple[str, ...]
-    deeds: tuple[list[Any], ...] = ()
+    actions: tuple[list[Any], ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
 
     def about(self, job_id: str) -> Aim:
         """Whether a reply answers this, said about that job."""
-        words, name = [_as_said(word) for word in self.words], job_id.encode()
+        words, name = [_as_sent(word) for word in self.words], job_id.encode()
         return lambda request, reply: any(word in request for word in words) and name in request + reply
 
 
-def _as_said(word: str) -> bytes:
+def _as_sent(word: str) -> bytes:
     return (scripts.script_sha(word) if word in scripts.script_names() else word).encode()
 
 
-SAYINGS = {
-    "read": Saying(("XREADGROUP", "read_ready", "read_ready_without_claim")),
-    "ack": Saying(("XACKDEL", "ack_delete")),
-    "result": Saying(("settle_owned",), (["give", 1],)),
-    "retry": Saying(("schedule_retry",), (["fail_until", 1],), (("attempts", 3), ("backoff", SOON))),
-    "bury": Saying(("move_to_dlq",), (["be_hopeless"],)),
-    "promote": Saying(("promote",), options=(("delay_ms", 30),)),
+WORKER_REQUESTS = {
+    "read": WorkerRequest(("XREADGROUP", "read_ready", "read_ready_without_claim")),
+    "ack": WorkerRequest(("XACKDEL", "ack_delete")),
+    "result": WorkerRequest(("settle_owned",), (["give", 1],)),
+    "retry": WorkerRequest(("schedule_retry",), (["fail_until", 1],), (("attempts", 3), ("backoff", SOON))),
+    "bury": WorkerRequest(("move_to_dlq",), (["be_hopeless"],)),
+    "promote": WorkerRequest(("promote",), options=(("delay_ms", 30),)),
 }
 
 
@@ -206,17 +206,17 @@ SAYINGS = {
         pytest.param("redis-8.6", SMALL, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
-@pytest.mark.parametrize("what", SAYINGS)
+@pytest.mark.parametrize("what", WORKER_REQUESTS)
 def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
     scenario: FaultScenario, queue_client: SyncQueue, proxy: Proxy, what: str, most: int
 ) -> None:
-    saying, bench = SAYINGS[what], scenario.bench
+    request, bench = WORKER_REQUESTS[what], scenario.bench
     ids: list[str] = []
 
     def one_more(after: int) -> CutReply:
         job_id = f"job-{len(ids):05}"
-        cut = proxy.cut = CutReply(after, saying.about(job_id))
-        ids.extend(add(queue_client, *saying.deeds, job_id=job_id, **dict(saying.options)))
+        cut = proxy.cut = CutReply(after, request.about(job_id))
+        ids.extend(add(queue_client, *request.actions, job_id=job_id, **dict(request.options)))
         wait_until(lambda: set(ids) == set(scenario.ledger.completions()) | set(dead_job_ids(bench)), "it is done")
         wait_until(lambda: remaining_jobs(bench) == EMPTY, "and settled")
         return cut
@@ -225,10 +225,10 @@ def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
         """What follows a lost reply closely may be said another way: until it is said this way again."""
         end = CLOCK.monotonic() + PATIENCE_S
         while not (cut := one_more(after)).over:
-            assert CLOCK.monotonic() < end, f"it is never said as {saying.words} again"
+            assert CLOCK.monotonic() < end, f"it is never said as {request.words} again"
         return cut
 
-    with scenario.worker(url=proxy.url, store_results=True, claim_min_idle_ms=60_000):  # nobody waits for a lease
+    with scenario.worker(url=proxy.url, store_results=True, claim_min_idle_ms=60_000):  # no test waits for a lease
         scenario.await_consumers(1)
         _cut_everywhere(work, most)
     scenario.check_accounts(ids, dead=ids if what == "bury" else [])

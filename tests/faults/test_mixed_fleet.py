@@ -1,4 +1,4 @@
-"""Workers of the released engine in our group, killed all the time beside ours: nothing is lost, and nothing stolen."""
+"""Workers of the released engine in our group, killed all the time next to ours: nothing is lost, and nothing stolen."""
 
 from __future__ import annotations
 

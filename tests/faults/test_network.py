@@ -95,7 +95,7 @@ def test_fault_21_a_slow_a_breaking_and_a_narrow_network_lose_nothing_and_steal_
 
 
 def _surely(call: Callable[[], Any]) -> None:
-    """What a caller does who is told that something went wrong: finish it, as the error says, or say it again."""
+    """Do what a caller does after an error: finish the batch with the error's call, or send it again."""
     for _ in range(20):
         try:
             call()

@@ -29,7 +29,7 @@ __all__ = ["cli_process", "two_nodes"]
 
 @contextmanager
 def lagging(replica: Node) -> Iterator[None]:
-    """It gets no further for this long, and nobody notices: its connection stays."""
+    """It gets no further for this long, and no client notices: its connection stays."""
     os.kill(replica.server.pid, signal.SIGSTOP)
     try:
         yield
@@ -41,12 +41,12 @@ def _crash(master: Node, replica: Node) -> None:
     """The master dies while the replica still lags; what had not come across by then never comes."""
     with lagging(replica):
         master.server.kill()
-    replica.tell("REPLICAOF", "NO", "ONE")
+    replica.command("REPLICAOF", "NO", "ONE")
     wait_until(lambda: replica.info("role") == "master", "it is the master now")
 
 
 def _present(replica: Node, queue: str) -> int:
-    length: int = replica.tell("XLEN", f"{{chasqui:{queue}}}:stream")
+    length: int = replica.command("XLEN", f"{{chasqui:{queue}}}:stream")
     return length
 
 
@@ -56,18 +56,18 @@ def test_fault_14_a_crash_loses_no_more_than_was_added_while_the_replica_lagged(
 ) -> None:
     first, second = two_nodes
     second.follow(first)
-    with SyncQueue(queue, redis_url=first.server.url) as door:
-        door.add_bulk([{"name": "job", "data": n} for n in range(500)])
+    with SyncQueue(queue, redis_url=first.server.url) as queue_client:
+        queue_client.add_bulk([{"name": "job", "data": n} for n in range(500)])
         wait_until(lambda: _present(second, queue) == 500, "the replica has them")
         with lagging(second):
-            door.add_bulk([{"name": "job", "data": n} for n in range(500)])
+            queue_client.add_bulk([{"name": "job", "data": n} for n in range(500)])
             first.server.kill()
-        second.tell("REPLICAOF", "NO", "ONE")
+        second.command("REPLICAOF", "NO", "ONE")
     assert 500 <= _present(second, queue) <= 1000
 
 
 class Insistent(threading.Thread):
-    """A producer that goes on until its server is gone, and remembers what it was told."""
+    """A producer that goes on until its server is gone, and records what was confirmed."""
 
     def __init__(self, queue: str, url: str, durability: Durability) -> None:
         super().__init__(daemon=True)
@@ -76,7 +76,7 @@ class Insistent(threading.Thread):
         self.tried: list[str] = []
 
     def run(self) -> None:
-        with SyncQueue(self._queue, redis_url=self._url, durability=self._durability) as door:
+        with SyncQueue(self._queue, redis_url=self._url, durability=self._durability) as queue_client:
             number = 0
             while True:
                 ids = [f"job-{number + n}" for n in range(3)]
@@ -84,7 +84,7 @@ class Insistent(threading.Thread):
                 self.tried += ids
                 later: dict[str, Any] = {"delay_ms": 50} if number % 2 else {}
                 try:
-                    door.add_bulk([{"name": "job", "data": {}, "job_id": job_id, **later} for job_id in ids])
+                    queue_client.add_bulk([{"name": "job", "data": {}, "job_id": job_id, **later} for job_id in ids])
                 except Unconfirmed as lost:
                     self.confirmed += [i for i, known in zip(ids, lost.written, strict=True) if known]
                     return
@@ -118,29 +118,29 @@ def test_fault_14_a_replica_that_lags_is_an_error_that_can_be_finished(
 ) -> None:
     first, second = two_nodes
     second.follow(first)
-    with SyncQueue(queue, redis_url=first.server.url, durability="replicated") as door:
+    with SyncQueue(queue, redis_url=first.server.url, durability="replicated") as queue_client:
         with lagging(second):
             with pytest.raises(Unconfirmed, match="0 of 1 replicas") as caught:
-                door.add_bulk([{"name": "job", "data": n} for n in range(1500)])
+                queue_client.add_bulk([{"name": "job", "data": n} for n in range(1500)])
             with pytest.raises(Unconfirmed):
-                door.add_unique("job", {}, job_id="one")
+                queue_client.add_unique("job", {}, job_id="one")
             with pytest.raises(Unconfirmed, match="0 of 1 replicas"):
                 caught.value.retry()  # writes nothing, and yet waits for what was written
         caught.value.retry()
-        assert door.add_unique("job", {}, job_id="one").created is False
+        assert queue_client.add_unique("job", {}, job_id="one").created is False
     assert _present(second, queue) == 1501
 
 
 def test_fault_14_a_script_that_was_forgotten_is_waited_for_too(two_nodes: tuple[Node, Node], queue: str) -> None:
-    """The server answers the question before it has run what it had to be told again: it is asked again."""
+    """The server replies to WAIT before it has run what it was sent again: WAIT is sent again."""
     first, second = two_nodes
     second.follow(first)
-    with SyncQueue(queue, redis_url=first.server.url, durability="replicated") as door:
-        door.add_unique("job", {}, job_id="first")
+    with SyncQueue(queue, redis_url=first.server.url, durability="replicated") as queue_client:
+        queue_client.add_unique("job", {}, job_id="first")
         with lagging(second):
-            first.tell("SCRIPT", "FLUSH")
+            first.command("SCRIPT", "FLUSH")
             with pytest.raises(Unconfirmed, match="0 of 1 replicas"):
-                door.add_unique("job", {}, job_id="second")
+                queue_client.add_unique("job", {}, job_id="second")
 
 
 def test_fault_14_the_command_line_waits_for_a_replica_too(

@@ -28,14 +28,14 @@ PREFETCH = 10
 SOON = {"kind": "fixed", "delay_ms": 50, "jitter_ms": 0}
 
 
-def mixture(door: SyncQueue, count: int) -> tuple[list[str], list[str]]:
+def mixture(queue_client: SyncQueue, count: int) -> tuple[list[str], list[str]]:
     """Jobs of every sort: plain, delayed, failing at first, returning something; and hopeless ones."""
     quarter = count // 4
-    good = add(door, ["sleep", 0.01], count=quarter)
-    good += add(door, count=quarter, delay_ms=500)
-    good += add(door, ["fail_until", 2], count=quarter, attempts=5, backoff=SOON)
-    good += add(door, ["give", {"a": 1}], count=quarter)
-    return good, add(door, ["be_hopeless"], count=quarter)
+    good = add(queue_client, ["sleep", 0.01], count=quarter)
+    good += add(queue_client, count=quarter, delay_ms=500)
+    good += add(queue_client, ["fail_until", 2], count=quarter, attempts=5, backoff=SOON)
+    good += add(queue_client, ["give", {"a": 1}], count=quarter)
+    return good, add(queue_client, ["be_hopeless"], count=quarter)
 
 
 @everywhere
@@ -48,7 +48,7 @@ def test_fault_09_a_server_that_forgets_its_scripts_changes_nothing(
             scenario.bench.command("SCRIPT", "FLUSH")
             CLOCK.sleep_sync(0.03)
         scenario.await_end([*good, *hopeless])
-        assert "NOSCRIPT" not in worker.said(), "a loop took it for trouble"
+        assert "NOSCRIPT" not in worker.stderr_text(), "a loop took it for trouble"
     scenario.check_accounts([*good, *hopeless], dead=hopeless)
     expected = {1: 160, 3: 40}
     found = list(scenario.ledger.starts().values())
@@ -73,7 +73,7 @@ def test_fault_10_connections_killed_again_and_again_are_back_within_two_seconds
 
 
 @pytest.mark.parametrize("words", [("DEBUG", "SLEEP", "1.6"), ("CLIENT", "PAUSE", "1600", "ALL")])
-def test_fault_11_a_stall_of_most_of_a_lease_makes_nobody_steal(
+def test_fault_11_a_stall_of_most_of_a_lease_makes_no_worker_steal(
     scenario: FaultScenario,
     queue_client: SyncQueue,
     words: tuple[str, ...],
@@ -93,14 +93,16 @@ def test_fault_11_a_stall_of_most_of_a_lease_makes_nobody_steal(
 
 
 @contextmanager
-def everything_under_way(stage: FaultScenario, door: SyncQueue) -> Iterator[tuple[list[str], list[str], list[str]]]:
+def everything_under_way(
+    stage: FaultScenario, queue_client: SyncQueue
+) -> Iterator[tuple[list[str], list[str], list[str]]]:
     """Before the trouble: jobs running, a schedule firing, delays that fall due during it."""
     gate = stage.directory / "gate"
-    door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
-    running = add(door, ["await_file", str(gate)], count=4)
-    running += add(door, ["await_file", str(gate)], ["fail_until", 1], count=4, attempts=3, backoff=SOON)
-    hopeless = add(door, ["await_file", str(gate)], ["be_hopeless"], count=4)
-    delayed = add(door, count=4, delay_ms=1500)
+    queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
+    running = add(queue_client, ["await_file", str(gate)], count=4)
+    running += add(queue_client, ["await_file", str(gate)], ["fail_until", 1], count=4, attempts=3, backoff=SOON)
+    hopeless = add(queue_client, ["await_file", str(gate)], ["be_hopeless"], count=4)
+    delayed = add(queue_client, count=4, delay_ms=1500)
     with stage.worker(concurrency=20):
         wait_until(lambda: set(running) | set(hopeless) <= set(stage.ledger.starts()), "all have begun")
         wait_until(lambda: _ticks(stage), "the schedule fires")
@@ -111,10 +113,10 @@ def _ticks(stage: FaultScenario) -> int:
     return sum(run.name == "tick" for run in stage.ledger.runs())
 
 
-def _all_loops_are_back(stage: FaultScenario, door: SyncQueue, delayed: list[str]) -> tuple[float, list[str]]:
+def _all_loops_are_back(stage: FaultScenario, queue_client: SyncQueue, delayed: list[str]) -> tuple[float, list[str]]:
     """How long until what was delayed, what is delayed now and the schedule all run again; and what was added."""
     start, before = CLOCK.monotonic(), _ticks(stage)
-    fresh = add(door, count=2, delay_ms=100)
+    fresh = add(queue_client, count=2, delay_ms=100)
     wait_until(lambda: stage.ledger.completed([*delayed, *fresh]), "the promoter is back", 10)
     wait_until(lambda: _ticks(stage) > before, "the scheduler is back", 10)
     return CLOCK.monotonic() - start, fresh
@@ -126,9 +128,9 @@ def _settle_all_but_ticks(stage: FaultScenario, added: list[str], hopeless: list
     stage.check_accounts([*added, *hopeless, *ticks], dead=hopeless)
 
 
-def _end_all(stage: FaultScenario, door: SyncQueue, added: list[str]) -> None:
-    [spec] = door.get_repeatable_jobs()
-    assert door.remove_repeatable_by_key(spec.key)
+def _end_all(stage: FaultScenario, queue_client: SyncQueue, added: list[str]) -> None:
+    [spec] = queue_client.get_repeatable_jobs()
+    assert queue_client.remove_repeatable_by_key(spec.key)
     stage.await_end(added)
 
 
@@ -155,22 +157,22 @@ class Node:
     def __init__(self, server: Server, link: Link) -> None:
         self.server, self._link = server, link
 
-    def tell(self, *words: str) -> Any:
+    def command(self, *words: str) -> Any:
         return self._link.run(command(*words))
 
     def info(self, name: str) -> str:
         """One line of INFO replication."""
-        lines: list[str] = self.tell("INFO", "replication").decode().splitlines()
+        lines: list[str] = self.command("INFO", "replication").decode().splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line).get(name, "")
 
     def follow(self, master: Node) -> None:
-        self.tell("REPLICAOF", "127.0.0.1", str(master.server.port))
+        self.command("REPLICAOF", "127.0.0.1", str(master.server.port))
         wait_until(lambda: self.info("master_link_status") == "up", "the replica is in step")
         wait_until(lambda: "state=online" in master.info("slave0"), "the master knows it")
 
     def fail_over(self) -> None:
         wait_until(lambda: "state=online" in self.info("slave0"), "there is a replica")
-        self.tell("FAILOVER", "TIMEOUT", "5000")
+        self.command("FAILOVER", "TIMEOUT", "5000")
         wait_until(lambda: self.info("role") == "slave", "the roles have changed")
 
 
@@ -191,17 +193,17 @@ def test_fault_13_after_three_seconds_as_a_replica_every_loop_is_back(
     url = first.server.url
     with (
         fault_scenario(first.server, queue, tmp_path, **QUICK) as stage,
-        SyncQueue(queue, redis_url=url) as door,
+        SyncQueue(queue, redis_url=url) as queue_client,
     ):
         second.follow(first)
-        with everything_under_way(stage, door) as (running, hopeless, delayed):
+        with everything_under_way(stage, queue_client) as (running, hopeless, delayed):
             first.fail_over()
             (tmp_path / "gate").touch()
             CLOCK.sleep_sync(3)
             second.fail_over()
             wait_until(lambda: first.info("role") == "master", "the roles are as before")
-            took, fresh = _all_loops_are_back(stage, door, delayed)
-            _end_all(stage, door, [*running, *hopeless, *delayed, *fresh])
+            took, fresh = _all_loops_are_back(stage, queue_client, delayed)
+            _end_all(stage, queue_client, [*running, *hopeless, *delayed, *fresh])
         _settle_all_but_ticks(stage, [*running, *delayed, *fresh], hopeless)
     assert took <= 5
     report_recovery(took)
@@ -278,7 +280,7 @@ def test_fault_16_a_group_that_is_gone_is_made_again_and_new_jobs_run(
         took = CLOCK.monotonic() - start
         scenario.await_end([*after, *delayed])
         assert worker.alive
-        assert "NOGROUP" in worker.said() or "UNBLOCKED" in worker.said(), "nobody raised the alarm"
+        assert "NOGROUP" in worker.stderr_text() or "UNBLOCKED" in worker.stderr_text(), "no worker raised the alarm"
     scenario.check_accounts([*before, *after, *delayed])
     assert took <= 2
     report_recovery(took)

@@ -1,4 +1,4 @@
-"""Bytes that are no jobs, keys that are of the wrong type, specs that are none: kept, told, and nobody else's trouble."""
+"""Bytes that are not jobs, keys of the wrong type, specs that do not decode: stored, reported, and harmless to all else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_JOBS = [
 
 
 @everywhere
-def test_fault_25_garbage_in_the_delayed_set_is_kept_apart_and_holds_nobody_up(
+def test_fault_25_garbage_in_the_delayed_set_is_set_apart_and_blocks_no_job(
     scenario: FaultScenario, queue_client: SyncQueue, report_recovery: Callable[[float], None]
 ) -> None:
     keys = scenario.bench.keys
@@ -81,10 +81,10 @@ FEATURES = {"plain", "delayed", "failing", "hopeless", "ticks"}
 
 
 class Trials:
-    """One job for each feature, and the fires of a schedule; what could be added is told."""
+    """One job for each feature, and the fires of a schedule; remembers what could be added."""
 
-    def __init__(self, stage: FaultScenario, door: SyncQueue) -> None:
-        self._stage, self._door = stage, door
+    def __init__(self, stage: FaultScenario, queue_client: SyncQueue) -> None:
+        self._stage, self._queue_client = stage, queue_client
         self.added: dict[str, list[str]] = {}
         self.refused: set[str] = set()
         self._ticks = self._ticked()
@@ -92,9 +92,9 @@ class Trials:
     def _ticked(self) -> int:
         return sum(run.name == "tick" for run in self._stage.ledger.runs())
 
-    def add(self, feature: str, *deeds: list[Any], **options: Any) -> None:
+    def add(self, feature: str, *actions: list[Any], **options: Any) -> None:
         try:
-            self.added.setdefault(feature, []).extend(add(self._door, *deeds, **options))
+            self.added.setdefault(feature, []).extend(add(self._queue_client, *actions, **options))
         except ChasquiError:
             self.refused.add(feature)
 
@@ -122,7 +122,7 @@ SPOIL = """
     redis.call('DEL', KEYS[1])
     return redis.call('LPUSH', KEYS[1], 'not at all what belongs here')
 """
-MEND = """
+RESTORE_KEY = """
     if redis.call('COPY', KEYS[2], KEYS[1], 'REPLACE') == 0 then redis.call('DEL', KEYS[1]) end
     return redis.call('DEL', KEYS[2])
 """
@@ -130,21 +130,21 @@ MEND = """
 
 @contextmanager
 def wrong_type(bench: QueueHarness, name: str) -> Iterator[None]:
-    """For a while the key holds something else; then it is what it was. Nobody gets a word in between."""
+    """Let the key hold something else for a while, then restore it atomically."""
     aside = f"{name}:aside"
     bench.command("EVAL", SPOIL, 2, name, aside)
     yield
-    bench.command("EVAL", MEND, 2, name, aside)
+    bench.command("EVAL", RESTORE_KEY, 2, name, aside)
 
 
 class Trouble:
     """One key of the wrong type under everything a queue can do, from the trials to the last account."""
 
-    def __init__(self, stage: FaultScenario, door: SyncQueue, key: str) -> None:
-        self.stage, self.door, self.key = stage, door, key
+    def __init__(self, stage: FaultScenario, queue_client: SyncQueue, key: str) -> None:
+        self.stage, self.queue_client, self.key = stage, queue_client, key
         self.name, self.pauses = WRONG[key][0](stage.bench.keys), WRONG[key][1]
-        door.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
-        self.trials = Trials(stage, door)
+        queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
+        self.trials = Trials(stage, queue_client)
 
     def begin(self) -> None:
         self.trials.add_all()
@@ -165,7 +165,7 @@ class Trouble:
 
     def settle(self) -> None:
         """What was accepted is done, also while the key was wrong."""
-        self.door.remove_repeatable_by_key("tick::every:200")
+        self.queue_client.remove_repeatable_by_key("tick::every:200")
         hopeless = self.trials.added.pop("hopeless")
         others = [job for jobs in self.trials.added.values() for job in jobs]
         self.stage.await_end([*others, *hopeless])
@@ -260,7 +260,7 @@ UNFIT: dict[str, tuple[list[bytes], str]] = {
 
 
 @everywhere
-def test_fault_27_entries_that_cannot_be_jobs_are_buried_once_with_every_field(
+def test_fault_27_entries_that_cannot_be_jobs_are_dead_once_with_every_field(
     scenario: FaultScenario, queue_client: SyncQueue
 ) -> None:
     entries = {
@@ -285,7 +285,7 @@ def test_fault_27_entries_that_cannot_be_jobs_are_buried_once_with_every_field(
 
 
 @everywhere
-def test_fault_28_bad_specs_are_kept_and_told_and_the_others_fire(
+def test_fault_28_bad_specs_are_stored_and_reported_and_the_others_fire(
     scenario: FaultScenario, queue_client: SyncQueue
 ) -> None:
     bench, keys = scenario.bench, scenario.bench.keys
@@ -307,7 +307,7 @@ def test_fault_28_bad_specs_are_kept_and_told_and_the_others_fire(
     queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
     with scenario.worker() as worker:
         wait_until(lambda: len(scenario.ledger.runs()) >= 3, "the good one fires")
-        wait_until(lambda: "garbage" in worker.said(), "the bad ones are told")
+        wait_until(lambda: "garbage" in worker.stderr_text(), "the bad ones are reported")
     assert {run.name for run in scenario.ledger.runs()} == {"tick"}
     assert bench.command("ZCARD", keys.repeat) == len(bad) + 302
     for key, data in bad.items():

@@ -1,4 +1,4 @@
-"""Workers that die, freeze or are told to go: their jobs are run by others, once more at most, and nobody else's die."""
+"""Workers that die, freeze or are asked to stop: others run their jobs, once more at most, and no other job dies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.faults.scenario import FaultScenario
 
 IN_ONE_BREATH = 128
-"""Handlers that never wait may end so many times before the loop comes round to acknowledge the first of them."""
+"""Handlers that never wait may end that many times before the loop comes round to acknowledge the first of them."""
 
 
 @everywhere
@@ -59,7 +59,7 @@ def _restart_until(stage: FaultScenario, done: Callable[[], bool], **options: An
 
 
 @everywhere
-def test_fault_02_a_job_that_kills_its_worker_is_buried_as_crashed_after_three_starts(
+def test_fault_02_a_job_that_kills_its_worker_is_dead_as_crashed_after_three_starts(
     scenario: FaultScenario, queue_client: SyncQueue
 ) -> None:
     [poison] = add(queue_client, ["die"])
@@ -93,21 +93,21 @@ def test_fault_03_bystanders_of_a_job_that_kills_its_worker_all_live(
 
 
 def _outcomes(stage: FaultScenario, job_id: str) -> list[str]:
-    """The events that tell a job's end."""
+    """The events of a job's end."""
     rows = stage.bench.command("XRANGE", stage.bench.keys.events, "-", "+")
-    told = [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in rows]
+    events = [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in rows]
     ends = {b"completed", b"dlq", b"retry-scheduled"}
-    return [event[b"e"].decode() for event in told if event[b"id"] == job_id.encode() and event[b"e"] in ends]
+    return [event[b"e"].decode() for event in events if event[b"id"] == job_id.encode() and event[b"e"] in ends]
 
 
 @everywhere
-@pytest.mark.parametrize("deed", ["succeed", "fail_if", "be_hopeless_if"])
+@pytest.mark.parametrize("action", ["succeed", "fail_if", "be_hopeless_if"])
 def test_fault_07_a_frozen_worker_that_wakes_up_late_changes_nothing(
-    scenario: FaultScenario, queue_client: SyncQueue, deed: str, report_recovery: Callable[[float], None]
+    scenario: FaultScenario, queue_client: SyncQueue, action: str, report_recovery: Callable[[float], None]
 ) -> None:
     gate, spoiler = scenario.directory / "gate", scenario.directory / "spoiler"
-    deeds = [["await_file", str(gate)]] + ([] if deed == "succeed" else [[deed, str(spoiler)]])
-    [job] = add(queue_client, *deeds)
+    actions = [["await_file", str(gate)]] + ([] if action == "succeed" else [[action, str(spoiler)]])
+    [job] = add(queue_client, *actions)
     with scenario.worker() as stale:
         wait_until(lambda: scenario.ledger.runs(job), "it has begun")
         stale.freeze()
@@ -130,7 +130,7 @@ def test_fault_07_a_frozen_worker_that_wakes_up_late_changes_nothing(
 
 @everywhere
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
-def test_fault_08_a_worker_told_to_go_finishes_what_runs_and_hands_on_what_does_not(
+def test_fault_08_a_worker_that_is_asked_to_stop_finishes_what_runs_and_hands_on_what_does_not(
     scenario: FaultScenario,
     queue_client: SyncQueue,
     number: signal.Signals,

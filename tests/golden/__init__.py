@@ -1,6 +1,6 @@
 """Golden bytes captured from the released reference engine, and how the rest of the tests reach them.
 
-The full set is read when it lies beside the checkout (or where CHASQUI_VECTORS points); the part kept in the
+The full set is read when it lies next to the checkout (or where CHASQUI_VECTORS points); the part kept in the
 repository, one or two items of every case, does otherwise. Each item has an `id`, a `kind` and a `case`, the
 captured bytes in `hex`, and what they mean in `expect`.
 """
@@ -49,7 +49,7 @@ def _all() -> list[Item]:
 def walk(
     kind: str, check: Callable[[Item], None], record: Callable[[str, object], None], but: tuple[str, ...] = ()
 ) -> None:
-    """Check every item of a kind (`but` some cases), tell all that fail by id, record how many there were."""
+    """Check every item of a kind (`but` some cases), list all that fail by id, record how many there were."""
     found = [item for item in items(kind) if item["case"] not in but]
     assert found, f"no {kind} items in {path()}"
     failures = [f"{item['id']}: {fault}" for item in found if (fault := _fault(check, item))]

@@ -1,7 +1,7 @@
 """Golden steps captured from real clients of RSMQ and of the list job queue, and how tests reach them.
 
-The full set is read when it lies beside the checkout (or where CHASQUI_FOREIGN_VECTORS points), else the part kept
-here. A step has a client, its call, what that answered, and the whole database after it; the part kept here tells
+The full set is read when it lies next to the checkout (or where CHASQUI_FOREIGN_VECTORS points), else the part kept
+here. A step has a client, its call, what that answered, and the whole database after it; the part kept here shows
 only of keys that changed (`delta`, with null for those that went). `python -m tests.golden.foreign FULL.json` renews that part.
 """
 

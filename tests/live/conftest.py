@@ -28,7 +28,7 @@ class Everywhere(Protocol):
 
 @pytest.fixture(scope="session")
 def variants(all_servers: dict[Kind, Server]) -> Iterator[dict[str, tuple[Link, Commands]]]:
-    """Every server with what it can do by itself, and each that can do something without that."""
+    """Every server with its native commands, and each that has some also without them."""
     with ExitStack() as stack:
         found: dict[str, tuple[Link, Commands]] = {}
         for kind, server in all_servers.items():

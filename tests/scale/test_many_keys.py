@@ -33,11 +33,11 @@ def crowded() -> Iterator[Server]:
 
 
 def test_queues_are_found_among_a_million_keys_and_then_remembered(crowded: Server, cli_process: SubprocessCli) -> None:
-    with overheard(crowded) as heard:
+    with overheard(crowded) as lines:
         began = perf_counter()
         code, shown = run_on_terminal(cli_process, "queues", "-u", crowded.url)
         took = perf_counter() - began
-    pages = sum(line.startswith('"SCAN"') for line in heard)
+    pages = sum(line.startswith('"SCAN"') for line in lines)
     print(f"\nqueues among {KEYS:,} keys: {took:.1f} s, {pages} pages")
     assert code == 0, shown
     assert "looking through the keys" in shown
@@ -46,15 +46,15 @@ def test_queues_are_found_among_a_million_keys_and_then_remembered(crowded: Serv
     assert f"looked through {KEYS // 1_000_000},000," in shown
     assert all(name in shown for name in QUEUES)
     assert pages >= KEYS // 10_000
-    assert not [line for line in heard if line.startswith('"KEYS"')]
-    with overheard(crowded) as heard:
+    assert not [line for line in lines if line.startswith('"KEYS"')]
+    with overheard(crowded) as lines:
         began = perf_counter()
         code, again = run_on_terminal(cli_process, "queues", "-u", crowded.url)
         print(f"\nand from memory: {perf_counter() - began:.1f} s")
     assert code == 0, again
-    assert not [line for line in heard if '"SCAN"' in line], "the names are known"
+    assert not [line for line in lines if '"SCAN"' in line], "the names are known"
     assert "3 queues known from" in again
     assert all(name in again for name in QUEUES)
-    with overheard(crowded) as heard:
+    with overheard(crowded) as lines:
         run_on_terminal(cli_process, "queues", "--rescan", "-u", crowded.url)
-    assert any('"SCAN"' in line for line in heard)
+    assert any('"SCAN"' in line for line in lines)

@@ -12,7 +12,7 @@ _REAL = SystemClock()
 
 
 class FakeClock:
-    """Nobody waits: a sleep is written down, moves the time on, and lets others run for a moment."""
+    """No sleep waits: it is recorded, moves the time on, and lets other tasks run for a moment."""
 
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
         self._now_ms = float(now_ms)
@@ -44,7 +44,7 @@ class SkewedClock(SystemClock):
 
 
 class FileControlledClock(SystemClock):
-    """The machine's clock, wrong by as many ms as a file says: it can be put forward and back while it is in use."""
+    """The machine's clock, wrong by the number of ms in a file: a test can move it while it is in use."""
 
     def __init__(self, rudder: Path) -> None:
         self._rudder = rudder

@@ -112,7 +112,7 @@ class WorkerHarness:
         return {state.name: state.counts for state in worker.loops}[loop]
 
     def abandon(self, *entry_ids: bytes, deliveries: int, idle_ms: int = 10_000_000) -> None:
-        """Entries look as if a worker had died over them, so many times already."""
+        """Let entries look as if a worker had died over them, that many times."""
         stream = self.bench.keys.stream
         self.bench.run(self.bench.commands.ensure_group(self.bench.keys, GROUP))
         self.bench.command("XREADGROUP", "GROUP", GROUP, "dead", "COUNT", 1000, "STREAMS", stream, ">")

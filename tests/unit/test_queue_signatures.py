@@ -1,4 +1,4 @@
-"""The doors look as in the reference package: what a caller of it writes is understood here, by both kinds of queue."""
+"""The public classes look as in the reference package: what a caller of it writes is understood here, by both kinds of queue."""
 
 from __future__ import annotations
 
@@ -67,19 +67,19 @@ CASES = [(name, method) for name, methods in REFERENCE.items() for method in met
 def parameters(function: Any) -> list[str]:
     """Without types, and without what is ours alone."""
     signature = inspect.signature(function)
-    kept = [
+    compared = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for name, parameter in signature.parameters.items()
         if name not in {"self", *OURS}
     ]
-    text = str(inspect.Signature(kept))[1:-1]
+    text = str(inspect.Signature(compared))[1:-1]
     return text.split(", ") if text else []
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)
-def test_a_door_is_called_as_in_the_reference(name: str, method: str) -> None:
-    told = REFERENCE[name][method].split(", ") if REFERENCE[name][method] else []
-    assert parameters(getattr(getattr(chasqui, name), method)) == told
+def test_a_method_is_called_as_in_the_reference(name: str, method: str) -> None:
+    expected = REFERENCE[name][method].split(", ") if REFERENCE[name][method] else []
+    assert parameters(getattr(getattr(chasqui, name), method)) == expected
 
 
 def test_what_is_ours_can_only_be_given_by_name() -> None:
@@ -151,7 +151,7 @@ def test_errors_are_caught_where_those_of_the_reference_were() -> None:
 def test_a_url_with_tls_keeps_its_scheme_and_its_secret() -> None:
     from chasqui.server.address import with_tls
 
-    told = {
+    urls = {
         "redis://h:1/2": "rediss://h:1/2",
         "REDIS://h": "rediss://h",
         "rediss://h": "rediss://h",
@@ -159,7 +159,7 @@ def test_a_url_with_tls_keeps_its_scheme_and_its_secret() -> None:
         "redis+sentinel://h/s": "rediss+sentinel://h/s",
         "h:6379": "rediss://h:6379",
     }
-    assert {url: with_tls(url).reveal() for url in told} == told
+    assert {url: with_tls(url).reveal() for url in urls} == urls
     assert "p@" not in repr(with_tls("redis://u:p@h"))
 
 

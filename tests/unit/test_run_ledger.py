@@ -64,8 +64,8 @@ def test_jobs_lost_unknown_or_run_too_often_are_found(
 def test_a_dead_letter_that_should_not_be_is_found(
     bench: QueueHarness, tmp_path: Path, any_server: Server, queue: str
 ) -> None:
-    with SyncQueue(queue, redis_url=any_server.url) as door:
-        door.add("", {}, job_id="a")
+    with SyncQueue(queue, redis_url=any_server.url) as producer:
+        producer.add("", {}, job_id="a")
     [[entry_id, fields]] = bench.command("XRANGE", bench.keys.stream, "-", "+")
     bench.command("XADD", bench.keys.dlq, "*", *fields, "source_id", entry_id, "reason", "crashed")
     bench.command("XDEL", bench.keys.stream, entry_id)

@@ -1,4 +1,4 @@
-"""The soak's account must tell every way in which a queue can be wrong, or a green soak would mean nothing."""
+"""The soak's account must report every way in which a queue can be wrong, or a green soak would mean nothing."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ def account(tmp_path: Path, *lines: str, dead: tuple[str, ...] = ("c",)) -> Acco
     found = Account(dict(FATES))
     found.read(tmp_path)
     for job_id in dead:
-        found.bury(job_id, "unrecoverable: as planned")
+        found.add_dead_letter(job_id, "unrecoverable: as planned")
     return found
 
 
 def test_nothing_is_wrong_when_every_job_ran_once(tmp_path: Path) -> None:
     found = account(tmp_path, "start a 0", "done a 0", "start b 0", "done b 0", "start c 0")
-    assert (found.lost, found.misburied, found.unexpected, found.repeated) == ([], [], [], 0)
+    assert (found.lost, found.wrongly_dead, found.unexpected, found.repeated) == ([], [], [], 0)
 
 
 def test_a_job_that_was_started_but_never_done_is_lost(tmp_path: Path) -> None:
     assert account(tmp_path, "start a 0", "done a 0", "start b 0").lost == ["b"]
 
 
-def test_a_sound_job_in_the_dlq_is_misburied_and_so_is_one_buried_twice(tmp_path: Path) -> None:
-    assert account(tmp_path, dead=("a", "c", "c")).misburied == ["a", "c"]
+def test_a_sound_job_in_the_dlq_is_wrongly_dead_and_so_is_one_dead_twice(tmp_path: Path) -> None:
+    assert account(tmp_path, dead=("a", "c", "c")).wrongly_dead == ["a", "c"]
 
 
-def test_a_job_that_died_and_was_done_as_well_is_misburied(tmp_path: Path) -> None:
-    assert account(tmp_path, "start c 0", "done c 0").misburied == ["c"]
+def test_a_job_that_died_and_was_done_as_well_is_wrongly_dead(tmp_path: Path) -> None:
+    assert account(tmp_path, "start c 0", "done c 0").wrongly_dead == ["c"]
 
 
-def test_a_job_nobody_added_is_unexpected(tmp_path: Path) -> None:
+def test_a_job_that_was_never_added_is_unexpected(tmp_path: Path) -> None:
     assert account(tmp_path, "start ghost 0").unexpected == ["ghost"]
 
 

@@ -1,4 +1,4 @@
-"""The servers under the other tests: that they are what they claim, private, and gone when nobody needs them."""
+"""The servers under the other tests: that they are what they claim, private, and gone when no test needs them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_restarted_server_keeps_its_address_and_what_it_wrote(any_server: Serv
         assert server.pid != first
 
 
-def test_a_server_that_cannot_start_says_what_it_said(any_server: Server) -> None:
+def test_a_server_that_cannot_start_reports_its_log(any_server: Server) -> None:
     with pytest.raises(RuntimeError, match=r"(?s)did not come up.*no-such-setting"):
         with start_server(any_server.kind, args=("--no-such-setting", "1")):
             pass
@@ -109,7 +109,7 @@ def test_a_chosen_server_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPa
         find("redis-8.6")
 
 
-def test_an_empty_cache_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_empty_cache_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(CHOSEN_SERVER, raising=False)

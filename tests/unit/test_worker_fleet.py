@@ -1,4 +1,4 @@
-"""Fleets of real processes: replaced when they crash, gone when they are told to, and gone with whoever started them."""
+"""Fleets of real processes: replaced when they crash, gone when they are asked to stop, and gone with the process that started them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_process_that_is_killed_is_replaced_and_the_others_stay(fleet_of: Call
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_all_are_told_once_to_go_and_waited_for(fleet_of: Callable[..., Fleet], number: signal.Signals) -> None:
+def test_all_are_asked_once_to_stop_and_waited_for(fleet_of: Callable[..., Fleet], number: signal.Signals) -> None:
     fleet = fleet_of(3)
     until(lambda: len(fleet.up()) == 3, "all are up")
     fleet.process.send_signal(number)
@@ -117,16 +117,16 @@ def test_all_are_told_once_to_go_and_waited_for(fleet_of: Callable[..., Fleet], 
 def test_a_second_signal_is_passed_on_and_a_third_kills(fleet_of: Callable[..., Fleet]) -> None:
     fleet = fleet_of(1, "stubborn")
     until(lambda: len(fleet.up()) == 1, "it is up")
-    told = fleet.directory / f"{min(fleet.up())}.told"
+    asked = fleet.directory / f"{min(fleet.up())}.told"
     fleet.process.terminate()
-    until(lambda: told.exists() and told.read_text() == "1", "it was told")
+    until(lambda: asked.exists() and asked.read_text() == "1", "it was asked to stop")
     assert fleet.process.poll() is None
     fleet.process.terminate()
     assert fleet.process.wait(20) == 0
-    assert told.read_text() == "2"
+    assert asked.read_text() == "2"
 
 
-def test_nobody_outlives_a_parent_that_was_killed(fleet_of: Callable[..., Fleet]) -> None:
+def test_no_worker_outlives_a_parent_that_was_killed(fleet_of: Callable[..., Fleet]) -> None:
     fleet = fleet_of(2)
     until(lambda: len(fleet.up()) == 2, "both are up")
     fleet.process.kill()
@@ -146,6 +146,6 @@ def test_processes_that_end_well_are_not_replaced(fleet_of: Callable[..., Fleet]
     assert len(fleet.up()) == 2
 
 
-def test_a_fleet_of_nobody_is_refused() -> None:
+def test_a_fleet_of_no_workers_is_refused() -> None:
     with pytest.raises(ArgumentError, match="at least one process, not 0"):
         run_fleet(0, print)

@@ -1,4 +1,4 @@
-"""The program as a process that goes on: lines are awaited as they come, and it is ended as people end it."""
+"""A command that runs on: wait for its lines as they come, end it as a user does."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ PROD_S = 0.1
 
 @dataclass(slots=True)
 class LiveCommand:
-    """A process and what it has said so far."""
+    """A process and what it has printed so far."""
 
     process: subprocess.Popen[str]
     out: list[str] = field(default_factory=list)
     err: list[str] = field(default_factory=list)
     _pumps: list[threading.Thread] = field(default_factory=list)
-    _news: queue.Queue[tuple[list[str], str]] = field(default_factory=queue.Queue)
+    _incoming: queue.Queue[tuple[list[str], str]] = field(default_factory=queue.Queue)
 
     def listen(self) -> None:
-        for stream, kept in ((self.process.stdout, self.out), (self.process.stderr, self.err)):
+        for stream, lines in ((self.process.stdout, self.out), (self.process.stderr, self.err)):
             assert stream
-            self._pumps.append(threading.Thread(target=self._pump, args=(stream, kept), daemon=True))
+            self._pumps.append(threading.Thread(target=self._pump, args=(stream, lines), daemon=True))
             self._pumps[-1].start()
 
-    def _pump(self, stream: IO[str], kept: list[str]) -> None:
+    def _pump(self, stream: IO[str], lines: list[str]) -> None:
         with stream:
             for line in stream:
-                self._news.put((kept, line.rstrip("\n")))
+                self._incoming.put((lines, line.rstrip("\n")))
 
     def close(self) -> None:
         self.process.kill()
@@ -48,18 +48,18 @@ class LiveCommand:
     def wait_until(
         self, holds: Callable[[LiveCommand], bool], what: str, *, prod: Callable[[], object] | None = None
     ) -> None:
-        """Take in lines until it holds. prod: done again and again meanwhile, for what may go unheard at first."""
+        """Take in lines until it holds. prod: called while waiting, for what the process may miss at first."""
         patience = round(PATIENCE_S / PROD_S)
         while not holds(self):
             if prod:
                 prod()
             try:
-                kept, line = self._news.get(timeout=PROD_S)
+                lines, line = self._incoming.get(timeout=PROD_S)
             except queue.Empty:
                 patience -= 1
                 assert patience, f"never: {what}; said {self.out} {self.err}"
                 continue
-            kept.append(line)
+            lines.append(line)
 
     def interrupt(self) -> int:
         """As Ctrl-C does it; the exit code."""

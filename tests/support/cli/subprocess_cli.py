@@ -47,23 +47,23 @@ class SubprocessCli:
         return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         root = Path(__file__).parents[3]
-        return kept | {
+        return inherited | {
             "HOME": str(self.home),
             "PYTHONPATH": os.pathsep.join([str(root), str(root / "engine")]),
         }
 
 
-def assert_error(ended: CommandResult, code: int, *said: str) -> None:
+def assert_error(ended: CommandResult, code: int, *texts: str) -> None:
     """The shape of every foreseen failure: the right code, one error line, one hint line, nothing else."""
     assert ended.code == code, ended
     assert ended.out == ""
     assert "Traceback" not in ended.err
     lines = [line for line in ended.err.splitlines() if not line.startswith("warning: ")]
     assert [line.split(":")[0] for line in lines] == ["error", "hint"], ended.err
-    for words in said:
-        assert words in ended.err
+    for text in texts:
+        assert text in ended.err
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ PACKET = 1400
 
 @dataclass(slots=True)
 class CutReply:
-    """A reply that breaks off after so many bytes, together with its connection, once.
+    """A reply that breaks off after that many bytes, together with its connection, once.
 
-    aim: which reply, by the last request and the reply itself; without it all that the server says is one reply.
+    aim: which reply, by the last request and the reply itself; without it all that the server sends is one reply.
     passed: how much of it came through. happened: whether it was longer than that. over: whether it is cut or gone by.
     """
 
@@ -104,7 +104,7 @@ class Proxy:
         return f"redis://127.0.0.1:{self._address[1]}"
 
     def go_silent(self) -> None:
-        """From now on nothing passes on the connections there are, and nobody is told."""
+        """From now on nothing passes on open connections, and neither end learns of it."""
         for pair in self._pairs:
             pair.is_silent = True
 
@@ -117,7 +117,7 @@ class Proxy:
         self._acceptor.start()
 
     def refuse(self) -> None:
-        """From now on nobody listens here, and nobody is connected."""
+        """Close every connection and accept no new one."""
         with suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
@@ -187,7 +187,7 @@ class _Pair:
         self._cut()
 
     def _reset(self) -> None:
-        """The client gets an RST: no end of the stream, an error. Whoever reads here must have let go of it before."""
+        """The client gets an RST: not the end of the stream but an error. The thread that reads here must have stopped before."""
         self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         with suppress(OSError):
             self.client.shutdown(socket.SHUT_RD)

@@ -100,7 +100,7 @@ def dead_letters(bench: QueueHarness) -> list[DeadLetterEntry]:
 
 
 def dead_job_ids(bench: QueueHarness) -> Counter[str]:
-    """The ids of the dead jobs whose bytes are whole; what does not decode has no id to tell."""
+    """The ids of the dead jobs whose bytes are whole; an entry that does not decode has no id."""
     found: Counter[str] = Counter()
     for letter in dead_letters(bench):
         if letter.reason in {"retries_exhausted", "unrecoverable", "crashed"}:
@@ -144,10 +144,10 @@ def check_accounts(
     dead: Collection[str] = (),
 ) -> None:
     """The common oracle. `extra_runs`: how many completions too many the fault may cause, over all jobs."""
-    completions, buried = ledger.completions(), dead_job_ids(bench)
-    assert set(added) - set(completions) - set(buried) == set(), "jobs were lost"
-    assert set(completions) | set(buried) <= set(added), "jobs that nobody added"
-    assert set(buried) == set(dead), "the wrong jobs are dead"
-    assert all(count == 1 for count in buried.values()), "a job died twice"
+    completions, died = ledger.completions(), dead_job_ids(bench)
+    assert set(added) - set(completions) - set(died) == set(), "jobs were lost"
+    assert set(completions) | set(died) <= set(added), "jobs that were never added"
+    assert set(died) == set(dead), "the wrong jobs are dead"
+    assert all(count == 1 for count in died.values()), "a job died twice"
     assert remaining_jobs(bench) == EMPTY
     assert sum(completions.values()) - len(completions) <= extra_runs, "too many runs"

@@ -25,7 +25,7 @@ OURS = Engine.ours()
 
 @dataclass(slots=True)
 class FaultScenario:
-    """Everything a story of jobs needs. `quick` are the options every worker gets unless told otherwise."""
+    """Everything a scenario of jobs needs. `quick`: the default options of every worker."""
 
     server: Server
     queue_name: str
@@ -57,7 +57,7 @@ class FaultScenario:
         )
 
     def await_consumers(self, count: int) -> None:
-        """Wait until so many workers read from the queue."""
+        """Wait until that many workers read from the queue."""
         wait_until(lambda: self._consumers() == count, f"{count} consumers are there")
 
     def _consumers(self) -> int:

@@ -107,12 +107,12 @@ class JobActions:
 
 async def work(engine: Any, setup: dict[str, Any]) -> None:
     """Run a worker until it is asked to stop."""
-    notebook, deeds = RunLog(setup["ledger"]), JobActions(engine)
+    notebook, actions = RunLog(setup["ledger"]), JobActions(engine)
 
     async def handler(job: Any) -> Any:
         notebook.note("start", job, data=repr(job.data), created_at_ms=job.created_at_ms)
         try:
-            result = await deeds.do(job)
+            result = await actions.do(job)
         except BaseException as problem:
             notebook.note("end", job, outcome=type(problem).__name__)
             raise
@@ -121,13 +121,13 @@ async def work(engine: Any, setup: dict[str, Any]) -> None:
 
     def plain_handler(job: Any) -> Any:
         notebook.note("start", job)
-        result = deeds.do_sync(job)
+        result = actions.do_sync(job)
         notebook.note("end", job, outcome="ok")
         return result
 
     chosen = plain_handler if setup.get("plain") else handler
     worker = engine.Worker(setup["queue"], chosen, redis_url=setup["url"], **_steered(setup["options"]))
-    _say("ready")
+    _send("ready")
     serve = getattr(importlib.import_module(f"{engine.__name__}.worker"), "serve", _serve)
     await serve(worker)
 
@@ -145,24 +145,24 @@ async def call(engine: Any, setup: dict[str, Any]) -> None:
     """Make the calls that arrive, one after another, and answer each."""
     queue = engine.Queue(setup["queue"], redis_url=setup["url"], **_steered(setup["options"]))
     loop = asyncio.get_running_loop()
-    _say("ready")
-    while request := await loop.run_in_executor(None, _heard):
+    _send("ready")
+    while request := await loop.run_in_executor(None, _receive):
         method, words, options = request
         if "repeat" in options:
             options["repeat"] = _pattern(engine, **options["repeat"])
         try:
-            _say(("done", plain(await getattr(queue, method)(*words, **options))))
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
-            _say(("refused", f"{type(problem).__name__}: {problem}"))
+            _send(("done", plain(await getattr(queue, method)(*words, **options))))
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller receives it
+            _send(("refused", f"{type(problem).__name__}: {problem}"))
     await queue.close()
 
 
 async def read_events(engine: Any, setup: dict[str, Any]) -> None:
     """Hand on every event until killed."""
     events = engine.QueueEvents(setup["queue"], redis_url=setup["url"], **setup["options"])
-    _say("ready")
+    _send("ready")
     async for event in events:
-        _say((event.name, event.job_id, event.job_name, event.fields))
+        _send((event.name, event.job_id, event.job_name, event.fields))
 
 
 def _steered(options: dict[str, Any]) -> dict[str, Any]:
@@ -197,12 +197,12 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _say(value: Any) -> None:
+def _send(value: Any) -> None:
     pickle.dump(value, sys.stdout.buffer)
     sys.stdout.buffer.flush()
 
 
-def _heard() -> Any:
+def _receive() -> Any:
     try:
         return pickle.load(sys.stdin.buffer)
     except EOFError:
@@ -210,7 +210,7 @@ def _heard() -> Any:
 
 
 def _leave_with_parent() -> None:
-    """A worker hears nothing on its input but the end of whoever started it."""
+    """A worker reads nothing from its input but the end of the process that started it."""
     while sys.stdin.buffer.read(1):
         pass
     os._exit(1)

@@ -36,7 +36,7 @@ class RefusedError(Exception):
 
 @dataclass(slots=True)
 class EngineProcess:
-    """A running part of an engine. `log` is what it said besides."""
+    """A running part of an engine. `log`: its standard error."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -50,14 +50,14 @@ class EngineProcess:
         return self.process.poll() is None
 
     def read_message(self) -> Any:
-        """The next thing it says; with an account of its end when it ended instead."""
+        """The next message; an error with the end of its log when the process ended instead."""
         assert self.process.stdout
         try:
             return pickle.load(self.process.stdout)
         except EOFError:
-            raise RuntimeError(f"the process ended:\n{self.said()[-3000:]}") from None
+            raise RuntimeError(f"the process ended:\n{self.stderr_text()[-3000:]}") from None
 
-    def said(self) -> str:
+    def stderr_text(self) -> str:
         return self.log.read_text(errors="replace")
 
     def signal(self, number: signal.Signals) -> None:
@@ -101,8 +101,8 @@ class RemoteQueue:
             assert self.process.process.stdin
             pickle.dump((method, words, options), self.process.process.stdin)
             self.process.process.stdin.flush()
-            verdict, answer = self.process.read_message()
-            if verdict == "refused":
+            status, answer = self.process.read_message()
+            if status == "refused":
                 raise RefusedError(answer)
             return answer
 
@@ -153,7 +153,7 @@ class Engine:
     def start_worker(
         self, queue_name: str, url: str, ledger: Path, *, plain: bool = False, **options: Any
     ) -> EngineProcess:
-        """A worker process, up but perhaps not connected yet; `plain` gives it a handler that is no coroutine."""
+        """A worker process, up but perhaps not connected yet; `plain` gives it a handler that is a plain function."""
         return self._start("worker", queue_name, url, options, ledger=str(ledger), plain=plain)
 
     @contextmanager
@@ -206,7 +206,7 @@ class Engine:
 
 
 def wait_until(holds: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> float:
-    """Look until it holds; answers how long that took, and says what never came true."""
+    """Wait until it holds and return how long that took; the error names what never came true."""
     start = CLOCK.monotonic()
     while not holds():
         if CLOCK.monotonic() - start > seconds:

@@ -45,7 +45,7 @@ async def leader_harness(server: Server, queue: str) -> AsyncIterator[tuple[Queu
 
 @asynccontextmanager
 async def running_leader(leader: Leader) -> AsyncIterator[None]:
-    """It runs meanwhile; afterwards it is told to stop and must end well."""
+    """Run it meanwhile; afterwards ask it to stop, and it must end well."""
     stop = asyncio.Event()
     task = asyncio.ensure_future(leader.run(stop))
     try:

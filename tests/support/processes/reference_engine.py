@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKAGE, VERSION = "chasquimq", "1.3.0"
-# What it runs beside here; the wheel itself asks only for msgpack.
+# The versions it runs with here; the wheel requires msgpack only.
 COMPANIONS = ("msgpack==1.2.4", "redis==6.4.0")
 
 
 class NoReferenceError(LookupError):
-    """The released engine is not to be had here; the text says why."""
+    """The released engine is not available here; the text gives the reason."""
 
 
 def directory() -> Path:

@@ -1,7 +1,7 @@
 """The real clients of RSMQ, each in a place of its own in the user's cache, made once: npm rsmq, PyRSMQ and rsmqctl.
 
 `open_client` starts one as a process that takes calls as JSON lines; what the calls are is said in its driver under
-`tests/interop/`. Nothing of them is installed beside our own libraries.
+`tests/interop/`. Nothing of them is installed with our own libraries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSIONS = {"npm": "rsmq@0.12.4", "PyRSMQ": "PyRSMQ==0.6.1", "rsmqctl": "rsmqctl
 
 
 class NoClientError(LookupError):
-    """The client is not to be had here; the text says why."""
+    """The client is not available here; the text gives the reason."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Client:
     process: subprocess.Popen[str]
 
     def call(self, verb: str, **words: Any) -> Any:
-        """Ask it to do something; answers what it says."""
+        """Send it a request and return its result."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(json.dumps({"verb": verb, **words}) + "\n")
@@ -44,10 +44,10 @@ class Client:
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError("the client ended")
-        told = json.loads(line)
-        if "error" in told:
-            raise RuntimeError(told["error"])
-        return told["result"]
+        reply = json.loads(line)
+        if "error" in reply:
+            raise RuntimeError(reply["error"])
+        return reply["result"]
 
 
 @contextmanager
@@ -115,14 +115,14 @@ def _locked(name: str) -> Iterator[None]:
 def main() -> int:
     """Make them all and say where they are."""
     complete = True
-    tell: Callable[[str], object] = sys.stdout.write
+    write: Callable[[str], object] = sys.stdout.write
     for name in VERSIONS:
         try:
             with open_client(name, 1):
-                tell(f"{VERSIONS[name]:<16} {_place(name)}\n")
+                write(f"{VERSIONS[name]:<16} {_place(name)}\n")
         except NoClientError as missing:
             complete = False
-            tell(f"{VERSIONS[name]:<16} missing: {missing}\n")
+            write(f"{VERSIONS[name]:<16} missing: {missing}\n")
     return 0 if complete else 1
 
 

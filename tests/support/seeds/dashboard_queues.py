@@ -33,17 +33,17 @@ def run_calls(link: Link, *calls: Call) -> list[Any]:
 
 
 def add_waiting(link: Link, queue: str, count: int, name: str = "send-email") -> None:
-    with SyncQueue(queue, link=link) as door:
+    with SyncQueue(queue, link=link) as producer:
         for nth in range(count):
-            door.add(name, {"to": f"user{nth}@example.com", "token": "s3cret-token"}, job_id=f"{name}-{nth}")
+            producer.add(name, {"to": f"user{nth}@example.com", "token": "s3cret-token"}, job_id=f"{name}-{nth}")
 
 
 def add_in_flight(link: Link, queue: str, count: int, consumer: str = "worker-1", *, name: str = "resize") -> None:
     """Jobs that a consumer has read and not settled."""
     keys = Keys(queue)
-    with SyncQueue(queue, link=link) as door:
+    with SyncQueue(queue, link=link) as producer:
         for nth in range(count):
-            door.add(name, {"nth": nth}, job_id=f"{name}-fly-{consumer}-{nth}")
+            producer.add(name, {"nth": nth}, job_id=f"{name}-fly-{consumer}-{nth}")
     if not command(link, "XINFO", "GROUPS", keys.stream):
         command(link, "XGROUP", "CREATE", keys.stream, GROUP, "0")
     command(link, "XREADGROUP", "GROUP", GROUP, consumer, "COUNT", count, "STREAMS", keys.stream, ">")
@@ -59,7 +59,7 @@ def add_dead_letters(
     detail: str | None = "card declined",
     data: Any = None,
 ) -> list[str]:
-    """Letters, as a worker buries jobs."""
+    """Dead letters, as a worker writes them."""
     keys = Keys(queue)
     ids = []
     for nth in range(count):
@@ -89,25 +89,25 @@ def add_failed_event(link: Link, queue: str, job_id: str, error: str) -> None:
 
 
 def add_run_events(link: Link, queue: str, now_ms: int, count: int = 40) -> None:
-    """Runs, as events tell them."""
+    """Events of runs."""
     names = ("send-email", "charge", "resize")
     for nth in range(count):
         name, job_id = names[nth % 3], f"job-{nth}"
         at = now_ms - (count - nth) * 500
-        told = [event_entry.Event("active", job_id, at, name, 1)]
+        events = [event_entry.Event("active", job_id, at, name, 1)]
         if nth % 5 == 4:
-            told.append(event_entry.Event("failed", job_id, at + 90, name, 1, "SMTP timeout after 3000 ms", 90_000))
-            told.append(event_entry.Event("retry-scheduled", job_id, at + 91, name, 2, backoff_ms=4000))
+            events.append(event_entry.Event("failed", job_id, at + 90, name, 1, "SMTP timeout after 3000 ms", 90_000))
+            events.append(event_entry.Event("retry-scheduled", job_id, at + 91, name, 2, backoff_ms=4000))
         else:
-            told.append(event_entry.Event("completed", job_id, at + 20 + nth, name, 1, duration_us=(20 + nth) * 1000))
-        for place, event in enumerate(told):
+            events.append(event_entry.Event("completed", job_id, at + 20 + nth, name, 1, duration_us=(20 + nth) * 1000))
+        for place, event in enumerate(events):
             command(link, "XADD", Keys(queue).events, f"{at}-{place}", *event_entry.encode(event))
 
 
 def add_delayed(link: Link, queue: str, count: int, *, step_ms: int = 60_000, name: str = "remind") -> None:
-    with SyncQueue(queue, link=link) as door:
+    with SyncQueue(queue, link=link) as producer:
         for nth in range(count):
-            door.add(
+            producer.add(
                 name,
                 {"nth": nth},
                 job_id=f"{name}-{nth}",
@@ -117,11 +117,11 @@ def add_delayed(link: Link, queue: str, count: int, *, step_ms: int = 60_000, na
 
 
 def add_schedules(link: Link, queue: str) -> None:
-    with SyncQueue(queue, link=link) as door:
-        door.upsert_repeatable_job(
+    with SyncQueue(queue, link=link) as producer:
+        producer.upsert_repeatable_job(
             "digest", {"to": "all"}, repeat=RepeatPattern.cron("0 9 * * MON-FRI", tz="Europe/Madrid")
         )
-        door.upsert_repeatable_job("tick", None, repeat=RepeatPattern.every(60_000), limit=5)
+        producer.upsert_repeatable_job("tick", None, repeat=RepeatPattern.every(60_000), limit=5)
 
 
 def make_schedules_overdue(link: Link, queue: str, now_ms: int) -> None:

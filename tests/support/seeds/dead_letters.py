@@ -47,7 +47,7 @@ class DeadLetterSeeder:
         attempt: int = 24,
         retry: RetryOverride | None = None,
     ) -> str:
-        """A letter; answers its id."""
+        """Add a dead letter and return its id."""
         entry = dead_letter_fields(
             job_id, data, name=name, reason=reason, detail=detail, d=d, attempt=attempt, retry=retry
         )
@@ -67,7 +67,7 @@ class DeadLetterSeeder:
         self.command("XADD", self.keys.events, "*", *words)
 
     def dead_letters(self) -> list[tuple[str, list[bytes]]]:
-        """Every letter: its id and its fields."""
+        """Every dead letter: its id and its fields."""
         return [(row[0].decode(), list(row[1])) for row in self.command("XRANGE", self.keys.dlq, "-", "+")]
 
     def dead_ids(self) -> list[str]:
@@ -93,14 +93,14 @@ def dead_letter_fields(
     attempt: int = 24,
     retry: RetryOverride | None = None,
 ) -> list[bytes]:
-    """The fields of a letter."""
+    """The fields of a dead letter."""
     job = Envelope(job_id, Payload("bin", msgpack_codec.pack(data)), 1_700_000_000_000, attempt, retry)
     content = envelope.encode(job) if d is None else d
     return dead_letter_entry.encode(DeadLetterEntry(content, "1-1", reason, detail, name=name))
 
 
 def seed_every_kind(yard: DeadLetterSeeder) -> dict[str, str]:
-    """One letter of each kind, by job id (or what stands for one)."""
+    """Add one dead letter of each kind: entry ids by job id, or by what is wrong with it."""
     found = {
         "told": yard.add_dead_letter("told", {"to": "ada@example.org", "n": 1}, detail="timeout after 31 s"),
         "untold": yard.add_dead_letter("untold", {"to": "bob", "blob": b"\xc0\xff"}, name="charge", retry=RETRY),

@@ -1,4 +1,4 @@
-"""Queues with a known past: events as a busy worker tells them, made up with a fixed seed, and put into a server."""
+"""Queues with a known past: events as of a busy worker, made up with a fixed seed, and put into a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERRORS = ("timeout after {n} ms", "no account 'u{n}'", "disk 0x{n:x} is gone")
 
 @dataclass(frozen=True)
 class PastEvent:
-    """One event and the id under which it was told."""
+    """One event and its entry id."""
 
     ms: int
     seq: int
@@ -35,32 +35,32 @@ class PastEvent:
 def made_up_events(
     jobs: int, *, seed: int = 7, begin_ms: int = BEGIN_MS, span_ms: int = 3 * 86_400_000
 ) -> list[PastEvent]:
-    """What happened to so many jobs over three days: most run once, some fail and retry, a few die."""
+    """The events of that many jobs over three days: most run once, some fail and retry, a few die."""
     chance = random.Random(seed)
-    told: list[tuple[int, Event]] = []
+    events: list[tuple[int, Event]] = []
     for _ in range(jobs):
         made = begin_ms + chance.randrange(span_ms)
         job_id = _ulid(made, chance)
         name = chance.choices(NAMES, (6, 3, 2, 1))[0]
         at = made + chance.randrange(1, 30_000)
         for attempt in range(1, 4):
-            told.append((at, Event("active", job_id, at, name, attempt=attempt)))
+            events.append((at, Event("active", job_id, at, name, attempt=attempt)))
             took_us = int(chance.lognormvariate(9, 1)) + 1
             at += 1 + took_us // 1000
             if chance.random() > 0.2:
-                told.append((at, Event("completed", job_id, at, name, attempt=attempt, duration_us=took_us)))
+                events.append((at, Event("completed", job_id, at, name, attempt=attempt, duration_us=took_us)))
                 break
             reason = chance.choice(ERRORS).format(n=chance.randrange(10_000))
-            told.append((at, Event("failed", job_id, at, name, attempt=attempt, reason=reason, duration_us=took_us)))
+            events.append((at, Event("failed", job_id, at, name, attempt=attempt, reason=reason, duration_us=took_us)))
             if attempt == 3:
-                told.append((at, Event("dlq", job_id, at, name, attempt=3, reason="retries_exhausted")))
+                events.append((at, Event("dlq", job_id, at, name, attempt=3, reason="retries_exhausted")))
             else:
                 later = Event("retry-scheduled", job_id, at, name, attempt=attempt + 1, backoff_ms=500)
-                told.append((at, later))
+                events.append((at, later))
                 at += 500
-    told.sort(key=lambda one: one[0])
+    events.sort(key=lambda one: one[0])
     found, last, seq = [], -1, 0
-    for ms, event in told:
+    for ms, event in events:
         seq = seq + 1 if ms == last else 0
         last = ms
         found.append(PastEvent(ms, seq, event))

@@ -78,8 +78,8 @@ class QueueSeeder:
         self.command("XADD", self.keys.dlq, "*", *dead_letter_entry.encode(letter))
         return job.id
 
-    def add_event(self, kind: str, job_id: str | None, *, at_ms: int = 0, name: str = "mail", **said: Any) -> None:
-        event = Event(kind, job_id, self.now_ms + at_ms, name, **said)
+    def add_event(self, kind: str, job_id: str | None, *, at_ms: int = 0, name: str = "mail", **fields: Any) -> None:
+        event = Event(kind, job_id, self.now_ms + at_ms, name, **fields)
         self.command("XADD", self.keys.events, "*", *event_entry.encode(event))
 
     def let_time_pass(self) -> None:
@@ -95,7 +95,7 @@ class QueueSeeder:
         self.command("ZADD", self.keys.repeat, self.now_ms + next_in_ms, key)
 
     def take_leader_locks(self, *, ttl_ms: int | None = 5000) -> None:
-        """Somebody promotes and schedules."""
+        """A worker promotes and schedules."""
         for lock in (self.keys.promoter_lock, self.keys.scheduler_lock):
             self.command("SET", lock, "worker-1", *(() if ttl_ms is None else ("PX", ttl_ms)))
 

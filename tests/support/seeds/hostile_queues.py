@@ -31,12 +31,12 @@ class HostileQueues:
 
     @property
     def name(self) -> str:
-        """As the program hears it: bytes that are no text come as lone surrogates."""
+        """As the program receives it: bytes that are not UTF-8 come as lone surrogates."""
         bare = "".join(text for text in self.texts if len(text) < 100)
         return text_bytes(f"{self.plain}-{bare}").decode("utf-8", "surrogateescape").replace("{", "(").replace("}", ")")
 
     @property
-    def heard(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """Each text as an argument of the program."""
         return [text_bytes(text).decode("utf-8", "surrogateescape") for text in self.texts]
 
@@ -71,7 +71,7 @@ def _spoil_ours(world: HostileQueues) -> None:
     keys = Keys(world.name)
     world.command("XGROUP", "CREATE", keys.stream, "default", "0", "MKSTREAM")
     for number, text in enumerate(world.texts):
-        # A job of each text; one whose payload is none; and what is no job at all.
+        # A job of each text; one whose payload is none; and bytes that are not a job.
         for data in (_job(world, text), _broken_job(world, text), text_bytes(text)):
             world.command("XADD", keys.stream, "*", "d", data, "n", text)
             dead = ("d", data, "n", text, "source_id", text, "reason", text, "detail", text)
@@ -90,8 +90,8 @@ def _spoil_ours(world: HostileQueues) -> None:
         world.command("ZADD", keys.repeat, world.now_ms - HOUR_MS, f"{text} broken")
         world.command("XADD", keys.events, "*", "e", text, "id", text, "n", text, "reason", text, text or "x", text)
         for kind in ("active", "failed", "completed"):
-            told = ("e", kind, "id", text, "ts", "1", "n", text, "reason", text, "attempt", text)
-            world.command("XADD", keys.events, "*", *told)
+            fields = ("e", kind, "id", text, "ts", "1", "n", text, "reason", text, "attempt", text)
+            world.command("XADD", keys.events, "*", *fields)
         world.command("SET", keys.result("") + text, careless_pack({text: text}))
         world.command("SET", keys.promoter_lock, text)
         world.command("SET", keys.scheduler_lock, text)

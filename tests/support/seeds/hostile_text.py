@@ -65,7 +65,7 @@ if _MORE.exists():
 
 
 def text_bytes(text: str) -> bytes:
-    """The text's bytes; where it stands for bytes that are no text, those."""
+    """The text's bytes; where it stands for bytes that are not UTF-8, those."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -43,7 +43,7 @@ def numbered_dead_letter(number: int) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class ManyDeadLetters:
-    """So many dead letters on a server, and a shell to work on them."""
+    """`size` dead letters on a server, and a shell to work on them."""
 
     yard: DeadLetterSeeder
     shell: SubprocessCli
@@ -66,7 +66,7 @@ class ManyDeadLetters:
 
     @contextmanager
     def others_writing(self) -> Iterator[list[str]]:
-        """Letters that the filter would choose too keep arriving, and jobs are added."""
+        """Dead letters that match the filter keep arriving, and jobs are added."""
         stop, written = threading.Event(), list[str]()
 
         def write() -> None:

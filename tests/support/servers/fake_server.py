@@ -1,4 +1,4 @@
-"""A server that is not one: it listens, and answers every command with whatever it is told to."""
+"""A fake server: it listens, and answers every command as a test wants."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Answers = Callable[[str], bytes]
 @contextmanager
 def fake_server(answers: Answers) -> Iterator[str]:
     """Its URL. `answers` gives the bytes of each reply, by command."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        threading.Thread(target=_let_in, args=(door, answers), daemon=True).start()
-        yield f"redis://127.0.0.1:{door.getsockname()[1]}"
-        door.shutdown(socket.SHUT_RDWR)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_let_in, args=(listener, answers), daemon=True).start()
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
 
 
-def _let_in(door: socket.socket, answers: Answers) -> None:
+def _let_in(listener: socket.socket, answers: Answers) -> None:
     while True:
         try:
-            line, _ = door.accept()
+            line, _ = listener.accept()
         except OSError:
             return
         threading.Thread(target=_serve, args=(line, answers), daemon=True).start()

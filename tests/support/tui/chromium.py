@@ -1,4 +1,4 @@
-"""A headless Chromium that can be told what to do: pages, keys, pictures, and what a page hears over its socket."""
+"""A headless Chromium under a test's control: pages, keys, pictures, and what a page receives over its socket."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Browser:
         self._socket = socket
         self._count = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
-        self.heard = b""
+        self.received = b""
         self.statuses: list[tuple[str, int]] = []
 
     async def listen(self) -> None:
         async for message in self._socket:
-            told = json.loads(message.data)
-            if told.get("id") in self._answers:
-                self._answers.pop(told["id"]).set_result(told.get("result"))
-            elif told.get("method") == "Network.webSocketFrameReceived":
-                frame = told["params"]["response"]
+            event = json.loads(message.data)
+            if event.get("id") in self._answers:
+                self._answers.pop(event["id"]).set_result(event.get("result"))
+            elif event.get("method") == "Network.webSocketFrameReceived":
+                frame = event["params"]["response"]
                 data = frame["payloadData"]
-                self.heard += base64.b64decode(data) if frame["opcode"] == 2 else data.encode()
-            elif told.get("method") == "Network.responseReceived":
-                response = told["params"]["response"]
+                self.received += base64.b64decode(data) if frame["opcode"] == 2 else data.encode()
+            elif event.get("method") == "Network.responseReceived":
+                response = event["params"]["response"]
                 self.statuses.append((response["url"], response["status"]))
 
     async def ask(self, method: str, **params: Any) -> Any:
@@ -71,25 +71,25 @@ class Browser:
             await self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     async def wait_for_terminal_text(self, text: str) -> None:
-        """Wait until the terminal in the page was told this."""
+        """Wait until the terminal in the page received this text."""
         left = float(PATIENCE_S)
         while text not in self.text():
             await SystemClock().sleep(0.1)
             left -= 0.1
             assert left > 0, (
-                f"{text!r} was never seen; the page says {await self.body()!r}, heard {self.text()[-2000:]!r}"
+                f"{text!r} was never seen; the page shows {await self.body()!r}, received {self.text()[-2000:]!r}"
             )
 
     def text(self) -> str:
-        """What the terminal was told, escape sequences aside."""
-        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.heard.decode("utf-8", "replace"))
+        """What the terminal received, without escape sequences."""
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.received.decode("utf-8", "replace"))
 
     async def body(self) -> str:
         found = await self.ask("Runtime.evaluate", expression="document.body.innerText")
         return str(found["result"]["value"])
 
     async def wait_for_page_text(self, text: str) -> None:
-        """Wait until the page itself says this."""
+        """Wait until the page itself shows this text."""
         left = float(PATIENCE_S)
         while text not in await self.body():
             await SystemClock().sleep(0.1)

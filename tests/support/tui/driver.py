@@ -1,4 +1,4 @@
-"""A dashboard on a real server with somebody at its keys, who waits for what he expects and never for a while."""
+"""A dashboard on a real server and a user at its keys, who waits for what he expects and never for a time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLOCK = SystemClock()
 PATIENCE_S = 30.0
 POLL_S = 0.02
 CALM = 4
-"""So often in a row nobody may have anything to do before all is taken to be done."""
+"""The number of looks in a row that must find all queues empty before the dashboard counts as idle."""
 PLAIN_CSS = "ChangeDialog, OutputDialog, HelpDialog { background: black !important; }"
 """To draw the dashboard through a dialog, at every key, would cost more than all else."""
 
@@ -136,10 +136,10 @@ class DashboardDriver:
         return json.loads(ended.out)
 
     async def output(self) -> str:
-        """What a command showed in a window."""
-        told = self.app.screen.query_one("#told", Static)
-        await self.wait_until(lambda: str(told.render()).strip(), "the command had said something")
-        return str(told.render())
+        """What a command printed, in its window."""
+        widget = self.app.screen.query_one("#told", Static)
+        await self.wait_until(lambda: str(widget.render()).strip(), "the command had printed something")
+        return str(widget.render())
 
 
 async def wait_until_idle(app: App[None]) -> None:
@@ -183,13 +183,13 @@ async def open_dashboard(
     queue: str | None = None,
     draws: bool = False,
 ) -> AsyncIterator[DashboardDriver]:
-    """Open a dashboard, and close it. draws: also what nobody looks at, between two looks at the screen.
-    context: what says where the server is, instead of a URL.
+    """Open a dashboard, and close it. draws: draw also what no test looks at.
+    context: the name of a context, instead of a URL.
     """
-    desk = CommandContext(
+    command_context = CommandContext(
         connection=ConnectionOptions(redis_url=None if context else url, context=context, read_only=read_only)
     )
-    app = build_dashboard(desk, queue, interval_s, light=False, keep_awake=False)
+    app = build_dashboard(command_context, queue, interval_s, light=False, keep_awake=False)
     app.stylesheet.add_source(PLAIN_CSS, read_from=("tests", "plain"))
     app.animation_level = "none"
     with nullcontext() if draws else patch.object(Compositor, "render_update", _draw_nothing):
@@ -199,7 +199,7 @@ async def open_dashboard(
 
 
 def write_config(home: Path, text: str) -> None:
-    """Write what a user keeps in the configuration."""
+    """Write a user's configuration file."""
     file = home / ".config/chasqui/config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(text)

@@ -58,7 +58,7 @@ LINE = (None, None, 2, 5, 9, 14, 30, 52, 71, 84)
 
 
 def snapshot(queue: str, **news: Any) -> Snapshot:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "queue": queue, "server_time_ms": NOW_MS, "stream_depth": 64, "waiting": 0, "pending": 64, "consumers": 4,
         "dlq_depth": 0, "delayed_depth": 0, "delayed_due": 0, "oldest_delayed_lag_ms": 0, "oldest_waiting_ms": 0,
         "repeatable_count": 0, "repeatable_overdue": 0, "events_depth": 81_204,
@@ -67,7 +67,7 @@ def snapshot(queue: str, **news: Any) -> Snapshot:
         "next_delayed_ms": None, "next_repeat_ms": None, "longest_idle_ms": 4000,
         "stream": StreamExtent(64, f"{NOW_MS - 90_000}-0", f"{NOW_MS}-0", 910_223), "dlq": StreamExtent(), "events": StreamExtent(),
     }  # fmt: skip
-    return Snapshot(**(told | news))
+    return Snapshot(**(fields | news))
 
 
 def row(queue: str, level: int = 0, word: str = "working", **news: Any) -> QueueRow:
@@ -90,8 +90,8 @@ def row(queue: str, level: int = 0, word: str = "working", **news: Any) -> Queue
 
 def foreign_queue_row(queue: str, kind: Literal["rsmq", "joblist"], *, rates: Rates | None, **news: Any) -> QueueRow:
     """A queue of another system: what it has no idea of is None."""
-    told: dict[str, Any] = {"server_time_ms": NOW_MS, "stream_depth": 64, "longest_idle_ms": None}
-    seen = ForeignSnapshot(queue=queue, kind=kind, **(told | news))
+    fields: dict[str, Any] = {"server_time_ms": NOW_MS, "stream_depth": 64, "longest_idle_ms": None}
+    seen = ForeignSnapshot(queue=queue, kind=kind, **(fields | news))
     return replace(row(queue, rates=rates), snapshot=seen)
 
 
@@ -142,7 +142,7 @@ def one_queue() -> QueueView:
         JobNameStats("refund", 9, 1, 0.6, Percentiles(9, 55.0, 120.0, 120.0)),
         JobNameStats("receipt", 30, 0, 2.0, Percentiles(30, 8.1, 12.0, 13.5)),
     )
-    told = EventStats(
+    stats = EventStats(
         200,
         14_800,
         Percentiles(60, 61_000, 724_000, 731_000),
@@ -153,7 +153,7 @@ def one_queue() -> QueueView:
     )
     pace = (None, None, None, 20, 40, 44, 51, 60, 70, 66, 68, 71, 80, 86, 90, 99, 104, 120, 118, 122)
     left = (None, None, None, 20, 40, 41, 44, 50, 50, 48, 47, 50, 52, 50, 51, 49, 50, 52, 51, 50)
-    return QueueView(PAYMENTS, told, pace, left)
+    return QueueView(PAYMENTS, stats, pace, left)
 
 
 def _jobs(count: int, *, due: bool = False) -> tuple[JobRow, ...]:
@@ -331,16 +331,16 @@ class FixedFeed:
     interval_s = 2.0
 
     def __init__(self) -> None:
-        self._tell: Callable[[Message], Any] = lambda _: None
+        self._post: Callable[[Message], Any] = lambda _: None
 
-    def set_listener(self, tell: Callable[[Message], Any]) -> None:
-        self._tell = tell
+    def set_listener(self, post: Callable[[Message], Any]) -> None:
+        self._post = post
 
     async def run(self) -> None:
-        self._tell(ServerIdentified(ServerInfo("redis://redis-7a:6379", "redis", "8.6.3")))
+        self._post(ServerIdentified(ServerInfo("redis://redis-7a:6379", "redis", "8.6.3")))
 
     def set_target(self, target: ReadTarget) -> None:
-        self._tell(ViewReady(target, VIEWS[target.tab](), ReadCost(1, 43, 27_400, 6.2), NOW_MS, 2.0))
+        self._post(ViewReady(target, VIEWS[target.tab](), ReadCost(1, 43, 27_400, 6.2), NOW_MS, 2.0))
 
     def refresh(self) -> None: ...
 
