@@ -50,7 +50,7 @@ def test_an_account_in_which_every_job_was_done_is_settled(bench: QueueHarness, 
         ([("a", "ok")], "lost"),
         ([("a", "ok"), ("b", None)], "lost"),
         ([("a", "ok"), ("b", "ValueError")], "lost"),
-        ([("a", "ok"), ("b", "ok"), ("c", "ok")], "nobody added"),
+        ([("a", "ok"), ("b", "ok"), ("c", "ok")], "never added"),
         ([("a", "ok"), ("b", "ok"), ("b", "ok")], "too many runs"),
     ],
 )
