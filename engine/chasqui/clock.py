@@ -1,4 +1,4 @@
-"""The only file that tells the time. What is *due* is never decided here: that is the server's opinion."""
+"""The only file that reads the local clock. What is *due* is decided by the server's clock, never by this one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SystemClock:
         """Wall-clock milliseconds since 1970, to be stored."""
         return time.time_ns() // 1_000_000  # noqa: TID251 - this is the clock
 
-    # Asked several times for every job that passes, so there is no call around it.
+    # Asked several times for every job that passes, so there is not another call around it.
     monotonic = staticmethod(time.monotonic)  # noqa: TID251 - this is the clock
 
     async def sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Every default, as frozen values; the numbers are those of the reference engine unless a line says why not.
+"""Every default, as frozen values; the numbers are those of the reference engine unless a comment explains why not.
 
 What a default is used for lives with its user; nothing here reads the environment or checks an argument. Named tuples,
 because every command line imports them all, and ten dataclasses take as long to make as a query.
@@ -27,7 +27,7 @@ class RetryDefaults(NamedTuple):
 class ProducerOptions(NamedTuple):
     """What a producer accepts and writes. A `max_delay_s` of 0 means: any delay.
 
-    `cap` is the reference's number for another rule: it trims the oldest entries beyond it, also those nobody has
+    `cap` is the reference's number for another rule: it trims the oldest entries beyond it, also those no worker has
     read; here nothing more is added, or, with None, the stream grows. `delayed_prefix` is how a delayed job's name
     is written in front of it. "u8" is the form of the public wire page, for fleets that follow it; a released
     engine's promoter destroys such members. Ours: `unique_s` (how long an id is taken once it was added as unique),
@@ -78,7 +78,7 @@ class WorkerOptions(NamedTuple):
 class PromoterOptions(NamedTuple):
     """How due jobs are moved to the stream.
 
-    The caps are ours: the reference trims the stream at 1,000,000 entries, also those that nobody has read yet, and
+    The caps are ours: the reference trims the stream at 1,000,000 entries, also those that no worker has read yet, and
     a quarantined member should cost no other dead letter its place. `batch` bounds one run of the script.
     """
 

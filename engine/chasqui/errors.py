@@ -3,7 +3,7 @@
 ChasquiError                 (a RuntimeError, as callers of the reference package expect)
 ├── ConfigError              what was asked for cannot be right: URL, option, cron text
 │   └── ArgumentError        the same, and also a ValueError: one argument of one call
-├── ServerError              Redis said no, or nothing; `.transient` tells whether waiting may help
+├── ServerError              Redis refused, or gave no reply; `.transient`: whether waiting may help
 │   ├── Unreachable          no connection, or it broke; the reply may be lost
 │   ├── AuthRefused          wrong or missing password, or a right is missing
 │   ├── NoGroup              the stream or its consumer group is gone
@@ -11,13 +11,13 @@ ChasquiError                 (a RuntimeError, as callers of the reference packag
 │   ├── QueueFull            as many jobs wait as may; nothing was added
 │   └── Unconfirmed          some jobs of a call are not known to be added; it can be finished
 ├── WireError                bytes that cannot be read; keeps them in `.data`
-├── NotFound                 there is no such queue, job, entry or profile
-├── Conflict                 somebody else changed it first
-├── Refused                  allowed by nobody: a write on a read-only link, a declined question
+├── NotFound                 the queue, job, entry or profile does not exist
+├── Conflict                 another process changed it first
+├── Refused                  not allowed: a write on a read-only link, a declined question
 └── NotSupportedError        a feature of the reference that is left out on purpose
 
 What RSMQ's own client would refuse has errors of its own in `foreign/rsmq/rules.py`, each under one of these.
-UnrecoverableError stands beside the tree: it is not ours to raise but a handler's, to say that trying again is no use.
+UnrecoverableError is outside the tree: handlers raise it to state that trying again is useless.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ChasquiError(RuntimeError):
-    """Root of the tree. `hint` says what the user can do about it, when we know."""
+    """Root of the tree. `hint` is what the user can do about it, if known."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class ServerError(ChasquiError):
 
 
 class Unreachable(ServerError):
-    """There is no connection, or it broke: a reply, if there was one, is lost.
+    """No connection, or it broke: a reply, if there was one, is lost.
 
     `sent` is false when nothing can have reached the server, so that nothing can have come of it.
     """
@@ -70,7 +70,7 @@ class Unreachable(ServerError):
 
 
 class AuthRefused(ServerError):
-    """The server knows us not, or not well enough."""
+    """Authentication failed, or the user lacks a right."""
 
 
 class NoGroup(ServerError):
@@ -135,7 +135,7 @@ class NotFound(ChasquiError):
 
 
 class Conflict(ChasquiError):
-    """Somebody else got there first."""
+    """Another process was first."""
 
 
 class ChangeRefused(ChasquiError):
@@ -147,4 +147,4 @@ class NotSupportedError(ChasquiError):
 
 
 class UnrecoverableError(RuntimeError):
-    """For handlers to raise, or a subclass of it: the job is buried at once, whatever attempts it has left."""
+    """For handlers to raise, or a subclass of it: the job becomes a dead letter at once, whatever attempts it has left."""

@@ -84,7 +84,7 @@ class Job(_BaseJob):
         """What the handler returned, as soon as it is there; `TimeoutError` if it is not by then.
 
         Nothing is ever stored by a worker without `store_results=True`, nor for a handler that returned None: then
-        this waits in vain, and warns after a second. A result that expires while nobody looks is missed as well.
+        this waits in vain, and warns after a second. A result that expires between two looks is missed as well.
         """
         async with asyncio.timeout(timeout if timeout > 0 else None):
             for queue, pause in self._result_polls(timeout, poll_interval):
@@ -103,7 +103,7 @@ class SyncJob(_BaseJob):
         """What the handler returned, as soon as it is there; `TimeoutError` if it is not by then.
 
         Nothing is ever stored by a worker without `store_results=True`, nor for a handler that returned None: then
-        this waits in vain, and warns after a second. A result that expires while nobody looks is missed as well.
+        this waits in vain, and warns after a second. A result that expires between two looks is missed as well.
         """
         for queue, pause in self._result_polls(timeout, poll_interval):
             if (value := queue.get_job_result(self.id)) is not None:
@@ -151,7 +151,7 @@ NO_RESULT_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class BackoffSpec:
-    """How long one job waits between its attempts, instead of what its queue says."""
+    """How long one job waits between its attempts, instead of its queue's default."""
 
     kind: str
     delay_ms: int
@@ -202,7 +202,7 @@ class RepeatPattern:
 
 @dataclass(frozen=True, slots=True)
 class MissedFiresPolicy:
-    """What becomes of fires that nobody was there for; made by `skip`, `fire_once` or `fire_all`."""
+    """What becomes of fires that were missed while no scheduler ran; made by `skip`, `fire_once` or `fire_all`."""
 
     kind: str
     max_catchup: int | None = None

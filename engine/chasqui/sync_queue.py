@@ -125,7 +125,7 @@ class SyncQueue(QueueBase):
         backoff: BackoffLike | None = None,
         repeat: RepeatLike | None = None,
     ) -> SyncJob:
-        """Add a job unless its id was used by anyone within the last hour (and its delay); `created` tells."""
+        """Add a job unless its id was used by any producer within the last hour (and its delay); see `created`."""
         arguments.check_job_id(job_id, "add_unique")
         if repeat is not None:
             return self.upsert_repeatable_job(name, data, repeat=repeat)
@@ -135,10 +135,10 @@ class SyncQueue(QueueBase):
         return self._add([job.as_unique() if self._strict_unique else job])[0]
 
     def add_bulk(self, jobs: Iterable[Mapping[str, Any]]) -> list[SyncJob]:
-        """Add many jobs, in order: mappings with `name`, `data` and whatever else `add` takes.
+        """Add many jobs, in order: mappings with `name`, `data` and the other arguments of `add`.
 
-        All of them are looked at before one is sent. If the connection breaks on the way, `Unconfirmed` tells which
-        are added, and finishes the rest without adding any twice.
+        All of them are checked before one is sent. If the connection breaks on the way, `Unconfirmed` lists which are
+        added, and finishes the rest without adding any twice.
         """
         return self._finish_add(self._prepare_bulk(SyncJob, jobs))
 
@@ -151,9 +151,9 @@ class SyncQueue(QueueBase):
         return self._run(self._peek_dead_letters, limit)
 
     def replay_dlq(self, limit: int = 100) -> int:
-        """Put up to so many dead letters back to work, oldest first; answers how many.
+        """Put up to `limit` dead letters back into the queue, oldest first; returns how many.
 
-        Letters that hold no readable job stay, and do not use up the limit. With no room at all: `QueueFull`.
+        Those that hold no readable job stay, and do not use up the limit. With no room at all: `QueueFull`.
         """
         return self._run(self._replay_dead_letters, limit)
 
@@ -173,7 +173,7 @@ class SyncQueue(QueueBase):
     ) -> SyncJob:
         """Store a schedule, or replace the one of the same name and pattern; the job's id is the schedule's key.
 
-        attempts, backoff and job_id are taken for likeness with `add` and not stored: released schedulers would drop
+        attempts, backoff and job_id are accepted as in `add` and not stored: released schedulers would drop
         a schedule that holds them.
         """
         del attempts, backoff, job_id

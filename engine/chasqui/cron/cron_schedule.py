@@ -56,7 +56,7 @@ class CronSchedule:
             raise NoSuchTimeError from None
 
     def next_after(self, from_ms: int) -> int:
-        """The next time strictly after `from_ms`: what `next` says, but never a moment that has passed."""
+        """The next time strictly after `from_ms`: what `next` returns, but never a moment that has passed."""
         found = self.next(from_ms)
         while found <= from_ms:
             found = self.next(found)
@@ -65,7 +65,7 @@ class CronSchedule:
     def skip_within_day(self, from_ms: int, until_ms: int) -> tuple[int, int]:
         """How many times follow one of its times within the same day, up to `until_ms`, and the last of them.
 
-        Between two changes of the zone's clocks a day names its times by counting, so nobody has to walk from one to
+        Between two changes of the zone's clocks a day names its times by counting, so nothing has to walk from one to
         the next. An hour in which the clocks change is not leapt over.
         """
         wall = zones.wall_clock(from_ms, self.zone)
@@ -166,7 +166,7 @@ class CronSchedule:
 
 @lru_cache(maxsize=1024)  # a scheduler asks for the same few expressions every second
 def parse_cron(expression: str, tz: str | None = None) -> CronSchedule:
-    """The schedule that this text means in this zone; ConfigError says what is wrong with either."""
+    """The schedule that this text means in this zone; `ConfigError` explains what is wrong with either."""
     fields = grammar.parse_fields(expression)
     return CronSchedule(expression, tz, fields, zones.parse_zone(tz))
 

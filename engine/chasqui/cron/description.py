@@ -1,4 +1,4 @@
-"""A cron expression in words, for people who read schedules: every field as it was written. It computes no times.
+"""A cron expression in words: every field in the order and form it was written. It computes no times.
 
 words.describe("*/15 9-17 * * MON-FRI")   every 15 minutes, from 09:00 to 17:59, on Monday to Friday
 """
@@ -26,30 +26,30 @@ _FEW_TIMES = 6
 
 
 def describe(expression: str) -> str:
-    """What an expression says; `ConfigError` if it is none."""
+    """What an expression means; `ConfigError` if it is invalid."""
     grammar.parse_fields(expression)
-    told = grammar.parse_terms(expression)
-    if not all((told.second, told.minute, told.hour, told.month, told.year)):
+    fields = grammar.parse_terms(expression)
+    if not all((fields.second, fields.minute, fields.hour, fields.month, fields.year)):
         return "never: a field is left empty"
-    clock, rest = _time_phrase(told), [_day_phrase(told), _month_phrase(told.month), _year_phrase(told)]
+    clock, rest = _time_phrase(fields), [_day_phrase(fields), _month_phrase(fields.month), _year_phrase(fields)]
     if not any(rest) and clock[0].startswith("at ") and len(clock) == 1 and ":" in clock[0]:
         rest = ["every day"]
     return ", ".join(part for part in [*clock, *rest] if part)
 
 
-def _time_phrase(told: CronTerms) -> list[str]:
+def _time_phrase(fields: CronTerms) -> list[str]:
     """The time of day: as times where they are few, else as what each hand does."""
-    hands = [_plain_numbers(terms) for terms in (told.hour, told.minute, told.second)]
+    hands = [_plain_numbers(terms) for terms in (fields.hour, fields.minute, fields.second)]
     if all(hands) and len(times := list(product(*(hand or [] for hand in hands)))) <= _FEW_TIMES:
         with_seconds = any(second for _, _, second in times)
         return ["at " + join_words([_clock_text(*time, with_seconds=with_seconds) for time in times])]
-    hour = _hour_phrase(told.hour)
-    minute = _cycle_phrase(told.minute, "minute", 60)
-    if _numbers(told.second) == {0}:
-        return [part for part in (_fixed_minute_phrase(told.minute, told.hour) or minute, hour) if part]
+    hour = _hour_phrase(fields.hour)
+    minute = _cycle_phrase(fields.minute, "minute", 60)
+    if _numbers(fields.second) == {0}:
+        return [part for part in (_fixed_minute_phrase(fields.minute, fields.hour) or minute, hour) if part]
     every_minute = minute == "every minute"
-    second = _cycle_phrase(told.second, "second", 60)
-    return [part for part in (second, "" if every_minute else _minute_condition(told.minute), hour) if part]
+    second = _cycle_phrase(fields.second, "second", 60)
+    return [part for part in (second, "" if every_minute else _minute_condition(fields.minute), hour) if part]
 
 
 def _fixed_minute_phrase(minute: Sequence[FieldTerm], hour: Sequence[FieldTerm]) -> str | None:
@@ -64,7 +64,7 @@ def _fixed_minute_phrase(minute: Sequence[FieldTerm], hour: Sequence[FieldTerm])
 
 
 def _minute_condition(minute: Sequence[FieldTerm]) -> str:
-    """Minutes as a condition, beside seconds that are told first."""
+    """Minutes as a condition, next to seconds that come first."""
     numbers = _plain_numbers(minute)
     if numbers:
         return f"in {'minute' if len(numbers) == 1 else 'minutes'} {join_words(numbers)} of the hour"
@@ -78,8 +78,8 @@ def _cycle_phrase(terms: Sequence[FieldTerm], unit: str, whole: int) -> str:
         return f"every {unit}"
     if not others and first.star and whole % first.numbers.step == 0:
         return f"every {first.numbers.step} {unit}s" if first.numbers.step < whole else f"at {unit} 0"
-    told = join_words([_cycle_term(term, unit) for term in terms])
-    return f"at {told}" if told.startswith(unit) else told
+    text = join_words([_cycle_term(term, unit) for term in terms])
+    return f"at {text}" if text.startswith(unit) else text
 
 
 def _cycle_term(term: FieldTerm, unit: str) -> str:
@@ -109,17 +109,17 @@ def _hour_term_phrase(term: FieldTerm) -> str:
     return f"every {numbers.step} hours from {numbers[0]:02d}:00 to {numbers[-1]:02d}:59"
 
 
-def _day_phrase(told: CronTerms) -> str:
-    if not told.any_date and not told.date:
+def _day_phrase(fields: CronTerms) -> str:
+    if not fields.any_date and not fields.date:
         date = "on no day of the month"
     else:
-        date = "" if told.any_date else "on " + join_words([_date_phrase(term) for term in told.date])
-    if not told.any_weekday and not told.weekday:
+        date = "" if fields.any_date else "on " + join_words([_date_phrase(term) for term in fields.date])
+    if not fields.any_weekday and not fields.weekday:
         weekday = "on no day of the week"
     else:
-        weekday = "" if told.any_weekday else "on " + join_words([_weekday_phrase(term) for term in told.weekday])
+        weekday = "" if fields.any_weekday else "on " + join_words([_weekday_phrase(term) for term in fields.weekday])
     if date and weekday:
-        return f"{date}, if that is also {weekday}" if told.both else f"{date} or {weekday}"
+        return f"{date}, if that is also {weekday}" if fields.both else f"{date} or {weekday}"
     return date or weekday
 
 
@@ -151,10 +151,10 @@ def _month_phrase(terms: Sequence[FieldTerm]) -> str:
     return "in " + join_words([_number_phrase(term, lambda number: MONTHS[number], "", "month", 12) for term in terms])
 
 
-def _year_phrase(told: CronTerms) -> str:
-    if told.any_year:
+def _year_phrase(fields: CronTerms) -> str:
+    if fields.any_year:
         return ""
-    return "in " + join_words([_number_phrase(term, str, "", "year", grammar.LAST_YEAR) for term in told.year])
+    return "in " + join_words([_number_phrase(term, str, "", "year", grammar.LAST_YEAR) for term in fields.year])
 
 
 def _number_phrase(term: FieldTerm, name: Callable[[int], str], article: str, unit: str, high: int) -> str:
@@ -178,8 +178,8 @@ def ordinal(number: int) -> str:
 
 def join_words(items: Iterable[object]) -> str:
     """a, b and c."""
-    told = [str(item) for item in items]
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    texts = [str(item) for item in items]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def _clock_text(hour: int, minute: int, second: int, *, with_seconds: bool) -> str:

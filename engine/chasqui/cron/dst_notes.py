@@ -1,6 +1,6 @@
 """What a wall clock does to a schedule: local times, and remarks where clocks go forward or back. For those who preview.
 
-When a schedule fires is `schedule.py`'s; this only tells why it looks odd.
+`cron_schedule.py` computes when a schedule fires; this only explains why it looks odd.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _MAX_NUMBER = 65535
 
 
 class FieldBounds(NamedTuple):
-    """What one field may hold: its numbers, and the letters beside digits, lists, ranges and steps."""
+    """What one field may hold: its numbers, and the words next to digits, lists, ranges and steps."""
 
     low: int
     high: int
@@ -54,7 +54,7 @@ class FieldTerm(NamedTuple):
 
 
 class CronTerms(NamedTuple):
-    """The seven fields as they were written. `both`: both day fields must match."""
+    """The seven fields in the form they were written. `both`: both day fields must match."""
 
     second: list[FieldTerm]
     minute: list[FieldTerm]
@@ -71,7 +71,7 @@ class CronTerms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CronFields:
-    """A whole expression, read. `one_time_of_day` tells a fixed time (09:00) from an interval (every 5 minutes)."""
+    """A whole expression, read. `one_time_of_day` distinguishes a fixed time (09:00) from an interval (every 5 minutes)."""
 
     seconds: tuple[int, ...]
     minutes: tuple[int, ...]
@@ -84,7 +84,7 @@ class CronFields:
 
 
 class _InvalidCronError(Exception):
-    """Why a text is no cron expression, in the reference's words."""
+    """Why a text is not a cron expression, in the reference's words."""
 
 
 def parse_fields(expression: str) -> CronFields:
@@ -119,7 +119,7 @@ def _replace_names(text: str) -> str:
 
 
 def parse_terms(expression: str) -> CronTerms:
-    """The terms of each field, for those who tell what an expression says; it must be one."""
+    """The terms of each field, to describe a valid expression in words."""
     return _parse_terms(_split_fields(expression))
 
 
@@ -138,16 +138,16 @@ def _parse_terms(words: list[str]) -> CronTerms:
 
 
 def _cron_fields(words: list[str]) -> CronFields:
-    told = _parse_terms(words)
-    second, minute, hour, date, month, weekday, year = told[:7]
-    rule = _day_rule(date, weekday, any_date=told.any_date, any_weekday=told.any_weekday, both=told.both)
+    fields = _parse_terms(words)
+    second, minute, hour, date, month, weekday, year = fields[:7]
+    rule = _day_rule(date, weekday, any_date=fields.any_date, any_weekday=fields.any_weekday, both=fields.both)
     return CronFields(
         seconds=tuple(sorted(_numbers(second))),
         minutes=tuple(sorted(_numbers(minute))),
         hours=tuple(sorted(_numbers(hour))),
         days=MatchingDays.of(rule),
         months=_numbers(month),
-        years=year[0].numbers if told.any_year else _numbers(year),
+        years=year[0].numbers if fields.any_year else _numbers(year),
         last_year=max(_numbers(year), default=0),
         one_time_of_day=all(map(_is_single_number, (second, minute, hour))),
     )
@@ -169,7 +169,7 @@ def _day_rule(
         last_date=any(term.mark == LAST for term in date),
         weekdays=frozenset(number % 7 for number in _numbers(weekday)),
         nth_weekdays=frozenset((n % 7, nth) for nth in range(1, 6) for n in _numbers(weekday, nth)),
-        last_weekdays=_numbers(weekday, LAST),  # not folded: the reference never fires for 7L, and says so
+        last_weekdays=_numbers(weekday, LAST),  # not folded: the reference never fires for 7L, and refuses it
         any_date=any_date,
         any_weekday=any_weekday,
         both=both,

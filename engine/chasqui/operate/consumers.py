@@ -1,6 +1,6 @@
-"""Flows for a queue's consumers: who they are, what they hold and whether they live; and how the dead are cleared away.
+"""Flows for a queue's consumers: which there are, what they hold, whether they are alive; and how dead ones are removed.
 
-A consumer is a name in a group and nothing more; that somebody answers to it can only be told from when it last asked.
+A consumer is only a name in a group; whether a worker still uses it can only be inferred from when it last read.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["GONE_AFTER_MS", "ConsumerList", "ConsumerState", "ConsumerStatus", "
 ConsumerState = Literal["working", "waiting", "not polling", "gone"]
 
 POLLING_WITHIN_MS = 2 * WorkerOptions().read_block_ms + renewal_interval_ms(WorkerOptions().claim_min_idle_ms)
-"""A living worker asks for jobs, or renews its leases, well within this time."""
+"""A running worker reads, or renews its leases, well within this time."""
 GONE_AFTER_MS = WorkerOptions().dead_consumer_ms
-"""After so long without a word what a consumer holds is taken by others anyway."""
+"""After this time other consumers claim what it holds anyway."""
 PAGE_SIZE = 1000
 
 
@@ -44,9 +44,9 @@ PAGE_SIZE = 1000
 class ConsumerStatus:
     """A consumer of one group.
 
-    inactive_ms: how long ago it was last given something; None where the server does not tell, or it never was.
-    oldest_ms: the longest any of its entries has been left alone. again: how many of them were delivered more than once.
-    Both are of those that were looked at.
+    inactive_ms: how long ago it was last given something; None where the server does not report it, or it never was.
+    longest_idle_ms: the longest any of its entries has been idle. redelivered: how many of them were delivered more than
+    once. Both count the entries that were scanned.
     """
 
     name: str
@@ -61,12 +61,12 @@ class ConsumerStatus:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody answers to this name any more."""
+        """Whether no worker uses this name any more."""
         return self.state == "gone"
 
 
 class ConsumerList(NamedTuple):
-    """All consumers at one moment. looked: at how many pending entries; complete: whether those were all.
+    """All consumers at one moment. scanned: how many pending entries; complete: whether those were all.
 
     groups: by name, as stored.
     """
@@ -86,9 +86,9 @@ def list_consumers(
     max_entries: int = 10_000,
     groups: Sequence[bytes] | None = None,
 ) -> Flow[ConsumerList]:
-    """Everybody, in two round trips and one for each further thousand entries in flight.
+    """All consumers, in two round trips and one for each further thousand entries in flight.
 
-    groups: whoever knows them already, and looks again and again, saves a trip; one that is gone has nobody.
+    groups: saves a round trip if they are known already; one that is gone has no consumers.
     """
     if groups is None:
         [reply] = yield [commands.groups(keys)]
@@ -105,20 +105,20 @@ def list_consumers(
         ),
     ]
     members: list[ConsumerStatus] = []
-    looked, complete = 0, True
+    scanned, complete = 0, True
     for group, rows, first in zip(groups, replies[::2], replies[1::2], strict=True):
         pending = [] if _is_no_group(first) else first
         entries = PendingEntry.list_from_reply(pending)
-        while len(pending) == PAGE_SIZE and looked + len(entries) < max_entries:
+        while len(pending) == PAGE_SIZE and scanned + len(entries) < max_entries:
             [pending] = yield [commands.pending_page(keys, group, PAGE_SIZE, after=entries[-1].entry_id)]
             entries += PendingEntry.list_from_reply(pending)
-        looked, complete = looked + len(entries), complete and len(pending) < PAGE_SIZE
+        scanned, complete = scanned + len(entries), complete and len(pending) < PAGE_SIZE
         consumers = [] if _is_no_group(rows) else ConsumerInfo.list_from_reply(rows)
         held: dict[bytes, list[PendingEntry]] = defaultdict(list)
         for entry in entries:
             held[entry.consumer].append(entry)
         members += [_consumer_status(one, group, held[one.name], gone_after_ms) for one in consumers]
-    return ConsumerList(parse_server_time(clock), members, looked, complete, tuple(groups))
+    return ConsumerList(parse_server_time(clock), members, scanned, complete, tuple(groups))
 
 
 def _consumer_status(one: ConsumerInfo, group: bytes, own: Sequence[PendingEntry], gone_ms: int) -> ConsumerStatus:
@@ -136,7 +136,7 @@ def _consumer_status(one: ConsumerInfo, group: bytes, own: Sequence[PendingEntry
 
 
 def _consumer_state(one: ConsumerInfo, gone_ms: int) -> ConsumerState:
-    """By when it last asked. Nobody ever asks in the name under which entries are handed back: they wait there."""
+    """By when it last read. No worker ever reads under the name that holds released entries: they wait there."""
     if one.name == RELEASED_CONSUMER.encode():
         return "waiting"
     if one.idle_ms > gone_ms:
@@ -160,8 +160,8 @@ def pending_entries(commands: Commands, keys: Keys, member: ConsumerStatus, most
 
 
 class GhostEntries(NamedTuple):
-    """Entries in flight that were deleted from the stream, by their group. looked: at how many in flight; complete:
-    whether those were all.
+    """Entries in flight that were deleted from the stream, by their group. scanned: how many in flight; complete: whether
+    those were all.
     """
 
     entries: list[tuple[str, PendingEntry]]
@@ -170,26 +170,26 @@ class GhostEntries(NamedTuple):
 
 
 def find_ghosts(commands: Commands, keys: Keys, groups: Sequence[str], most: int) -> Flow[GhostEntries]:
-    """What is in flight and can never end, a thousand looked at in each round trip."""
+    """What is in flight and can never finish, a thousand scanned in each round trip."""
     found: list[tuple[str, PendingEntry]] = []
-    looked = 0
+    scanned = 0
     for group in groups:
         after: str | None = None
-        while looked < most:
+        while scanned < most:
             [reply] = yield [
-                commands.find_dangling_pending(keys, group, after=after, count=min(PAGE_SIZE, most - looked))
+                commands.find_dangling_pending(keys, group, after=after, count=min(PAGE_SIZE, most - scanned))
             ]
             if _is_no_group(reply):
                 break
             seen, last, rows = reply
-            looked += seen
+            scanned += seen
             found += [(group, row) for row in PendingEntry.list_from_reply(rows)]
             if not last:
                 break
             after = last.decode()
         else:
-            return GhostEntries(found, looked, complete=False)
-    return GhostEntries(found, looked, complete=True)
+            return GhostEntries(found, scanned, complete=False)
+    return GhostEntries(found, scanned, complete=True)
 
 
 def remove_ghosts(commands: Commands, keys: Keys, found: Sequence[tuple[str, PendingEntry]]) -> Flow[list[bool]]:
@@ -232,7 +232,7 @@ def _by_group(pairs: Iterable[tuple[str, bytes]]) -> Iterable[tuple[str, list[by
 
 
 def _is_no_group(reply: Reply) -> bool:
-    """No stream, or no such group: then there is nobody. Any other refusal is an error."""
+    """Whether the stream or the group is missing. Raises any other refusal."""
     if not isinstance(reply, ServerError):
         return False
     if isinstance(reply, NoGroup) or "no such key" in str(reply).lower():

@@ -1,7 +1,7 @@
-"""Flows for the dead letters: look at them, put them back to work, rewrite, delete and import them.
+"""Flows for the dead letters: list, replay, rewrite, delete and import them.
 
-How jobs get there is the consumer's business; how such a change is taken back is told in `restoring.py`, and with which
-error a job died, where its letter does not say, in `failures.py`.
+The worker writes them; `undo/` takes changes back; `inspect/error_search.py` finds a job's last error where its dead letter
+has none.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from chasqui.wire.msgpack_codec import Value
 
 PAGE_SIZE = 100
-"""Letters are as large as jobs may be, so a page of them can be a hundred megabytes."""
+"""Dead letters are as large as jobs may be, so a page of them can be a hundred megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter as the server sent it: its fields are looked into only when asked, for most are passed over."""
+    """A dead letter as the server sent it: its fields are decoded only on demand, because most are skipped."""
 
     dead_id: str
     fields: Sequence[bytes]
@@ -47,16 +47,14 @@ class DeadLetter:
 
     @property
     def name(self) -> str:
-        """The job's name."""
         return decode_name(self.field(b"n"))
 
     @property
     def died_at_ms(self) -> int:
-        """When it was buried, by the server's clock."""
+        """When the job died, by the server's clock."""
         return time_ms(self.dead_id)
 
     def decoded(self) -> DeadLetterEntry:
-        """All it says."""
         return dead_letter_entry.decode(self.fields)
 
     def job(self) -> Envelope | Undecodable:
@@ -65,19 +63,19 @@ class DeadLetter:
 
     @property
     def digest(self) -> str:
-        """Tells it from every other letter, also once it has another id elsewhere."""
-        told = hashlib.sha256(self.dead_id.encode())
+        """Identifies it among all dead letters, also when it has another id elsewhere."""
+        digest = hashlib.sha256(self.dead_id.encode())
         for word in self.fields:
-            told.update(b"%d:" % len(word) + word)
-        return told.hexdigest()[:32]
+            digest.update(b"%d:" % len(word) + word)
+        return digest.hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What replaying did.
+    """The result of replaying dead letters.
 
-    moved: how many letters are jobs again. unreadable: how many were passed over because they hold no job that could
-    run; they stay. full: whether it ended early because the stream held as many jobs as it may.
+    moved: how many are jobs again. unreadable: how many were skipped because they hold no job that could run; they stay.
+    is_stream_full: whether it ended early because the stream held as many jobs as it may.
     """
 
     moved: int = 0
@@ -144,13 +142,13 @@ def replay_oldest(
 def dead_letter_page(
     commands: Commands, keys: Keys, count: int, *, first: str = "-", last: str = "+", newest: bool = False
 ) -> Flow[list[DeadLetter]]:
-    """Letters between two ids (an id after `(` is left out), from the oldest on, or from the newest."""
+    """Dead letters between two ids (an id after `(` is left out), from the oldest on, or from the newest."""
     [rows] = yield [commands.entries_in_range(keys.dlq, IdRange(first, last, newest), count)]
     return [DeadLetter(row[0].decode(), row[1]) for row in rows]
 
 
 def dead_letters_by_id(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list[DeadLetter | None]]:
-    """The letters with these ids, in one round trip; None for each that is not there."""
+    """The dead letters with these ids, in one round trip; None for each that is not there."""
     if not dead_ids:
         return []
     replies = yield [commands.entries_between(keys.dlq, dead_id, dead_id, 1) for dead_id in dead_ids]
@@ -158,7 +156,7 @@ def dead_letters_by_id(commands: Commands, keys: Keys, dead_ids: Sequence[str]) 
 
 
 def replay_envelope(letter: DeadLetter) -> bytes | None:
-    """The envelope that a replay writes: attempt 0, everything else as it was; None if there is no job in it."""
+    """The envelope that a replay writes: attempt 0, everything else unchanged; None for an unreadable job."""
     job = letter.job()
     return None if isinstance(job, Undecodable) else reset_attempts(job)
 
@@ -166,19 +164,19 @@ def replay_envelope(letter: DeadLetter) -> bytes | None:
 def replay_dead_letters(
     commands: Commands, keys: Keys, letters: Sequence[tuple[DeadLetter, bytes]], *, cap: int | None = None
 ) -> Flow[list[str]]:
-    """Put these letters back into the stream, each with the envelope given; answers ids of entries, "gone" or "full".
+    """Put these dead letters back into the stream, each with the envelope given; returns entry ids, "gone" or "full".
 
-    A letter is deleted in the step that writes its job, so after an end in the middle the rest is still dead.
+    A dead letter is deleted in the step that writes its job, so an interruption leaves the rest as dead letters.
     """
     if not letters:
         return []
-    told = [ReplayItem(letter.dead_id, fresh, letter.field(b"n")) for letter, fresh in letters]
-    [answers] = yield [commands.replay_dead(keys, told, cap=cap)]
-    return [answer.decode() for answer in answers]
+    requests = [ReplayItem(letter.dead_id, fresh, letter.field(b"n")) for letter, fresh in letters]
+    [replies] = yield [commands.replay_dead(keys, requests, cap=cap)]
+    return [reply.decode() for reply in replies]
 
 
 def delete_dead_letters(commands: Commands, keys: Keys, dead_ids: Sequence[str]) -> Flow[list[bool]]:
-    """Delete letters for good, in one round trip; answers for each whether it was there."""
+    """Delete dead letters, in one round trip; returns for each whether it was there."""
     if not dead_ids:
         return []
     counts = yield [commands.delete_dead(keys, [dead_id]) for dead_id in dead_ids]
@@ -186,13 +184,13 @@ def delete_dead_letters(commands: Commands, keys: Keys, dead_ids: Sequence[str])
 
 
 def replace_envelope(commands: Commands, keys: Keys, letter: DeadLetter, data: bytes) -> Flow[str | None]:
-    """Give a letter another envelope, all else as it was; answers its new id, None if it is gone meanwhile."""
+    """Replace the envelope of a dead letter and nothing else; returns its new id, None if it is gone meanwhile."""
     [new_id] = yield [commands.rewrite_dead(keys, letter.dead_id, _with_envelope(letter.fields, data))]
     return None if new_id is None else new_id.decode()
 
 
 def envelope_with_data(letter: DeadLetter, after: Value) -> bytes:
-    """The letter's envelope with other data; what is the same in both keeps its very bytes."""
+    """The envelope of a dead letter with other data; equal parts keep their exact bytes."""
     data = letter.field(b"d")
     job = envelope.decode(data, len(data))
     before = job.payload.data(len(job.payload.raw))
@@ -207,14 +205,14 @@ def reset_attempts(job: Envelope) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ImportCheck:
-    """What a server already has of letters to be imported: still there under the old id, or imported before as."""
+    """Whether a dead letter to be imported is still there under its old id, or was imported before, and as which."""
 
     is_present: bool
     imported_as: str | None
 
 
 def check_imports(commands: Commands, keys: Keys, letters: Sequence[DeadLetter]) -> Flow[list[ImportCheck]]:
-    """For each letter to be imported whether the server has it, in one round trip."""
+    """For each dead letter to be imported whether the server has it, in one round trip."""
     if not letters:
         return []
     looks = [commands.entries_between(keys.dlq, letter.dead_id, letter.dead_id, 1) for letter in letters]
@@ -230,14 +228,14 @@ def check_imports(commands: Commands, keys: Keys, letters: Sequence[DeadLetter])
 def import_dead_letters(
     commands: Commands, keys: Keys, letters: Sequence[DeadLetter], *, again: bool = False
 ) -> Flow[list[str]]:
-    """Add exported letters, in one round trip; answers their new ids, "there" or "before". Twice is once.
+    """Add exported dead letters, in one round trip; returns new ids, "there" or "before". Repeating it adds nothing.
 
     again: also those that were imported before and have left since.
     """
-    answers = yield [
+    replies = yield [
         commands.import_dead(keys, letter.dead_id, letter.digest, letter.fields, again=again) for letter in letters
     ]
-    return [answer.decode() for answer in answers]
+    return [reply.decode() for reply in replies]
 
 
 def _with_envelope(fields: Sequence[bytes], data: bytes) -> list[bytes]:

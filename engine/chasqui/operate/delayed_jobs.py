@@ -1,7 +1,7 @@
-"""Flows for delayed jobs, as somebody who tends a queue needs them: found, counted by due time, run, cancelled, moved,
-and put back. A job is always meant by its exact bytes, whether it was scheduled with an id or without, or is no job.
+"""Flows that find, count, run, cancel and move delayed jobs. A job is always identified by its exact bytes, whether it was
+delayed with an id or without, or cannot be decoded.
 
-Moving what is due is the promoter's business.
+Moving what is due is the promoter's business; `undo/changed_delayed_jobs.py` takes changes back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PAGE_SIZE = 500
 BUCKET_WIDTHS_S = (
     1, 5, 10, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400,
 )  # fmt: skip
-"""The widths a bucket of a histogram may have by itself: such as people think in."""
+"""The default widths of a histogram's buckets: round ones."""
 
 
 class DelayedScan(NamedTuple):
@@ -134,7 +134,7 @@ def due_histogram(
 def due_histogram_at(
     commands: Commands, keys: Keys, now_ms: int, end_ms: int, *, buckets: int, step_ms: int | None = None
 ) -> Flow[Histogram]:
-    """The same in one round trip, for whoever knows what time it is and when about the last one is due."""
+    """The same in one round trip, if the time and roughly the last due time are known."""
     end_ms = max(now_ms, end_ms)
     step = step_ms or _bucket_width_ms(end_ms - now_ms, buckets)
     begin = now_ms // step * step
@@ -151,7 +151,7 @@ def due_histogram_at(
 
 
 def _bucket_width_ms(span_ms: int, buckets: int) -> int:
-    """The narrowest of the usual widths that does with so many buckets."""
+    """The narrowest of the default widths that needs no more buckets."""
     fitting = (step_s * 1000 for step_s in BUCKET_WIDTHS_S if step_s * 1000 * (buckets - 1) >= span_ms)
     return next(fitting, span_ms // max(1, buckets - 1) + 1)
 
@@ -182,8 +182,10 @@ def _run_call(commands: Commands, keys: Keys, member: DelayedJob) -> Call:
 
 def cancel_delayed_jobs(commands: Commands, keys: Keys, members: Sequence[DelayedJob]) -> Flow[list[bool]]:
     """Remove jobs by their exact bytes, and forget their ids; answers which were still there."""
-    told = yield from call_in_batches(members, lambda one: commands.cancel_delayed_member(keys, one.job_id, one.member))
-    return [bool(answer) for answer in told]
+    replies = yield from call_in_batches(
+        members, lambda one: commands.cancel_delayed_member(keys, one.job_id, one.member)
+    )
+    return [bool(reply) for reply in replies]
 
 
 def move_delayed_jobs(
@@ -191,7 +193,7 @@ def move_delayed_jobs(
 ) -> Flow[list[bool]]:
     """Let jobs be due at other times; answers which were still there."""
     due = dict(zip((one.member for one in members), times, strict=True))
-    told = yield from call_in_batches(
+    replies = yield from call_in_batches(
         members, lambda one: commands.reschedule_delayed(keys, one.job_id, one.member, due[one.member])
     )
-    return [bool(answer) for answer in told]
+    return [bool(reply) for reply in replies]

@@ -1,6 +1,6 @@
-"""What callers hand to the doors, as the values the flows take. Wrong arguments are told in the reference's words.
+"""The arguments of queues and tools, checked and turned into what the flows take. Errors use the reference's words.
 
-Only shapes and bounds are looked at here; what needs the server's opinion is asked by the flows.
+Only types and bounds are checked here; what depends on the server is checked by the flows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class JobRequest(NamedTuple):
     options: JobOptions | None
 
     def as_unique(self) -> JobRequest:
-        """The same job, and its id is to be nobody's."""
+        """The same job, added only if its id was never used by any producer."""
         return self._replace(options=replace(self.options or DEFAULT_JOB_OPTIONS, unique=True))
 
 

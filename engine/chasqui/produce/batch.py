@@ -1,7 +1,6 @@
-"""Flows that put jobs into a queue: now or later, one or a hundred thousand. Nothing here connects or tells the time.
+"""Flows that add jobs to a queue: now or later, one or a hundred thousand. Nothing here connects or reads a clock.
 
-What a job looks like in bytes is the wire room's business; which words the server understands, the server room's;
-how the pieces travel, and travel again, is in `shipment.py`; how jobs are taken back, in `withdrawal.py`.
+`wire/` defines the bytes of a job, `server/` the commands; `delivery.py` sends the chunks, and sends them again.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ MAX_CHUNK_JOBS, MAX_CHUNK_BYTES = 500, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What a job asks for besides being run, as most jobs do not.
+    """What a job has beyond a name and data; most jobs have nothing.
 
-    named: its id is the caller's, so that adding it again adds nothing. unique: also if somebody else used that id.
+    has_own_id: its id is the caller's, so that adding it again adds nothing. unique: also if another producer used that id.
     retry: what it does differently from its queue. due: when it may run.
     """
 
@@ -52,7 +51,7 @@ DEFAULT_JOB_OPTIONS = JobOptions()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """New jobs of one moment, and the terms of those that have any, by place.
+    """New jobs of one moment, and the options of those that have any, by place.
 
     Names and data stand apart, because they are looked at first: the jobs may still have to be made.
     """
@@ -63,9 +62,9 @@ class Batch:
     job_options: Mapping[int, JobOptions] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, jobs: Sequence[AnyJob], terms: Mapping[int, JobOptions] | None = None) -> Batch:
+    def of(cls, jobs: Sequence[AnyJob], options: Mapping[int, JobOptions] | None = None) -> Batch:
         """Jobs that are made already."""
-        return cls(jobs, [job.name for job in jobs], [job.data for job in jobs], terms or {})
+        return cls(jobs, [job.name for job in jobs], [job.data for job in jobs], options or {})
 
 
 def add_jobs(
@@ -74,7 +73,7 @@ def add_jobs(
     packed: PackedJobs,
     memory: ProducerMemory,
 ) -> Flow[Delivery]:
-    """Add jobs, in this order. If there is no room for all of them, none is added.
+    """Add jobs, in this order: all of them, or none if the room does not suffice.
 
     When a delayed job is due is counted by the server, not from the job's own date. It takes one round trip for ten
     thousand jobs, and one before them for a first or long call, near the cap, or with absolute times.
@@ -125,10 +124,10 @@ class PackedJobs:
 
     @classmethod
     def pack(cls, batch: Batch, options: ProducerOptions) -> PackedJobs:
-        """Whatever is wrong with a job by itself is found here."""
+        """Raises `ArgumentError` for a job that cannot be sent."""
         names = _EncodedNames(options.max_name_bytes)
-        for place, terms in batch.job_options.items():
-            _check_job(batch.jobs[place].id, terms, options)
+        for place, job_options in batch.job_options.items():
+            _check_job(batch.jobs[place].id, job_options, options)
         return cls(
             batch.jobs,
             batch.job_options,
@@ -151,7 +150,6 @@ class PackedJobs:
         return msgpack_codec.pack_each(elements)
 
     def job_options_of(self, place: int) -> JobOptions:
-        """The terms of the job at this place."""
         return self.job_options.get(place, DEFAULT_JOB_OPTIONS)
 
     def entry_fields(self, at: int) -> list[bytes]:
@@ -165,17 +163,17 @@ class PackedJobs:
         return delayed_member.encode(envelope, self.names[at], self.options.delayed_prefix)
 
 
-def _check_job(job_id: str, terms: JobOptions, options: ProducerOptions) -> None:
-    if terms.has_own_id:
+def _check_job(job_id: str, job_options: JobOptions, options: ProducerOptions) -> None:
+    if job_options.has_own_id:
         check_job_id(job_id)
-    if terms.retry and terms.retry.backoff:
-        retry_override.check_backoff(terms.retry.backoff)
-    if isinstance(terms.due, DelayFromNow):
-        delayed_member.check_delay(terms.due.delay_ms, options.max_delay_s)
+    if job_options.retry and job_options.retry.backoff:
+        retry_override.check_backoff(job_options.retry.backoff)
+    if isinstance(job_options.due, DelayFromNow):
+        delayed_member.check_delay(job_options.due.delay_ms, options.max_delay_s)
 
 
 class _EncodedNames(dict[str | None, bytes]):
-    """Names as bytes, each looked at once; None is no name."""
+    """Names as bytes, each encoded once; None is the empty name."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__()
@@ -202,12 +200,12 @@ class _ChunkBuilder:
         """In the order of the jobs, only that what is delayed comes after what is not."""
         later: list[int] = []
         start = 0
-        for at, terms in sorted(self.packed.job_options.items()):
-            if terms.due is None and not terms.has_own_id:
+        for at, job_options in sorted(self.packed.job_options.items()):
+            if job_options.due is None and not job_options.has_own_id:
                 continue
             yield from self._plain_chunks(range(start, at))
             start = at + 1
-            if terms.due is not None and self._is_future(terms.due):
+            if job_options.due is not None and self._is_future(job_options.due):
                 later.append(at)
             else:
                 yield self._single_job_chunk(at)
@@ -244,10 +242,10 @@ class _ChunkBuilder:
         return self.commands.add_batch(self.keys, self.memory.producer_id, self._id(places[0]), jobs, name=name)
 
     def _single_job_chunk(self, at: int) -> Chunk:
-        terms = self.packed.job_options_of(at)
-        if terms.unique:
+        job_options = self.packed.job_options_of(at)
+        if job_options.unique:
             return Chunk([at], partial(self._add_unique, at), lambda reply: reply is not None)
-        is_new = partial(self.memory.is_new, self._id(at)) if terms.has_own_id else None
+        is_new = partial(self.memory.is_new, self._id(at)) if job_options.has_own_id else None
         return Chunk([at], partial(self._add_entry, at), is_new)
 
     def _add_entry(self, at: int) -> Call:

@@ -1,7 +1,8 @@
-"""Flows for bulk loads: jobs by the million out of tasks that may die, run twice at once or begin anew, each job once.
+"""Flows for bulk loads: jobs by the million from tasks that may die, run twice at once or start again; each job is added
+once.
 
-Every run of jobs goes into the queue together with its mark in the load's ledger. How many run side by side, and what
-rows they are made of, is the caller's business; ordinary producers use `producer.py`.
+A chunk of jobs is added together with its mark in the load's ledger. How many tasks run in parallel, and what rows the
+jobs are made of, is up to the caller; ordinary producers use `batch.py`.
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ class LoadChunk:
         return dues.count(None) == len(dues) and names.count(names[0]) == len(names)
 
     def columns(self, *, with_ids: bool) -> list[bytes | str | int]:
-        """What the server must be told of the jobs, one column after the other."""
-        told: list[bytes | str | int] = [*self.job_ids] if with_ids else []
-        told += self.envelopes
+        """What the server needs of the jobs, one column after the other."""
+        columns: list[bytes | str | int] = [*self.job_ids] if with_ids else []
+        columns += self.envelopes
         if not self.is_uniform:
-            told += self.names
-            told += ["" if due is None else due for due in self.dues]
-        return told
+            columns += self.names
+            columns += ["" if due is None else due for due in self.dues]
+        return columns
 
     @property
     def digest(self) -> str:
@@ -87,7 +88,7 @@ class LoadChunk:
 
 @dataclass(frozen=True, slots=True)
 class LoadChunkResult:
-    """What became of a run: how many jobs were added, or, if it was not its turn, how long to wait."""
+    """What became of a chunk: how many jobs were added, or, if it was not its turn, how long to wait."""
 
     added: int
     done: bool = True
@@ -95,9 +96,9 @@ class LoadChunkResult:
 
 
 def start_load(commands: Commands, keys: Keys, run_id: str, idempotence: str, *, ttl_s: int) -> Flow[LoadStart]:
-    """Note when and how a load is begun, the first time; any later try is told the same moment again.
+    """Record when and how a load was started the first time; any later try gets the same time.
 
-    how: what its ledger knows jobs by. A try that goes about it otherwise is refused, for that ledger would know nothing
+    idempotence: what its ledger knows jobs by. A try with another value is refused, because that ledger would know nothing
     of what is written already. Without a ledger ("none") every try is a load of its own.
     """
     now_ms = yield from server_time_ms(commands)
@@ -128,12 +129,12 @@ def make_envelopes(
     return msgpack_codec.pack_each(zip(job_ids, payloads, moments, repeat(0)))
 
 
-def check_chunk(run: LoadChunk, load: BulkLoad, now_ms: int) -> LoadChunk:
-    """The run, if a producer would have accepted each of its jobs."""
-    if not all(map(str.strip, run.job_ids)):
-        for job_id in run.job_ids:
+def check_chunk(chunk: LoadChunk, load: BulkLoad, now_ms: int) -> LoadChunk:
+    """The chunk, if a producer would have accepted each of its jobs."""
+    if not all(map(str.strip, chunk.job_ids)):
+        for job_id in chunk.job_ids:
             check_job_id(job_id)
-    dues = [due for due in run.dues if due is not None]
+    dues = [due for due in chunk.dues if due is not None]
     if dues:
         check_due(max(dues), now_ms)
     if load.idempotence == "idmp" and dues:
@@ -141,7 +142,7 @@ def check_chunk(run: LoadChunk, load: BulkLoad, now_ms: int) -> LoadChunk:
             "idempotence=idmp knows no delayed jobs, and some rows have run_at_ms",
             hint="use idempotence=rows for them",
         )
-    return run
+    return chunk
 
 
 def check_due(due_ms: int, now_ms: int) -> int:
@@ -164,88 +165,88 @@ def check_name(name: str | None) -> bytes:
 
 
 def send_chunks(
-    commands: Commands, keys: Keys, load: BulkLoad, runs: Sequence[LoadChunk]
+    commands: Commands, keys: Keys, load: BulkLoad, chunks: Sequence[LoadChunk]
 ) -> Flow[list[LoadChunkResult]]:
-    """Write runs, in one round trip; those whose turn it is not yet are told so. Sending them again adds nothing twice,
-    unless the load keeps no ledger.
+    """Add chunks, in one round trip; one that is early is not added and gets a time to wait. Sending them again adds
+    nothing twice, unless the load keeps no ledger.
     """
     kind = load.idempotence
     if kind == "idmp":
-        return (yield from _send_with_idmp(commands, keys, load, runs))
+        return (yield from _send_with_idmp(commands, keys, load, chunks))
     if kind == "rows":
-        runs = [_without_duplicates(run) for run in runs]
-    replies = yield [_load_call(commands, keys, load, kind, run) for run in runs]
-    return [_chunk_result(run, reply) for run, reply in zip(runs, replies, strict=True)]
+        chunks = [_without_duplicates(chunk) for chunk in chunks]
+    replies = yield [_load_call(commands, keys, load, kind, chunk) for chunk in chunks]
+    return [_chunk_result(chunk, reply) for chunk, reply in zip(chunks, replies, strict=True)]
 
 
-def _load_call(commands: Commands, keys: Keys, load: BulkLoad, kind: LedgerKind, run: LoadChunk) -> Call:
+def _load_call(commands: Commands, keys: Keys, load: BulkLoad, kind: LedgerKind, chunk: LoadChunk) -> Call:
     by_chunk = kind == "chunks"
     return commands.load_jobs(
         keys,
         load.run_id,
-        run.columns(with_ids=kind == "rows"),
-        count=len(run.job_ids),
-        shared=run.names[0] if run.is_uniform else b"",
+        chunk.columns(with_ids=kind == "rows"),
+        count=len(chunk.job_ids),
+        shared=chunk.names[0] if chunk.is_uniform else b"",
         kind=kind,
         ttl_s=load.ttl_s,
         most=load.max_stream_len,
         rate=load.rate,
-        chunk=run.ledger_name if by_chunk else "",
-        digest=run.digest if by_chunk else "",
+        chunk=chunk.ledger_name if by_chunk else "",
+        digest=chunk.digest if by_chunk else "",
     )
 
 
-def _without_duplicates(run: LoadChunk) -> LoadChunk:
-    """The run with the first job of each id only; nearly always that is the run itself."""
-    if len(set(run.job_ids)) == len(run.job_ids):
-        return run
+def _without_duplicates(chunk: LoadChunk) -> LoadChunk:
+    """The chunk with the first job of each id only; nearly always that is the chunk itself."""
+    if len(set(chunk.job_ids)) == len(chunk.job_ids):
+        return chunk
     first: dict[str, int] = {}
-    for at, job_id in enumerate(run.job_ids):
+    for at, job_id in enumerate(chunk.job_ids):
         first.setdefault(job_id, at)
     places = first.values()
     return LoadChunk(
         [*first],
-        [run.dues[at] for at in places],
-        [run.envelopes[at] for at in places],
-        [run.names[at] for at in places],
-        run.ledger_name,
+        [chunk.dues[at] for at in places],
+        [chunk.envelopes[at] for at in places],
+        [chunk.names[at] for at in places],
+        chunk.ledger_name,
     )
 
 
-def _chunk_result(run: LoadChunk, reply: Reply) -> LoadChunkResult:
+def _chunk_result(chunk: LoadChunk, reply: Reply) -> LoadChunkResult:
     word, added, wait_ms = reply
     if word == b"other":
         raise ArgumentError(
-            f"chunk {run.ledger_name} holds other rows than when it was first written",
+            f"chunk {chunk.ledger_name} holds other rows than when it was first written",
             hint="rows must come in the same partitions and order on every try: sort them, or use idempotence=rows",
         )
     return LoadChunkResult(added, word == b"added", wait_ms)
 
 
 def _send_with_idmp(
-    commands: Commands, keys: Keys, load: BulkLoad, runs: Sequence[LoadChunk]
+    commands: Commands, keys: Keys, load: BulkLoad, chunks: Sequence[LoadChunk]
 ) -> Flow[list[LoadChunkResult]]:
-    """One XADD IDMP a job. The server does not tell a repetition from an addition, so all count as added."""
-    told = [LoadChunkResult(len(run.job_ids)) for run in runs]
+    """One XADD IDMP per job. Its reply is the same for a repetition and an addition, so all count as added."""
+    results = [LoadChunkResult(len(chunk.job_ids)) for chunk in chunks]
     if load.max_stream_len is not None:
         [depth] = yield [commands.stream_length(keys.stream)]
-        for at, run in enumerate(runs):
-            if depth + len(run.job_ids) > load.max_stream_len:
-                told[at] = LoadChunkResult(0, done=False, wait_ms=50)
+        for at, chunk in enumerate(chunks):
+            if depth + len(chunk.job_ids) > load.max_stream_len:
+                results[at] = LoadChunkResult(0, done=False, wait_ms=50)
             else:
-                depth += len(run.job_ids)
+                depth += len(chunk.job_ids)
     yield [
         commands.add_entry(
             keys,
             _idmp_producer_id(load, job_id),
             job_id,
-            stream_entry.encode(run.envelopes[at], run.names[at]),
+            stream_entry.encode(chunk.envelopes[at], chunk.names[at]),
         )
-        for run, one in zip(runs, told, strict=True)
+        for chunk, one in zip(chunks, results, strict=True)
         if one.done
-        for at, job_id in enumerate(run.job_ids)
+        for at, job_id in enumerate(chunk.job_ids)
     ]
-    return told
+    return results
 
 
 def _idmp_producer_id(load: BulkLoad, job_id: str) -> str:
@@ -257,8 +258,8 @@ def check_idmp(commands: Commands, keys: Keys, *, jobs_each: int = 1000) -> Flow
     [info] = yield [commands.stream_info(keys)]
     if not commands.features.idmp:
         raise ArgumentError("this server does not know XADD IDMP", hint="use idempotence=rows: it works everywhere")
-    told = {} if isinstance(info, ServerError) else dict(zip(info[::2], info[1::2], strict=True))
-    most, seconds = told.get(b"idmp-maxsize", 100), told.get(b"idmp-duration", 100)
+    settings = {} if isinstance(info, ServerError) else dict(zip(info[::2], info[1::2], strict=True))
+    most, seconds = settings.get(b"idmp-maxsize", 100), settings.get(b"idmp-duration", 100)
     if most < jobs_each or seconds < 3600:
         raise ArgumentError(
             f"the server forgets ids of a producer after {most} others or {seconds} s: a retry would add jobs twice",

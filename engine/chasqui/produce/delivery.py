@@ -1,7 +1,7 @@
-"""Jobs on their way to the server, in pieces, and what is known about each: written, refused, or no answer.
+"""Jobs on their way to the server, in chunks, and what is known about each: written, refused, or no reply.
 
-What is in a piece is made by `producer.py`. Here it is sent, in as few round trips as may be, and sent again after a
-lost reply: every piece is known to the server by an id or a marker, so that coming twice is coming once.
+`batch.py` makes the chunks. Here they are sent, in as few round trips as possible, and sent again after a lost reply:
+the server knows every chunk by an id or a marker, so sending it twice adds it once.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ log = logging.getLogger("chasqui.produce.batch")
 
 MAX_CHUNKS_PER_TRIP = 20
 MAX_SINGLE_JOBS_PER_TRIP = 100
-"""A server remembers this many ids of one producer: of more at once it could not tell which it has seen."""
+"""A server remembers this many ids of one producer: with more at once it could not recognise repetitions."""
 MAX_REMEMBERED_IDS = 1000
 
 
 @dataclass(slots=True)
 class ProducerMemory:
-    """What one producer remembers between calls: how many jobs it saw waiting, and where its last named jobs went."""
+    """What one producer remembers between calls: how many jobs were waiting, and the entries of its last jobs with ids."""
 
     producer_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     depth: int | None = None
     entries: dict[str, bytes] = field(default_factory=dict)
 
     def is_new(self, job_id: str, entry_id: bytes) -> bool:
-        """Whether the server made this entry just now, or told of the one it made when it first met the id."""
+        """Whether the server added this entry just now; if not, it is the one of an earlier job with the same id."""
         known = self.entries.pop(job_id, None)
         self.entries[job_id] = entry_id
         if len(self.entries) > MAX_REMEMBERED_IDS:
@@ -46,7 +46,7 @@ class ProducerMemory:
         return known != entry_id
 
     def update_depth(self, depth: Reply) -> None:
-        """Take note of the depth. A user who may only write cannot ask for it: then the queue grows."""
+        """Record the depth. A user who may only write cannot read it: then the queue grows."""
         if not isinstance(depth, ServerError):
             self.depth = depth
         elif depth.code == "NOPERM":
@@ -55,7 +55,7 @@ class ProducerMemory:
             raise depth
 
     def update_depth_if_known(self, depth: Reply) -> None:
-        """Take note of the depth when the jobs are written already: trouble with it is no trouble of theirs."""
+        """Record the depth when the jobs are written already: an error of it does not affect them."""
         self.depth = None if isinstance(depth, ServerError) else depth
 
 
@@ -68,10 +68,10 @@ class JobLocation(NamedTuple):
 
 @dataclass(slots=True)
 class Chunk:
-    """Part of a shipment: the jobs at these places, in one call. `dues`: when each is due, if they are for later.
+    """Part of a delivery: the jobs at these places, in one call. `dues`: when each is due, if they are delayed.
 
-    reply: the server's answer, from which it is told where each job went. written: True when the server said so, False when it said no or was not asked, None when its answer was lost.
-    created: False when the answer was that this id had been used before.
+    reply: where each job went. written: True when the server confirmed it, False when it refused or was not asked, None
+    when its reply was lost. created: False when the reply was that this id had been used before.
     """
 
     indexes: Sequence[int]
@@ -83,7 +83,7 @@ class Chunk:
     created: bool = True
 
     def record_reply(self, reply: Reply) -> ServerError | None:
-        """Note down the server's answer. What it calls a repetition after a lost answer was most likely ours."""
+        """Record the server's reply. A repetition after a lost reply was most likely our own job."""
         if isinstance(reply, ServerError):
             return reply
         self.created = self.is_new is None or self.is_new(reply) or self.written is None
@@ -105,8 +105,8 @@ class Chunk:
 class Delivery:
     """The jobs of one call, by their places in it.
 
-    look: what asks for the depth along the way. copied: what waits for replicas, and how many of them there must be.
-    problem: why not all of it was written.
+    depth_call: reads the depth in the same round trip. replication: waits for replicas, and how many there must be.
+    error: why not all of it was written.
     """
 
     chunks: list[Chunk]
@@ -118,75 +118,75 @@ class Delivery:
     @property
     def written(self) -> list[bool | None]:
         """What is known about each job."""
-        known = {place: piece.written for piece in self.chunks for place in piece.indexes}
+        known = {place: chunk.written for chunk in self.chunks for place in chunk.indexes}
         return [known[place] for place in range(len(known))]
 
     @property
     def locations(self) -> list[JobLocation]:
         """Where each job went, as far as it is known."""
         known = {
-            place: landing
-            for piece in self.chunks
-            for place, landing in zip(piece.indexes, piece.locations(), strict=True)
+            place: location
+            for chunk in self.chunks
+            for place, location in zip(chunk.indexes, chunk.locations(), strict=True)
         }
         return [known[place] for place in range(len(known))]
 
     @property
     def duplicates(self) -> set[int]:
         """The places of jobs whose ids had been used before, so that nothing was added for them."""
-        return {place for piece in self.chunks if not piece.created for place in piece.indexes}
+        return {place for chunk in self.chunks if not chunk.created for place in chunk.indexes}
 
 
 def _due_ms(due: DueTime, server_ms: int) -> int:
     return due if isinstance(due, int) else server_ms + due.delay_ms
 
 
-def send_delivery(shipment: Delivery) -> Flow[Delivery]:
-    """Send what is not known to be written; at the first trouble the rest stays behind."""
-    shipment.error = None
-    for load in _round_trips([piece for piece in shipment.chunks if not piece.written]):
-        shipment.error = yield from _send_round_trip(load, shipment)
-        if shipment.error:
+def send_delivery(delivery: Delivery) -> Flow[Delivery]:
+    """Send what is not known to be written; after the first error nothing more is sent."""
+    delivery.error = None
+    for trip in _round_trips([chunk for chunk in delivery.chunks if not chunk.written]):
+        delivery.error = yield from _send_round_trip(trip, delivery)
+        if delivery.error:
             break
-    return shipment
+    return delivery
 
 
-def _round_trips(pieces: Sequence[Chunk]) -> Iterator[list[Chunk]]:
+def _round_trips(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
     """What goes into one round trip each: not too long, and not more ids than the server remembers."""
-    load: list[Chunk] = []
+    trip: list[Chunk] = []
     named = 0
-    for piece in pieces:
-        if len(load) - named >= MAX_CHUNKS_PER_TRIP or named >= MAX_SINGLE_JOBS_PER_TRIP:
-            yield load
-            load, named = [], 0
-        load.append(piece)
-        named += len(piece.indexes) == 1
-    if load:
-        yield load
+    for chunk in chunks:
+        if len(trip) - named >= MAX_CHUNKS_PER_TRIP or named >= MAX_SINGLE_JOBS_PER_TRIP:
+            yield trip
+            trip, named = [], 0
+        trip.append(chunk)
+        named += len(chunk.indexes) == 1
+    if trip:
+        yield trip
 
 
-def _send_round_trip(load: Sequence[Chunk], shipment: Delivery) -> Flow[ServerError | None]:
-    look = () if shipment.depth_call is None else (shipment.depth_call,)
-    besides = look if shipment.replication is None else (*look, shipment.replication[0])
-    calls = (replace(call, tolerant=True) for call in chain((piece.build_call() for piece in load), besides))
-    # One piece is made before anything can leave, so it may as well leave in one write with what goes along.
-    batch = list(calls) if len(load) == 1 else LazyBatch(calls, len(load) + len(besides), ordered=True)
-    answer = yield from _send_twice(batch, load)
+def _send_round_trip(trip: Sequence[Chunk], delivery: Delivery) -> Flow[ServerError | None]:
+    depth_calls = () if delivery.depth_call is None else (delivery.depth_call,)
+    extra = depth_calls if delivery.replication is None else (*depth_calls, delivery.replication[0])
+    calls = (replace(call, tolerant=True) for call in chain((chunk.build_call() for chunk in trip), extra))
+    # One chunk is made before anything can leave, so it may as well leave in one write with what goes along.
+    batch = list(calls) if len(trip) == 1 else LazyBatch(calls, len(trip) + len(extra), ordered=True)
+    answer = yield from _send_twice(batch, trip)
     if isinstance(answer, ServerError):
         return answer
-    refusals = [piece.record_reply(reply) for piece, reply in zip(load, answer, strict=False)]
-    problem = next((refusal for refusal in refusals if refusal), None)
-    if look and problem is None:
-        shipment.memory.update_depth_if_known(answer[len(load)])
-    if shipment.replication and problem is None:
-        problem = _replication_error(answer[-1], shipment.replication[1])
-        for piece in load if problem else ():
-            piece.written = None
+    refused = [chunk.record_reply(reply) for chunk, reply in zip(trip, answer, strict=False)]
+    problem = next((refusal for refusal in refused if refusal), None)
+    if depth_calls and problem is None:
+        delivery.memory.update_depth_if_known(answer[len(trip)])
+    if delivery.replication and problem is None:
+        problem = _replication_error(answer[-1], delivery.replication[1])
+        for chunk in trip if problem else ():
+            chunk.written = None
     return problem
 
 
 def _replication_error(reply: Reply, wanted: int) -> ServerError | None:
-    """The jobs are on the master; until replicas have them too, nobody can tell whether they will stay."""
+    """The jobs are on the master; until replicas have them too, a failover may lose them."""
     if isinstance(reply, ServerError):
         return reply
     if reply >= wanted:
@@ -198,15 +198,15 @@ def _replication_error(reply: Reply, wanted: int) -> ServerError | None:
     )
 
 
-def _send_twice(batch: Sequence[Call], load: Sequence[Chunk]) -> Flow[list[Reply] | ServerError]:
-    """The replies, or why there are none: a lost reply is asked for once more before that."""
+def _send_twice(batch: Sequence[Call], trip: Sequence[Chunk]) -> Flow[list[Reply] | ServerError]:
+    """The replies, or why there are none; after a lost reply it is sent once more."""
     try:
         return (yield batch)
     except ServerError as problem:
         if not isinstance(problem, Unreachable) or not problem.sent:
             return problem
-    for piece in load:
-        piece.written = None
+    for chunk in trip:
+        chunk.written = None
     try:
         return (yield batch)
     except ServerError as problem:

@@ -1,4 +1,4 @@
-"""An entry of the dead-letter stream: `d [n] source_id reason [detail]`, and what else must not be lost.
+"""An entry of the stream of dead letters: `d [n] source_id reason [detail]`, and further fields, which are preserved.
 
 The envelope in `d` may be unreadable, that is often why it is here; `envelope.py` tries.
 """
@@ -35,8 +35,8 @@ class DeadLetterReason(StrEnum):
 class DeadLetterEntry:
     """A dead letter. `reason` is text, since others may know reasons we do not.
 
-    original: the other fields of the stream entry it was, which the reference drops. extra: fields that
-    somebody else added, or that could not be read.
+    original: the other fields of the stream entry it was, which the reference drops. extra: fields of
+    other programs, or that could not be read.
     """
 
     d: bytes
@@ -52,7 +52,7 @@ class DeadLetterEntry:
 def encode(entry: DeadLetterEntry) -> list[bytes]:
     """The words after the entry id in an XADD: the reference's fields in its order, then ours.
 
-    Fields of the original entry are kept under `orig:<field>`, so none can pass for one of the letter's own.
+    Fields of the original entry are kept under `orig:<field>`, so none can be taken for a field of the dead letter.
     """
     name = entry.name_bytes or entry.name.encode()
     pairs: list[FieldPair] = [(b"d", entry.d)]

@@ -1,7 +1,7 @@
 """A member of the delayed set: the name's length, the name, the envelope; the score is the due time.
 
 We write the four-byte length the released engine reads and read also the one-byte length of its public
-pages and bare envelopes. `docs/wire.md` tells the story; scores and commands are not known here.
+pages and bare envelopes. `docs/wire.md` explains why; scores and commands are not known here.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def check_delay(delay_ms: int, max_delay_s: int = ProducerOptions().max_delay_s)
 def _candidate_splits(member: bytes) -> Iterator[tuple[NamePrefix, bytes, bytes]]:
     """Every way to split the member, likeliest first.
 
-    A four-byte length beyond the cap comes last: only specs, whose names nobody caps, lead to one, and an
+    A four-byte length beyond the cap comes last: only specs, whose names have no cap, lead to one, and an
     old one-byte member must not be taken for it.
     """
     wide = int.from_bytes(member[:4], "little")

@@ -1,4 +1,4 @@
-"""Stream entry fields as Redis sends them, flat: the first of a name wins, and what nobody asks for is kept.
+"""Stream entry fields as Redis sends them, flat: the first of a name wins, and unused ones are preserved.
 
 What the fields mean is said in `stream_entry`, `event_entry` and `dead_entry`.
 """

@@ -58,7 +58,7 @@ class Envelope(NamedTuple):
 
 
 def encode(envelope: Envelope, *, pack: PackFunction = msgpack_codec.pack, exact_payload: bool = False) -> bytes:
-    """Canonical bytes, as the reference rewrites a job when it is retried, buried or replayed; but an unknown
+    """Canonical bytes, as the reference rewrites a job when it is retried, replayed or becomes a dead letter; but an unknown
     backoff kind keeps its text, which the reference loses.
 
     A payload spelled as an array of small numbers becomes a bin, unless `exact_payload` asks for the form it

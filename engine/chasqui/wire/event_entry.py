@@ -22,9 +22,9 @@ WAITING, DELAYED, DRAINED = "waiting", "delayed", "drained"
 class Event:
     """Something that happened, at `ts` by the teller's clock.
 
-    job_id: None for events of the whole queue and of entries nobody could read. attempt: the run's number,
+    job_id: None for events of the whole queue and of unreadable entries. attempt: the run's number,
     from 1; in "retry-scheduled" that of the run to come. reason: the error's text in "failed", why it died in
-    "dlq". extra: every field that has no place here or could not be read, as it was.
+    "dlq". extra: every field that has no place here or could not be read, unchanged.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class Event:
 
 def encode(event: Event) -> list[bytes]:
     """The words after the entry id in an XADD, in the reference's order."""
-    told = [
+    values = [
         (b"e", event.kind),
         (b"id", event.job_id or ""),
         (b"ts", event.ts),
@@ -52,8 +52,8 @@ def encode(event: Event) -> list[bytes]:
         (b"backoff_ms", event.backoff_ms),
         (b"delay_ms", event.delay_ms),
     ]
-    # An error's text comes from anywhere: what UTF-8 cannot say must not keep the event from being told.
-    pairs = [(name, str(value).encode("utf-8", "replace")) for name, value in told if value is not None]
+    # An error's text comes from anywhere: what is not UTF-8 must not prevent the event.
+    pairs = [(name, str(value).encode("utf-8", "replace")) for name, value in values if value is not None]
     return flatten([*pairs, *event.extra])
 
 

@@ -53,7 +53,7 @@ def make_decoder(make_job: Callable[..., Any], max_bytes: int, max_attempts: int
 def handler_value(envelope: Envelope, limit: int) -> Value:
     """What a handler gets: plain values where plain values can say it, also with numbers as keys of a map.
 
-    Raises `WireError` when the payload is no data at all.
+    Raises `WireError` when the payload cannot be decoded.
     """
     if envelope.payload.form == "bin" and len(envelope.payload.raw) <= limit:
         try:

@@ -1,6 +1,6 @@
 """Job ids: ULIDs as we mint them, and the rules for ids that callers bring.
 
-An id's time part says when it was minted; the random part is not monotonic, so ids of one batch do not sort.
+An id's time part is when it was made; the random part is not monotonic, so ids of one batch do not sort.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def new_job_id(now_ms: int) -> str:
 
 
 def new_job_ids(count: int, now_ms: int, entropy: Callable[[int], bytes] = os.urandom) -> list[str]:
-    """New ids of one moment: one read of randomness for all, a byte (of which five bits count) per letter."""
+    """New ids of one moment: one read of randomness for all, a byte (of which five bits count) per character."""
     stamp = _encode_time(now_ms)
     letters = entropy(count * _RANDOM_LETTERS).translate(_LETTER_OF_BYTE).decode("ascii")
     return [stamp + random for random in _RANDOM_PARTS.findall(letters)]
@@ -45,7 +45,7 @@ def created_ms(job_id: str) -> int | None:
 
 
 def check_job_id(job_id: str) -> str:
-    """A caller's id, as it is. Redis refuses an empty one, and one of spaces nobody could ask for again."""
+    """A caller's id, as it is. Redis refuses an empty one, and one of spaces could not be typed again."""
     if not job_id.strip():
         raise ArgumentError("job_id must be a non-empty, non-whitespace string")
     return job_id

@@ -68,7 +68,7 @@ def packer() -> PackFunction:
 
 
 def pack_each(values: Iterable[Value]) -> list[bytes]:
-    """Every value by itself; for thousands of them the cheapest way there is."""
+    """Every value on its own; for thousands of them the cheapest way there is."""
     native = msgpack.Packer(default=_pack_default)
     try:
         return list(map(native.pack, values))

@@ -1,6 +1,6 @@
 """Msgpack bytes with some of their value changed: what is the same before and after keeps its very bytes.
 
-Packing anew would write other lengths of numbers, forget 32-bit floats, and refuse maps that a dict cannot hold.
+Packing again would write other lengths of numbers, forget 32-bit floats, and refuse maps that a dict cannot hold.
 """
 
 from __future__ import annotations

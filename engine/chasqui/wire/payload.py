@@ -1,6 +1,6 @@
 """What a job carries, kept in the form it was found: inside a bin, or inline in the envelope.
 
-The data is decoded only when somebody asks for it. Where the payload stands is the envelope's business.
+The data is decoded only on demand. Where the payload stands is defined by the envelope.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BIN_HEADS = (0xC4, 0xC5, 0xC6)
 
 
 class Payload(NamedTuple):
-    """A payload as it was found.
+    """A payload in the form that was found.
 
     "bin": `raw` is the content of a bin, as a rule msgpack of the producer's data. "inline": the data stands
     in the envelope itself, and `raw` is its exact msgpack bytes.

@@ -84,7 +84,7 @@ def decode_field(fields: Mapping[str, bytes], name: str, absent: bytes = NIL) ->
 
 
 def check_field(where: str, check: Callable[[Value], T], value: Value) -> T:
-    """One field's value, checked; a fault says where it was."""
+    """One field's value, checked; an error names the field."""
     try:
         return check(value)
     except WireError as fault:
@@ -127,7 +127,7 @@ def as_float(value: Value) -> float:
 
 
 def check_storable(where: str, value: int | None, most: int = U64_MAX) -> int | None:
-    """A producer's number, if the field holds it: with any other nobody could read the record again."""
+    """A producer's number, if the field holds it: with any other the record could not be read again."""
     if value is not None and (type(value) is bool or not isinstance(value, int) or not 0 <= value <= most):
         raise ArgumentError(f"{where} must be a non-negative int")
     return value

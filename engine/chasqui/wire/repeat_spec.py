@@ -1,6 +1,6 @@
 """A repeatable job as stored: an array of key, name, pattern, payload, bounds and what to do with missed fires.
 
-The hash field `spec` holds these bytes. When a pattern fires next is for `chasqui/cron.py`.
+The hash field `spec` holds these bytes. `chasqui/cron/` computes when a pattern fires next.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Fires by the calendar; no zone means UTC. Both texts are kept as they were given."""
+    """Fires by the calendar; no zone means UTC. Both texts are kept unchanged."""
 
     expression: str
     tz: str | None = None
@@ -81,7 +81,7 @@ MissedFires = Skip | FireOnce | FireAll
 
 @dataclass(frozen=True, slots=True)
 class RepeatSpec:
-    """A repeatable job. A `limit` of 0 or None is no limit; `retry` is known to newer engines only.
+    """A repeatable job. A `limit` of 0 or None means unlimited; `retry` is known to newer engines only.
 
     `payload` is that of each job it makes. `fired` is a relic: the live count is a field of the hash.
     """
@@ -99,7 +99,7 @@ class RepeatSpec:
 
 
 def default_key(job_name: str, pattern: Pattern) -> str:
-    """The key of a spec that was given none: its name and pattern, letter for letter."""
+    """The key of a spec that was given none: its name and pattern, verbatim."""
     if isinstance(pattern, Every):
         return f"{job_name}::every:{pattern.interval_ms}"
     zone = "UTC" if pattern.tz is None else pattern.tz
@@ -185,8 +185,8 @@ def _decode_payload(element: bytes) -> Payload:
 
 
 def _first_element(wrapped: bytes) -> Payload:
-    # Behind bytes it can fire the reference passes over the rest; behind anything else the rest tells that
-    # this is no payload at all.
+    # Behind bytes it can fire the reference passes over the rest; behind anything else a rest means that
+    # this is not a payload.
     first = from_element(wrapped[: end_of(wrapped)])
     return first if first.octets is not None else from_element(wrapped)
 

@@ -1,4 +1,4 @@
-"""What a job or a spec says about its own retries: `[max_attempts, [kind, delay, max, multiplier, jitter]]`.
+"""The retry settings of one job or spec: `[max_attempts, [kind, delay, max, multiplier, jitter]]`.
 
 What the numbers lead to is worked out in `chasqui/backoff.py` and `chasqui/attempts.py`.
 """
@@ -88,7 +88,7 @@ def from_list(value: Value) -> RetryOverride | None:
 
 
 def from_element(element: bytes) -> RetryOverride | None:
-    """The override in these bytes, in any form; nil is none. What nobody knows is not decoded."""
+    """The override in these bytes, in any form; nil means none. Unknown parts are not decoded."""
     if element == NIL:
         return None
     fields = _RETRY.from_element(element)
@@ -128,7 +128,7 @@ def _decode_backoff(fields: Mapping[str, Value]) -> Backoff:
 def _decode_kind(value: Value) -> str:
     """A kind as text, as the number of its variant, or as a map from either to nil.
 
-    A number beyond the known ones and bytes that are no text have no name to keep.
+    An unknown number, or bytes that are not text, have no name to preserve.
     """
     if isinstance(value, dict | MsgpackMap):
         value = _only_key(value)

@@ -20,7 +20,7 @@ MAX_NAME_BYTES = ProducerOptions().max_name_bytes
 class StreamEntry(NamedTuple):
     """What stood in one entry. `d` is None where the field is missing, which is not the same as empty.
 
-    name: the text of `n`, or "" when that is not UTF-8 or not there. name_bytes: `n` as it was.
+    name: the text of `n`, or "" when that is not UTF-8 or not there. name_bytes: `n` unchanged.
     extra: all other fields, in order, later ones of the same name included.
     """
 
@@ -31,7 +31,7 @@ class StreamEntry(NamedTuple):
 
 
 def encode(envelope: bytes, name: str | bytes = "") -> list[bytes]:
-    """The words after the entry id in an XADD. A name's bytes may be given as they were found."""
+    """The words after the entry id in an XADD. A name may be given as the bytes that were found."""
     raw = name.encode() if isinstance(name, str) else name
     return [b"d", envelope, b"n", raw] if raw else [b"d", envelope]
 
