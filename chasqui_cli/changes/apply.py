@@ -55,6 +55,7 @@ def apply_change(
             told += _apply_page(pen, things[start : start + PAGE_SIZE], deed)
             advance(len(told))
             pen.set_result(**Counter(word.replace(" ", "_") for word in told))
+            pen.done = told.count(deed.success_word)
     return told
 
 

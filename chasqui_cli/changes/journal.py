@@ -59,6 +59,8 @@ class JournalWriter:
         self.operation = operation
         self._file = file
         self.item_count = 0
+        self.done = 0
+        """How many records were changed."""
         self.nothing_changed = False
         """That nothing came of it, so there is nothing to take back."""
         self.result: dict[str, Any] = {}

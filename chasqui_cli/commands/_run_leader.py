@@ -40,7 +40,7 @@ def require_writable(ctx: CommandContext, what: str) -> None:
     """A read-only connection is told so at once, instead of failing again and again."""
     from chasqui.errors import ChangeRefused
 
-    if ctx.settings().read_only:
+    if ctx.settings.read_only:
         raise ChangeRefused(
             f"this connection is read-only: it does not {what}",
             hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
@@ -119,5 +119,6 @@ def force_unlock(ctx: CommandContext, session: Session, queue: str, lock: str, w
     if ctx.confirm(plan):
         with ctx.journal_operation(f"{what} unlock", queue) as pen:
             taken = session.run(chasqui.force_unlock, lock, seen=found.holder)
+            pen.done = int(taken is not None)
             pen.set_result(holder=holder, unlocked=taken is not None)
         ctx.info(f"unlocked: {safe(holder)} does not lead {queue} any more" if taken else "it was gone already")

@@ -148,6 +148,7 @@ def _run_migration(
 
         def told(report: MigrationReport) -> None:
             advance(report.moved, max(total, report.moved))
+            pen.done = report.moved
             pen.set_result(moved=report.moved, counts=dict(report.counts))
 
         return way.run(progress=told, should_continue=_until_signal(ctx) if follow else lambda _: False)

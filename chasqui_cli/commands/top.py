@@ -73,9 +73,9 @@ def build_dashboard(
     from chasqui_cli.tui.feed import Feed
     from chasqui_cli.tui.widgets.styled_text import DARK, LIGHT
 
-    settings = ctx.settings()
+    settings = ctx.settings
     setup = DashboardOptions(
-        address=str(ctx.address()),
+        address=str(ctx.address),
         context=settings.context,
         colour=settings.color,
         read_only=settings.read_only,
@@ -94,7 +94,7 @@ def _command_runner(ctx: CommandContext) -> CommandRunner:
     """Runs verbs on the server this dashboard looks at. A URL may hold a password, so it goes into the environment."""
     from chasqui_cli.tui.command_runner import CommandRunner
 
-    given, settings = ctx.connection, ctx.settings()
+    given, settings = ctx.connection, ctx.settings
     environment = dict(os.environ)
     reach: list[str] = []
     if given.redis_url:

@@ -80,6 +80,7 @@ def undo(
     with ctx.session() as session, ctx.journal_operation("undo", made.queue) as pen:
         told = _undo_items(ctx, session, Keys(made.queue), entry, items)
         counts = Counter(one["outcome"] for one in told)
+        pen.done = sum(counts[outcome] for outcome in SUCCESS_OUTCOMES)
         pen.set_result(undoes=made.op, **counts)
         if any(one["outcome"] in SUCCESS_OUTCOMES for one in told):
             ctx.journal().mark_undone(entry, pen.operation.op)
@@ -110,7 +111,7 @@ def _with_operation_server(ctx: CommandContext, entry: JournalEntry, *, here: bo
     made = entry.operation
     if made.context and not ctx.connection.names_a_server:
         ctx = replace(ctx, connection=replace(ctx.connection, context=made.context))
-    url = redact(ctx.settings().url)
+    url = redact(ctx.settings.url)
     if url != made.url and not here:
         raise ChangeRefused(
             f"{made.op} was made at {made.url}, and this is {url}",

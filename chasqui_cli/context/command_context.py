@@ -15,9 +15,11 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from chasqui_cli.changes.change_result import ChangeResult
 from chasqui_cli.changes.confirm import ChangeOptions, require_confirmation
 from chasqui_cli.context import shared_options
 from chasqui_cli.context.command_spec import CommandSpec, Effect
@@ -27,6 +29,7 @@ from chasqui_cli.context.settings import (
     cache_directory,
     data_directory,
     resolve_settings,
+    result_descriptor,
     state_directory,
 )
 from chasqui_cli.input.filters import FilterOptions
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from chasqui_cli.queues.name_cache import NameCache
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommandContext:
     """One command's surroundings: how to write, where to reach, what to choose, and whether to change."""
 
@@ -61,16 +64,20 @@ class CommandContext:
     filters: FilterOptions = field(default_factory=FilterOptions)
     change_options: ChangeOptions = field(default_factory=ChangeOptions)
     show_secrets: bool = False
+    spec: CommandSpec = field(default_factory=lambda: CommandSpec("", ""))
+    change_result: ChangeResult = field(default_factory=ChangeResult)
 
+    @cached_property
     def settings(self) -> Settings:
-        """Flag, environment, context and default, settled."""
+        """Flag, environment, context and default, resolved once."""
         return resolve_settings(self.connection)
 
+    @cached_property
     def address(self) -> Address:
-        """Where the server is, with its password from wherever it was kept."""
+        """Where the server is, with its password from wherever it was kept. Insecure settings are warned of once."""
         import chasqui
 
-        settings = self.settings()
+        settings = self.settings
         self._warn_insecure(settings)
         address = chasqui.parse_address(settings.url, tls=_tls_options(settings))
         if address.kind == "embedded":
@@ -84,15 +91,15 @@ class CommandContext:
         """A link to the server, not yet connected."""
         from chasqui import Link
 
-        address = address or self.address()
-        return Link.open(address, read_only=self.settings().read_only, data_dir=_embedded_directory(address))
+        address = address or self.address
+        return Link.open(address, read_only=self.settings.read_only, data_dir=_embedded_directory(address))
 
     def async_link(self) -> AsyncLink:
         """The same for verbs that await."""
         from chasqui import AsyncLink
 
-        address = self.address()
-        return AsyncLink.open(address, read_only=self.settings().read_only, data_dir=_embedded_directory(address))
+        address = self.address
+        return AsyncLink.open(address, read_only=self.settings.read_only, data_dir=_embedded_directory(address))
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -106,7 +113,7 @@ class CommandContext:
         """Names found before on this server."""
         from chasqui_cli.queues.name_cache import NameCache
 
-        return NameCache(cache_directory(), self.settings().url)
+        return NameCache(cache_directory(), self.settings.url)
 
     def write_records(self, records: Iterable[Record], columns: Sequence[Column], *, now_ms: int | None = None) -> None:
         """Write records as `-o` asks. now_ms: the server's time, for ages."""
@@ -146,10 +153,11 @@ class CommandContext:
 
         Without consent `Refused` is raised.
         """
+        self.change_result.queue, self.change_result.planned = plan.queue, len(plan.records)
         if not plan.records:
             self.info(f"nothing to do: no {plan.noun} of {plan.queue} matched")
             return False
-        settings = self.settings()
+        settings = self.settings
         if settings.read_only and not self.change_options.dry_run:
             from chasqui.errors import ChangeRefused
 
@@ -181,7 +189,7 @@ class CommandContext:
         """An operation in the journal: what is about to change goes to `keep` first, and how it went to `tell`."""
         from chasqui import SystemClock, redact
 
-        settings = self.settings()
+        settings = self.settings
         writing = self.journal().begin(
             at_ms=SystemClock().now_ms(),
             verb=verb,
@@ -197,7 +205,9 @@ class CommandContext:
             finally:
                 # Also after an error or Ctrl-C: then most of all one wants to know what was done.
                 op = pen.operation.op
+                self.change_result.done += pen.done
                 if pen.item_count and not pen.nothing_changed:
+                    self.change_result.op = op
                     self.info(f"written down as {op}; take it back with: chasqui undo {op}")
 
     def _warn_insecure(self, settings: Settings) -> None:
@@ -288,8 +298,9 @@ def command(
 
     def declare(verb: CommandFunction) -> CommandFunction:
         summary = " ".join((verb.__doc__ or "").partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
-        wrapper = _add_shared_options(verb, output, schema, many, groups)
-        wrapper.spec = CommandSpec(path, summary, effect, **facts)  # type: ignore[attr-defined]  # read by the index
+        spec = CommandSpec(path, summary, effect, **facts)
+        wrapper = _add_shared_options(verb, spec, output, schema, many, groups)
+        wrapper.spec = spec  # type: ignore[attr-defined]  # read by the index
         return wrapper
 
     return declare
@@ -297,6 +308,7 @@ def command(
 
 def _add_shared_options(
     verb: CommandFunction,
+    spec: CommandSpec,
     output: Format,
     schema: SchemaNotation | None,
     many: bool,
@@ -320,7 +332,11 @@ def _add_shared_options(
             print_line(json_text(json_schema(schema, many=many), indent=2))
             return
         _check_numbers(given | values)
-        verb(_build_context(given), **values)
+        ctx = _build_context(given, spec)
+        try:
+            verb(ctx, **values)
+        finally:
+            ctx.change_result.send(result_descriptor())
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
     at_work.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect documents it
@@ -339,7 +355,7 @@ def _check_numbers(values: dict[str, Any]) -> None:
             raise ArgumentError(f"--{name.replace('_', '-')}: {value} is no number to count with")
 
 
-def _build_context(given: dict[str, Any]) -> CommandContext:
+def _build_context(given: dict[str, Any], spec: CommandSpec) -> CommandContext:
     """The options, each in the value it belongs to."""
 
     def of(kind: Any) -> Any:
@@ -347,5 +363,9 @@ def _build_context(given: dict[str, Any]) -> CommandContext:
 
     own = {one.name: given[one.name] for one in fields(CommandContext) if one.name in given}
     return CommandContext(
-        **own, connection=of(ConnectionOptions), filters=of(FilterOptions), change_options=of(ChangeOptions)
+        **own,
+        connection=of(ConnectionOptions),
+        filters=of(FilterOptions),
+        change_options=of(ChangeOptions),
+        spec=spec,
     )

@@ -121,7 +121,7 @@ def _schedule_keys(context: CommandContext, queue: str | None) -> list[str]:
 def _open_with_timeout(context: CommandContext) -> Link:
     from chasqui import Link
 
-    address = context.address()
+    address = context.address
     if address.kind == "embedded":
         return context.link(address)
     return Link.open(address, read_only=True, connect_timeout=TIMEOUT_S, timeout=TIMEOUT_S)

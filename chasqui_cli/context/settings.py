@@ -14,6 +14,7 @@ DEFAULT_URL = "redis://127.0.0.1:6379"
 URL_VARIABLES = ("CHASQUI_REDIS_URL", "REDIS_URL")
 PASSWORD_VARIABLE = "REDISCLI_AUTH"  # noqa: S105 - the name of a variable, not a password
 READ_ONLY_VARIABLE = "CHASQUI_READONLY"
+RESULT_VARIABLE = "CHASQUI_RESULT_FD"
 
 CONTEXT_COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 """What a context's `color` may be: every terminal has these."""
@@ -108,6 +109,12 @@ def state_directory() -> Path:
 def editor_command() -> str | None:
     """The program people like to edit with, as a command line."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or None
+
+
+def result_descriptor() -> int | None:
+    """The file descriptor that the result of a change is written to, if the program that started this one wants it."""
+    text = os.environ.get(RESULT_VARIABLE, "")
+    return int(text) if text.isdecimal() else None
 
 
 def cache_directory() -> Path | None:

@@ -42,8 +42,7 @@ def serve(ctx: CommandContext, where: str, arguments: list[str], *, allow_change
     except ImportError:
         raise ConfigError("serving needs textual-serve", hint="pip install 'chasqui-cli[web]'") from None
     host, port = _parse_address(where)
-    settings = ctx.settings()
-    ctx.address()
+    settings, _ = ctx.settings, ctx.address  # a URL that cannot be read is refused now
     if host not in LOOPBACK:
         print_stderr(f"warning: {host} is not loopback: whoever has the URL sees the queues, and nothing is encrypted")
     environment = {"CHASQUI_READONLY": "1"} if not allow_changes or settings.read_only else {}

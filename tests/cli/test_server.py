@@ -232,7 +232,7 @@ def test_the_environments_password_is_not_for_an_embedded_server(
     monkeypatch.setenv("HOME", str(cli_process.home))
     monkeypatch.setenv("REDISCLI_AUTH", PASSWORD)
     desk = CommandContext(connection=ConnectionOptions(redis_url="embedded://"))
-    assert desk.address().login.password is None
+    assert desk.address.login.password is None
 
 
 def test_server_alone_shows_its_words(cli_process: SubprocessCli) -> None:

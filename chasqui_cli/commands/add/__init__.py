@@ -245,7 +245,7 @@ class _AddCommand:
 
     def _confirm(self, total: int) -> bool:
         """Adding takes nothing away, so nobody is asked, unless the context wants the name typed."""
-        settings = self.ctx.settings()
+        settings = self.ctx.settings
         if settings.protected or settings.read_only or self.ctx.change_options.dry_run:
             return self.ctx.confirm(
                 ChangePlan("add", self.queue, "job" if total == 1 else "jobs", [{}] * total, preposition="to")
@@ -267,6 +267,7 @@ class _AddCommand:
             try:
                 yield sender
             finally:
+                pen.done = sender.done
                 pen.set_result(added=sender.done, repeated=sender.duplicates)
                 pen.nothing_changed = sender.error is not None and not sender.done and not sender.unconfirmed
 

@@ -135,6 +135,7 @@ def _carried_out(
             pen.write_items(changed_delayed_jobs.items(known, change.action, end=end, times=times[page]))
             told += change.apply(session, queue, members[page], times[page])
             advance(len(told))
+            pen.done = sum(one["outcome"] == change.done for one in told)
             pen.set_result(**Counter(one["outcome"] for one in told))
     return told
 

@@ -158,6 +158,7 @@ def _apply_edit(
         learned = told.get("entry_id") or told.get("new_dlq_id")
         fact = {"entry_id" if replay else "instead": learned} if learned else {"untouched": told["outcome"]}
         pen.add_facts({0: fact})
+        pen.done = int(bool(learned))
         pen.set_result(outcome=told["outcome"])
     return {"outcome": "", "entry_id": None, "new_dlq_id": None} | told
 

@@ -152,4 +152,5 @@ def _import_dead_letters(
                 added += is_new
             done += len(some)
             advance(done)
+        pen.done = added
         pen.set_result(imported=added, skipped=done - added)

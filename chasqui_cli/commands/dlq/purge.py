@@ -82,5 +82,6 @@ def _purge(ctx: CommandContext, session: Session, keys: Keys, caught: DeadLetter
             told += [one | {"outcome": "purged" if one["dlq_id"] in gone else "gone"} for one in some]
             advance(len(told))
         purged = sum(one["outcome"] == "purged" for one in told)
+        pen.done = purged
         pen.set_result(purged=purged, gone=len(told) - purged)
     return told

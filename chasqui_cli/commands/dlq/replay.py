@@ -147,6 +147,7 @@ def _replay(
                 rest = []
         told += mover.replay(rest)
         count = _count_outcomes(told)
+        pen.done = sum("-" in (one["entry_id"] or "") for one in told)
         pen.set_result(**count)
     ctx.info("  ".join(f"{name} {number:,}" for name, number in count.items()))
     return told

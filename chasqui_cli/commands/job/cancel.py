@@ -59,6 +59,7 @@ def cancel(ctx: CommandContext, queue: QueueArgument, job_id: JobIdArgument, sca
                 pen.write_items(changed_delayed_jobs.items(known, "cancelled", end=end))
                 [done] = session.run(delayed_jobs.cancel_delayed_jobs, keys, [member])
                 record["outcome"] = "cancelled" if done else "gone"
+                pen.done = int(done)
                 pen.set_result(cancelled=int(done), gone=int(not done))
     ctx.write_records([record], CANCEL_COLUMNS)
     if record["outcome"] == "gone":

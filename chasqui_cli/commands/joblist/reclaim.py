@@ -87,6 +87,7 @@ def reclaim(
                 rows += [
                     _record(one.claim.id, "skipped", one.reason) for one in planned.skipped if one.claim.id not in known
                 ]
+                pen.done = sum(map(len, (done.moved, done.failed, done.dropped)))
                 pen.set_result(**Counter(row["outcome"] for row in rows))
     if planned.skipped:
         ctx.info(f"skipped {len(planned.skipped)} ids that cannot be judged; see chasqui joblist doctor {queue}")

@@ -68,6 +68,7 @@ def load_jobs(
         ):
             bulk_jobs.write_jobs(jobs, queue, run_id, options)
         added = asks.run(_loaded_count, queue, run_id) - before
+        pen.done = added
         pen.set_result(added=added, run_id=run_id)
     ctx.write_record(
         told | {"added": added, "repeated": max(0, rows - added), "outcome": f"{verb}d".replace("yd", "yed")}
@@ -114,7 +115,7 @@ def _check_allowed(ctx: CommandContext, verb: str) -> None:
     """That nothing may be written is told before Java is started."""
     from chasqui.errors import ChangeRefused
 
-    if ctx.settings().read_only and not ctx.change_options.dry_run:
+    if ctx.settings.read_only and not ctx.change_options.dry_run:
         raise ChangeRefused(
             f"this connection is read-only: it does not {verb}",
             hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",

@@ -161,7 +161,7 @@ def data_source_options(ctx: CommandContext, spark: SparkTarget) -> dict[str, st
     """
     from chasqui.errors import ConfigError
 
-    settings, address = ctx.settings(), ctx.address()
+    settings, address = ctx.settings, ctx.address
     if address.kind == "embedded":
         with ctx.link(address) as link:
             return {"redis.url": str(link.address)}

@@ -39,6 +39,7 @@ def remove(
             with ctx.journal_operation("repeatable remove", queue) as pen:
                 pen.write_items([changed_schedules.item(one.raw_key, held, b"") for one, held in found])
                 removed = [session.run(repeatable.remove_spec, Keys(queue), one.raw_key) for one, _ in found]
+                pen.done = sum(removed)
                 pen.set_result(removed=sum(removed), gone=len(removed) - sum(removed))
             outcomes = ["removed" if one else "gone" for one in removed]
     told = [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)]

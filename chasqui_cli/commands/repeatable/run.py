@@ -31,6 +31,7 @@ def run(ctx: CommandContext, queue: QueueArgument, key: ScheduleKeyArgument) -> 
                 job = repeatable.new_job_stamp(end.now_ms)
                 pen.write_items([added_jobs.item(job, end)])
                 entry_id = session.run(repeatable.run_spec_once, Keys(queue), spec, job)
+                pen.done = 1
                 pen.set_result(added=1)
             told = added_record(queue, job.job_id, entry_id)
     ctx.write_record(told, RUN_COLUMNS if "outcome" not in told else DRY_RUN_COLUMNS, now_ms=now_ms)

@@ -84,6 +84,7 @@ def upsert(
             with ctx.journal_operation("repeatable upsert", queue) as pen:
                 pen.write_items([changed_schedules.item(spec.key.encode("utf-8", "surrogateescape"), before, raw)])
                 stored = session.run(repeatable.upsert_spec, Keys(queue), spec)
+                pen.done = 1
                 pen.set_result(**{word: 1})
             record |= {"next_fire_ms": stored.next_ms, "outcome": "created" if stored.created else "replaced"}
         else:

@@ -113,4 +113,5 @@ def _import_messages(
                 record["outcome"] = "there already" if record["id"] in there else "imported"
             added += len(whole) + len(sent)
             advance(start + len(some))
+        pen.done = added
         pen.set_result(imported=added, skipped=len(good) - added)

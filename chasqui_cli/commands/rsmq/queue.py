@@ -119,6 +119,7 @@ def delete(ctx: CommandContext, name: QueueNameOption, ns: NamespaceOption = DEF
             pen.write_items([rsmq.queue_item(keys, stored)])
             _journal_messages(session, keys, pen)
             session.link.run(rsmq.drop_queue(keys))
+            pen.done = 1
 
 
 def _journal_messages(session: Session, keys: RsmqKeys, pen: Any) -> None:

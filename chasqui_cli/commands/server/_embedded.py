@@ -25,9 +25,9 @@ def server_name(ctx: CommandContext) -> str:
     """The embedded server that the URL means. One that was asked for and is no such server is not replaced by ours."""
     from chasqui.errors import ConfigError
 
-    settings = ctx.settings()
+    settings = ctx.settings
     if settings.url.lower().startswith("embedded://"):
-        return ctx.address().name or "default"
+        return ctx.address.name or "default"
     if ctx.connection.names_a_server:
         raise ConfigError(
             "only embedded servers are started and stopped here, and the URL is none",

@@ -19,7 +19,7 @@ def status(ctx: CommandContext) -> None:
 
     An embedded server (`-u embedded://`) is not started for the question.
     """
-    address = ctx.address()
+    address = ctx.address
     if address.kind == "embedded":
         name = address.name or "default"
         ctx.write_record(embedded_record(embedded_server(name), f"embedded://{name}"))

@@ -73,6 +73,7 @@ def claim(
                     for one, entries in held
                     for done in session.run(crew.release_entries, Keys(queue), one, entries)
                 ]
+                pen.done = sum(freed)
                 pen.set_result(freed=sum(freed), gone=len(freed) - sum(freed), consumers=[c.name for c in chosen])
             outcomes = ["freed" if one else "gone" for one in freed]
     write_outcomes(

@@ -75,6 +75,7 @@ def prune(
                 laid = session.run(crew.remove_ghosts, Keys(queue), ghosts)
                 pen.set_result(ghosts=sum(laid), vanished=len(laid) - sum(laid))
                 removed = session.run(crew.remove_consumers, Keys(queue), chosen)
+                pen.done = sum(laid) + sum(removed)
                 pen.set_result(
                     removed=sum(removed), kept=len(removed) - sum(removed), consumers=[c.name for c in chosen]
                 )
