@@ -83,18 +83,6 @@ def test_scheduling_says_what_the_reference_says_or_passes_it_the_same(
     golden.walk("delayed_member", check, record_property)
 
 
-def test_storing_a_result_says_what_the_reference_says(
-    record_property: Callable[[str, object], None],
-) -> None:
-    def check(item: golden.Item) -> None:
-        context, data = item["context"], bytes.fromhex(item["hex"]["value"])
-        ttl_s = item["expect"]["ex_seconds"]
-        call = NATIVE.store_result(Keys(context["queue"]), context["job_id"], data, ttl_s=ttl_s)
-        assert on_the_wire(call) == item["hex"]["argv"]
-
-    golden.walk("result", check, record_property)
-
-
 def test_reading_what_is_new_says_what_the_reference_says_but_claims_nothing() -> None:
     call = NATIVE.read_new(MAIL, "default", "c-1", block_ms=5000).call(64)
     said = f"XREADGROUP GROUP default c-1 COUNT 64 BLOCK 5000 STREAMS {STREAM} >"

@@ -10,7 +10,6 @@ from chasqui.server.commands import (
     DelayFromNow,
     PromoteResult,
     RawEntry,
-    members_with_scores,
 )
 from tests.support.queue_harness import GROUP, QueueHarness
 
@@ -26,14 +25,17 @@ def test_a_job_is_scheduled_once_per_id_and_can_be_found_and_cancelled(on_every_
         schedule = b.commands.schedule_once(b.keys, "job", delayed_member(b"mail"), now + 60_999, now_ms=now)
         scheduled = [0 <= b.run_calls(schedule) - now < 5000, b.run_calls(schedule)]
         before = b.dump()
-        found = b.run(b.commands.find_delayed(b.keys, "job"))
-        assert found == (delayed_member(b"mail"), now + 60_999)
+        member = b.command("GET", b.keys.delayed_index("job"))
+        assert (member, b.command("ZSCORE", b.keys.delayed, member)) == (
+            delayed_member(b"mail"),
+            b"%d" % (now + 60_999),
+        )
         cancelled = [b.run_calls(b.commands.cancel_delayed(b.keys, "job")) for _ in range(2)]
-        return [scheduled, before, cancelled, b.run(b.commands.find_delayed(b.keys, "job"))]
+        return [scheduled, before, cancelled, b.command("EXISTS", b.keys.delayed_index("job"), b.keys.delayed)]
 
     outcome = on_every_server(story)
     scheduled, before, cancelled, found = outcome.result
-    assert (scheduled, cancelled, found) == ([True, 0], [1, 0], None)
+    assert (scheduled, cancelled, found) == ([True, 0], [1, 0], 0)
     assert before == {
         "delayed": {as_text(delayed_member(b"mail")): "now+60s"},
         "didx:job": {"value": as_text(delayed_member(b"mail")), "expires_in_s": 3660},
@@ -77,25 +79,6 @@ def test_a_cancel_that_comes_too_late_keeps_the_marker(on_every_server: Everywhe
     outcome = on_every_server(story)
     assert outcome.result == [1, 0]
     assert set(outcome.left) == {"stream", "dlid:job"}
-
-
-def test_delayed_jobs_without_an_id_are_moved_and_removed_by_their_bytes(on_every_server: Everywhere) -> None:
-    def story(b: QueueHarness) -> Any:
-        do, commands, now = b.run_calls, b.commands, b.now_ms()
-        for name in (b"a", b"b", b"c"):
-            do(commands.schedule(b.keys, delayed_member(name), now + 3_600_000))
-        moved = do(commands.move_delayed(b.keys, delayed_member(b"b"), now - 20_000))
-        missing = do(commands.move_delayed(b.keys, delayed_member(b"x"), now))
-        removed = do(commands.remove_delayed(b.keys, [delayed_member(b"c"), delayed_member(b"x")]))
-        counts = [do(commands.delayed_count(b.keys)), do(commands.delayed_due(b.keys, now))]
-        page = [name for name, _ in members_with_scores(do(commands.delayed_page(b.keys, 1, 5)))]
-        return [moved, missing, removed, counts, page]
-
-    outcome = on_every_server(story)
-    assert outcome.result == [1, 0, 1, [2, 1], [as_text(delayed_member(b"a"))]]
-    assert outcome.left == {
-        "delayed": {as_text(delayed_member(b"b")): "now-20s", as_text(delayed_member(b"a")): "now+3600s"}
-    }
 
 
 def test_promoting_moves_what_is_due_in_order_and_tells_how_late_the_rest_is(

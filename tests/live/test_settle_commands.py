@@ -76,8 +76,8 @@ def test_a_job_that_returned_nothing_leaves_no_result(on_every_server: Everywher
 
 def test_results_are_read_in_the_order_asked(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
-        b.run_calls(b.commands.store_result(b.keys, "two", b"2", ttl_s=60))
-        b.run_calls(b.commands.store_result(b.keys, "one", b"1", ttl_s=60))
+        b.command("SET", b.keys.result("two"), b"2")
+        b.command("SET", b.keys.result("one"), b"1")
         return b.run_calls(b.commands.stored_results(b.keys, ["one", "none", "two"]))
 
     assert on_every_server(story).result == ["1", None, "2"]

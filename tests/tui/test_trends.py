@@ -9,7 +9,7 @@ import pytest
 
 from chasqui.inspect.event_stats import event_stats
 from chasqui.inspect.events import StoredEvent
-from chasqui.server.commands.looks import StreamExtent
+from chasqui.server.commands.replies import StreamExtent
 from chasqui.wire.event_entry import Event
 from chasqui_cli.tui.command_runner import (
     CommandRunner,

@@ -10,7 +10,7 @@ from chasqui.health import Level, ServerFacts, check_server
 from chasqui.inspect import throughput
 from chasqui.inspect.snapshot import Snapshot
 from chasqui.inspect.throughput import BacklogForecast
-from chasqui.server.commands.looks import StreamExtent
+from chasqui.server.commands.replies import StreamExtent
 from chasqui.server.features import Features
 from chasqui.server.server_info import ServerInfo
 

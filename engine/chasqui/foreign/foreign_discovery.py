@@ -16,7 +16,7 @@ from chasqui.foreign.joblist.keys import JobListKeys
 from chasqui.foreign.rsmq import rsmq_calls
 from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.inspect.discovery import PAGE_SIZE
-from chasqui.server.commands.looks import LookCommands
+from chasqui.server.commands.query_commands import QueryCommands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +57,7 @@ def discover_on_node(
     *, most_keys: int | None = None, page: int = PAGE_SIZE, progress: ForeignDiscoveryProgress | None = None
 ) -> Flow[ForeignQueues]:
     """The queues one node holds: three walks, one for each type, side by side in the same round trips."""
-    looks, found = LookCommands(), ForeignQueues()
+    looks, found = QueryCommands(), ForeignQueues()
     cursors = dict.fromkeys(_SCAN_PATTERNS, b"0")
     [total] = yield [looks.count_keys()]
     looked = 0

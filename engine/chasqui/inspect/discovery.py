@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui.server.commands.looks import LookCommands
+from chasqui.server.commands.query_commands import QueryCommands
 from chasqui.wire.entry_fields import decode_name_exact
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def discover_on_node(
 
     Stops once about `most_keys` keys were looked at; `progress` hears of every page.
     """
-    commands, found = LookCommands(), set[str]()
+    commands, found = QueryCommands(), set[str]()
     cursors = dict.fromkeys(_KEY_PATTERNS, b"0")
     [total] = yield [commands.count_keys()]
     looked = 0

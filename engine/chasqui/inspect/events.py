@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from chasqui.errors import ServerError
-from chasqui.server.commands.looks import StreamExtent, extent_and_rows, streams_with_entries
-from chasqui.server.commands.replies import RawEntry
+from chasqui.server.commands.replies import RawEntry, StreamExtent, extent_and_rows, streams_with_entries
 from chasqui.wire import event_entry
 from chasqui.wire.entry_id import ZERO, parse_user_id, sort_key
 

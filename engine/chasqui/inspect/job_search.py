@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from chasqui.server.commands.looks import DEFAULT_BUDGET, EntrySearchResult, IdRange, SearchBudget
-from chasqui.server.commands.replies import RawEntry, score_to_ms
+from chasqui.server.commands.query_commands import DEFAULT_BUDGET, IdRange, SearchBudget
+from chasqui.server.commands.replies import EntrySearchResult, RawEntry, score_to_ms
 from chasqui.wire import delayed_member, msgpack_codec
 from chasqui.wire.msgpack_codec import Undecodable
 

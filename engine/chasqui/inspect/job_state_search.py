@@ -23,7 +23,7 @@ from chasqui.inspect.job_state import (
     UnknownState,
     WaitingState,
 )
-from chasqui.server.commands.looks import IdRange, SearchTerm
+from chasqui.server.commands.query_commands import IdRange, SearchTerm
 from chasqui.server.commands.replies import PendingEntry, score_to_ms
 from chasqui.wire import dead_letter_entry, envelope, event_entry, stream_entry
 from chasqui.wire.entry_fields import decode_name_exact

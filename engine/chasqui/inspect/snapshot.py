@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.defaults import StreamCaps
 from chasqui.errors import ServerError
-from chasqui.server.commands.looks import StreamExtent
-from chasqui.server.commands.replies import parse_server_time, score_to_ms
+from chasqui.server.commands.replies import StreamExtent, parse_server_time, score_to_ms
 from chasqui.wire.entry_fields import decode_name_exact
 from chasqui.wire.entry_id import time_ms
 

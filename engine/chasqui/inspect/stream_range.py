@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from chasqui.server.commands.looks import StreamExtent, exact_extent_and_rows
+from chasqui.server.commands.replies import StreamExtent, exact_extent_and_rows
 from chasqui.wire.entry_id import ZERO, sort_key
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ServerError
+from chasqui.server.commands.replies import parse_info
 from chasqui.server.flow import Call
 
 if TYPE_CHECKING:
@@ -88,7 +89,6 @@ def _identity(info: Reply) -> tuple[str, str]:
     """Kind and version as the server tells them; forks tell their own beside the one they imitate."""
     if not isinstance(info, bytes):
         return "unknown", ""
-    lines = (line.partition(":") for line in info.decode(errors="replace").splitlines())
-    told = {name: value for name, _, value in lines}
-    kind = told.get("server_name") or next((k for k in ("dragonfly", "valkey") if f"{k}_version" in told), "redis")
-    return kind, told.get(f"{kind}_version") or told.get("redis_version", "")
+    lines = parse_info(info)
+    kind = lines.get("server_name") or next((k for k in ("dragonfly", "valkey") if f"{k}_version" in lines), "redis")
+    return kind, lines.get(f"{kind}_version") or lines.get("redis_version", "")

@@ -106,7 +106,7 @@ def is_read_only_script(name: str) -> bool:
     return "no-writes" in load_script(name).flags
 
 
-def script_call(name: str, /, *, rest: Sequence[Arg] = (), **named: Arg) -> Call:
+def script_call(name: str, /, *, tolerant: bool = False, rest: Sequence[Arg] = (), **named: Arg) -> Call:
     """A call of this script, with its keys and arguments by the names of its header.
 
     A name too many or too few is a `TypeError` here, before anything is sent.
@@ -115,7 +115,7 @@ def script_call(name: str, /, *, rest: Sequence[Arg] = (), **named: Arg) -> Call
     _check_names(spec, named, rest)
     keys = tuple(_check_key(named[key]) for key in spec.keys)
     args = tuple(named[arg] for arg in spec.args)
-    return Call(("EVALSHA", script_sha(name), len(keys), *keys, *args, *rest), keys=keys, script=name)
+    return Call(("EVALSHA", script_sha(name), len(keys), *keys, *args, *rest), keys, name, tolerant=tolerant)
 
 
 def _check_names(spec: Script, named: Iterable[str], rest: Sequence[Arg]) -> None:

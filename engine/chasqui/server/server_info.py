@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.errors import ServerError
-from chasqui.server.commands.replies import parse_server_time
+from chasqui.server.commands.replies import parse_info, parse_server_time
 from chasqui.server.flow import Call
 
 if TYPE_CHECKING:
@@ -64,14 +64,6 @@ def eviction_policy() -> Flow[str | None]:
     """What goes when memory is full, and nothing else: for those who start and only want to know whether to warn."""
     [info] = yield [Call(("INFO", "memory"), tolerant=True)]
     return parse_info(info).get("maxmemory_policy")
-
-
-def parse_info(info: Reply) -> dict[str, str]:
-    """The lines of an INFO reply by name; empty when it was refused."""
-    if not isinstance(info, bytes):
-        return {}
-    lines = (line.rstrip("\r").partition(":") for line in info.decode(errors="replace").split("\n"))
-    return {name: value for name, colon, value in lines if colon}
 
 
 def _persistence(told: dict[str, str], saving: Reply) -> str | None:

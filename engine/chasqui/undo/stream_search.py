@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chasqui.errors import ServerError
 from chasqui.server.commands import EntrySearchResult, IdRange, RawEntry, SearchBudget, SearchTerm, parse_server_time
-from chasqui.server.commands.looks import StreamExtent
+from chasqui.server.commands.replies import StreamExtent
 from chasqui.wire import stream_entry
 from chasqui.wire.entry_id import time_ms
 from chasqui.wire.envelope import job_stamp

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from chasqui.foreign import ForeignSnapshot
 from chasqui.inspect.event_stats import EventStats, JobNameStats, Percentiles
 from chasqui.inspect.snapshot import GroupSnapshot, LockHolder, Snapshot
-from chasqui.server.commands.looks import StreamExtent
+from chasqui.server.commands.replies import StreamExtent
 from chasqui_cli.tui.command_runner import CommandRunner
 from chasqui_cli.tui.dashboard import DashboardApp
 from chasqui_cli.tui.dashboard_options import DashboardOptions

@@ -13,7 +13,7 @@ from chasqui.foreign.decoding import to_text
 from chasqui.foreign.diagnosis import Coverage
 from chasqui.foreign.joblist import joblist_calls as calls
 from chasqui.foreign.joblist.keys import LISTS
-from chasqui.server.commands.looks import LookCommands
+from chasqui.server.commands.query_commands import QueryCommands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -132,7 +132,7 @@ def _scan_job_keys(keys: JobListKeys, most: int | None) -> Flow[tuple[set[str], 
     """Whose hashes there are: found only by looking through all keys."""
     found: set[str] = set()
     cursor, looked = b"0", 0
-    [total] = yield [LookCommands().count_keys()]
+    [total] = yield [QueryCommands().count_keys()]
     while True:
         [(cursor, names)] = yield [calls.scan_job_keys(keys, cursor, count=PAGE)]
         found |= {to_text(name).removeprefix(keys.prefix) for name in names}

@@ -5,10 +5,9 @@ They need nothing that servers differ in, so they are plain functions. As in the
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from chasqui.foreign.common_calls import UNDO_MEMORY_S
+from chasqui.foreign.common_calls import UNDO_MEMORY_S, one_key_each
 from chasqui.foreign.job_import import DEFAULT_CAPS
 from chasqui.foreign.joblist.keys import LISTS
 from chasqui.server.flow import Call
@@ -299,33 +298,14 @@ def key_exists(name: str) -> Call:
 
 def read_snapshot(keys: JobListKeys, *, sample: int = CLAIM_SAMPLE) -> Call:
     """A whole queue at one moment; a `ServerError` instead when it is refused."""
-    call = script_call(
-        "joblist/snapshot",
-        pending=keys.pending,
-        processing=keys.processing,
-        completed=keys.completed,
-        failed=keys.failed,
-        parked=keys.in_migration,
-        prefix=keys.prefix,
-        sample=sample,
-    )
-    return replace(call, tolerant=True)
+    return script_call("joblist/snapshot", tolerant=True, **_list_keys(keys), prefix=keys.prefix, sample=sample)
 
 
 def snapshot_by_key(keys: JobListKeys) -> list[Call]:
-    """The same for keys that lie apart on a cluster: each list by itself, among neighbours that are not there."""
-    found = dict(zip(LISTS, keys.lists, strict=True)) | {"parked": keys.in_migration}
+    """The same for keys in several slots of a cluster: each list alone, among keys of its slot that do not exist."""
     return [
-        replace(
-            script_call(
-                "joblist/snapshot",
-                prefix=f"{{{key}}}:no-",
-                sample=1,
-                **{name: key if name == part else f"{{{key}}}:no-{name}" for name in found},
-            ),
-            tolerant=True,
-        )
-        for part, key in found.items()
+        script_call("joblist/snapshot", tolerant=True, **alone, prefix=f"{{{key}}}:no-", sample=1)
+        for key, alone in zip(keys.all_lists, one_key_each(_list_keys(keys)), strict=True)
     ]
 
 
@@ -370,13 +350,10 @@ def unpark_job(keys: JobListKeys, home: str, job_id: str) -> Call:
     return script_call("joblist/park", job=keys.job(job_id), list=keys.in_migration, parked=home, id=job_id)
 
 
-def _job_and_list_keys(keys: JobListKeys, job_id: str) -> dict[str, str]:
+def _list_keys(keys: JobListKeys) -> dict[str, Any]:
+    return dict(zip((*LISTS, "parked"), keys.all_lists, strict=True))
+
+
+def _job_and_list_keys(keys: JobListKeys, job_id: str) -> dict[str, Any]:
     """For scripts that must know every place where a job can be."""
-    return {
-        "job": keys.job(job_id),
-        "pending": keys.pending,
-        "processing": keys.processing,
-        "completed": keys.completed,
-        "failed": keys.failed,
-        "parked": keys.in_migration,
-    }
+    return {"job": keys.job(job_id), **_list_keys(keys)}

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from chasqui.server.flow import Reply
 
 MessageState: TypeAlias = Literal["ready", "delayed", "in-flight"]
-STATES: tuple[MessageState, ...] = ("ready", "delayed", "in-flight")
 
 
 @dataclass(frozen=True, slots=True)

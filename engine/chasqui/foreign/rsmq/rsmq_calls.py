@@ -6,10 +6,9 @@ clock by whoever asks. `HGETALL` is never said: a queue's hash holds every body.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from chasqui.foreign.common_calls import UNDO_MEMORY_S
+from chasqui.foreign.common_calls import UNDO_MEMORY_S, one_key_each
 from chasqui.foreign.job_import import DEFAULT_CAPS
 from chasqui.server.flow import Call
 from chasqui.server.scripts import script_call
@@ -148,8 +147,9 @@ def read_page(keys: RsmqKeys, *, least: Arg = "-inf", last: str = "", count: int
     """Messages after one that was seen last; `preview` bytes of each body, or all of it. A `ServerError` instead when
     it is refused.
     """
-    call = script_call(
+    return script_call(
         "rsmq/page",
+        tolerant=True,
         messages=keys.messages,
         hash=keys.hash,
         least=least,
@@ -157,7 +157,6 @@ def read_page(keys: RsmqKeys, *, least: Arg = "-inf", last: str = "", count: int
         count=count,
         preview=-1 if preview is None else preview,
     )
-    return replace(call, tolerant=True)
 
 
 def message_rank(keys: RsmqKeys, message_id: str) -> Call:
@@ -182,10 +181,15 @@ def was_received(keys: RsmqKeys, message_id: str) -> Call:
 
 def count_hidden(keys: RsmqKeys, *, now_ms: int, skip: int, count: int) -> Call:
     """How many messages are hidden, and how many of the next so many were received."""
-    call = script_call(
-        "rsmq/count_hidden", messages=keys.messages, hash=keys.hash, now_ms=now_ms, skip=skip, count=count
+    return script_call(
+        "rsmq/count_hidden",
+        tolerant=True,
+        messages=keys.messages,
+        hash=keys.hash,
+        now_ms=now_ms,
+        skip=skip,
+        count=count,
     )
-    return replace(call, tolerant=True)
 
 
 def purge(keys: RsmqKeys, seen: Iterable[Arg]) -> Call:
@@ -261,33 +265,19 @@ def remove_from_queue_list(keys: RsmqKeys) -> Call:
 
 def read_snapshot(keys: RsmqKeys, *, sample: int = HIDDEN_SAMPLE) -> Call:
     """A whole queue at one moment; a `ServerError` instead when it is refused."""
-    call = script_call(
-        "rsmq/snapshot",
-        messages=keys.messages,
-        hash=keys.hash,
-        queues=keys.queues,
-        parked=keys.in_migration,
-        name=keys.queue,
-        sample=sample,
-    )
-    return replace(call, tolerant=True)
+    return script_call("rsmq/snapshot", tolerant=True, **_snapshot_keys(keys), name=keys.queue, sample=sample)
 
 
 def snapshot_by_key(keys: RsmqKeys) -> list[Call]:
-    """The same for keys that lie apart on a cluster: each by itself, among neighbours that are not there."""
-    found = {"messages": keys.messages, "hash": keys.hash, "queues": keys.queues, "parked": keys.in_migration}
+    """The same for keys in several slots of a cluster: each alone, among keys of its slot that do not exist."""
     return [
-        replace(
-            script_call(
-                "rsmq/snapshot",
-                name=keys.queue,
-                sample=1,
-                **{name: key if name == part else f"{{{key}}}:no-{name}" for name in found},
-            ),
-            tolerant=True,
-        )
-        for part, key in found.items()
+        script_call("rsmq/snapshot", tolerant=True, **alone, name=keys.queue, sample=1)
+        for alone in one_key_each(_snapshot_keys(keys))
     ]
+
+
+def _snapshot_keys(keys: RsmqKeys) -> dict[str, Any]:
+    return dict(zip(("messages", "hash", "queues", "parked"), keys.all_keys, strict=True))
 
 
 def forward_message(

@@ -11,20 +11,10 @@ from chasqui.server.commands.dead_letter_commands import MAX_FIELDS, DeadLetterC
 from chasqui.server.commands.delayed_commands import DelayedCommands, DelayFromNow, DueTime
 from chasqui.server.commands.entry_commands import RELEASED_CONSUMER, EntryCommands
 from chasqui.server.commands.lock_commands import LockCommands
-from chasqui.server.commands.looks import (
-    EntrySearchResult,
-    IdRange,
-    LookCommands,
-    SearchBudget,
-    SearchTerm,
-    StreamExtent,
-    exact_extent_and_rows,
-    extent_and_rows,
-    streams_with_entries,
-)
-from chasqui.server.commands.reads import QueryCommands
+from chasqui.server.commands.query_commands import IdRange, QueryCommands, SearchBudget, SearchTerm
 from chasqui.server.commands.replies import (
     ConsumerInfo,
+    EntrySearchResult,
     FireResult,
     GroupInfo,
     LockState,
@@ -34,8 +24,12 @@ from chasqui.server.commands.replies import (
     RawEntry,
     ReplayItem,
     StoredSpec,
+    StreamExtent,
+    exact_extent_and_rows,
+    extent_and_rows,
     members_with_scores,
     parse_server_time,
+    streams_with_entries,
 )
 from chasqui.server.commands.schedule_commands import ScheduleCommands
 
@@ -77,7 +71,6 @@ class Commands(
     ScheduleCommands,
     LockCommands,
     QueryCommands,
-    LookCommands,
 ):
     """Everything that can be said to a server with these features."""
 

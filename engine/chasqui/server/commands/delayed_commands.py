@@ -85,14 +85,6 @@ class DelayedCommands:
             marker=keys.delayed_marker(job_id),
         )
 
-    def remove_delayed(self, keys: Keys, members: Sequence[bytes]) -> Call:
-        """Remove delayed jobs by their exact bytes, whether they have an id or not; answers how many there were."""
-        return Call(("ZREM", keys.delayed, *members), keys=(keys.delayed,))
-
-    def move_delayed(self, keys: Keys, member: bytes, run_at_ms: int) -> Call:
-        """Change when a delayed job is due; answers 1, or 0 when it is gone or was due then already."""
-        return Call(("ZADD", keys.delayed, "XX", "CH", run_at_ms, member), keys=(keys.delayed,))
-
     def delayed_between(self, keys: Keys, least: int | str, most: int | str, *, skip: int = 0, count: int) -> Call:
         """Delayed jobs due from one time to another, past the first `skip` of them; `scored` reads them."""
         words = ("ZRANGEBYSCORE", keys.delayed, least, most, "WITHSCORES", "LIMIT", skip, count)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from chasqui.errors import WrongType
 
 if TYPE_CHECKING:
     from chasqui.server.flow import Reply
@@ -159,6 +161,47 @@ class ConsumerInfo:
         ]
 
 
+class StreamExtent(NamedTuple):
+    """How far a stream reaches. A stream that is not there has no ids, and nothing was ever added to it.
+
+    first_id: None also when all entries are gone. last_id: the last one ever given, whether or not it is still there.
+    deleted_id: the last one that somebody deleted, trimming aside; told by `exact_reach_and_rows` only.
+    """
+
+    length: int = 0
+    first_id: str | None = None
+    last_id: str | None = None
+    added: int = 0
+    deleted_id: str | None = None
+
+    @classmethod
+    def from_reply(cls, reply: Sequence[Reply]) -> StreamExtent:
+        """From the four words scripts tell a stream by; none of them for one that is not there."""
+        if not reply:
+            return cls()
+        length, first_id, last_id, added = reply[:4]
+        return cls(length, first_id.decode() if first_id else None, last_id.decode(), added)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a stream at all."""
+        return self.last_id is not None
+
+
+class EntrySearchResult(NamedTuple):
+    """What a search in a stream came to: where to go on, or None when there is no more to look at."""
+
+    looked: int
+    last_id: str | None
+    entry_ids: tuple[str, ...]
+
+    @classmethod
+    def from_reply(cls, reply: Reply) -> EntrySearchResult:
+        """From `find_entry`."""
+        looked, last_id, entry_ids = reply
+        return cls(looked, last_id.decode() if last_id else None, tuple(found.decode() for found in entry_ids))
+
+
 def members_with_scores(reply: Reply) -> list[tuple[bytes, int]]:
     """Members with their times in ms, from a range WITHSCORES: flat in RESP2, in pairs in RESP3."""
     flat = not reply or isinstance(reply[0], bytes)
@@ -175,6 +218,39 @@ def parse_server_time(reply: Reply) -> int:
     """The server's clock in ms, from `server_time`."""
     seconds, micros = reply
     return int(seconds) * 1000 + int(micros) // 1000
+
+
+def extent_and_rows(reply: Reply) -> tuple[StreamExtent, list[tuple[bytes, FlatFields]]]:
+    """From `read_on`."""
+    return StreamExtent.from_reply(reply or ()), [(entry_id, fields) for entry_id, fields in reply[4]] if reply else []
+
+
+def exact_extent_and_rows(replies: Sequence[Reply]) -> tuple[StreamExtent, list[Any]]:
+    """From `read_exactly`: entries as id and flat fields. Without a stream there is neither; a wrong type is raised."""
+    told, rows = replies[3]
+    if isinstance(rows, Exception):
+        raise WrongType(f"not a stream: {rows}", hint="another program may use this key")
+    if isinstance(told, Exception):
+        return StreamExtent(), []
+    info = dict(zip(told[::2], told[1::2], strict=True))
+    first = info[b"first-entry"]
+    reach = StreamExtent.from_reply(
+        (info[b"length"], first and first[0], info[b"last-generated-id"], info[b"entries-added"])
+    )
+    return reach._replace(deleted_id=info[b"max-deleted-entry-id"].decode()), rows
+
+
+def streams_with_entries(reply: Reply) -> list[bytes]:
+    """The streams that have something, from `await_entries`; none when the time was over."""
+    return [stream for stream, _ in reply or ()]
+
+
+def parse_info(info: Reply) -> dict[str, str]:
+    """The lines of an INFO reply by name; empty when it was refused."""
+    if not isinstance(info, bytes):
+        return {}
+    lines = (line.rstrip("\r").partition(":") for line in info.decode(errors="replace").split("\n"))
+    return {name: value for name, colon, value in lines if colon}
 
 
 def _as_mapping(row: Reply) -> Mapping[bytes, Reply]:
