@@ -1,4 +1,4 @@
-"""The commands that add jobs, on every kind of server with its native commands and again with their replacements in Lua."""
+"""The commands that add jobs, on every kind of server, with and without its native commands."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_cap_lets_the_server_trim_and_no_cap_does_not(on_every_server: Everywh
     assert on_every_server(story).result == [True, 300]
 
 
-def test_a_unique_add_tells_created_from_duplicate_and_shares_its_ids_with_delayed_jobs(
+def test_a_unique_add_distinguishes_created_from_duplicate_and_shares_its_ids_with_delayed_jobs(
     on_every_server: Everywhere,
 ) -> None:
     def story(b: QueueHarness) -> Any:
@@ -117,7 +117,7 @@ def test_a_run_of_jobs_is_added_in_order_once_per_batch(on_every_server: Everywh
     }
 
 
-def test_a_run_whose_jobs_share_a_name_says_it_once(on_every_server: Everywhere) -> None:
+def test_a_run_whose_jobs_share_a_name_sends_it_once(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         b.run_calls(b.commands.add_batch(b.keys, "p", "first", [b"one", b"two"], name=b"mail"))
         return b.run_calls(b.commands.add_batch(b.keys, "p", "second", [b"three", b"four"], name=b""))

@@ -1,4 +1,4 @@
-"""The commands that move jobs to the dead letters, replay and delete them, on every kind of server with its native commands and again with their replacements in Lua."""
+"""The commands that move jobs to the dead letters, replay and delete them, on every kind of server, with and without its native commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.live.conftest import Everywhere
 
 
-def test_a_job_is_buried_once_and_only_by_its_owner(on_every_server: Everywhere) -> None:
+def test_a_job_moves_to_the_dead_letters_once_and_only_by_its_owner(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         [entry_id] = b.deliver(b"x")
         fields: list[Arg] = [
@@ -33,11 +33,11 @@ def test_a_job_is_buried_once_and_only_by_its_owner(on_every_server: Everywhere)
             "detail",
             "no",
         ]
-        bury = b.commands.move_to_dlq
+        move = b.commands.move_to_dlq
         return [
-            b.run_calls(bury(b.keys, GROUP, "bob", entry_id, fields, cap=100)),
-            b.run_calls(bury(b.keys, GROUP, "ada", entry_id, fields, cap=100)),
-            b.run_calls(bury(b.keys, GROUP, "ada", entry_id, fields)),
+            b.run_calls(move(b.keys, GROUP, "bob", entry_id, fields, cap=100)),
+            b.run_calls(move(b.keys, GROUP, "ada", entry_id, fields, cap=100)),
+            b.run_calls(move(b.keys, GROUP, "ada", entry_id, fields)),
         ]
 
     outcome = on_every_server(story)
@@ -62,7 +62,7 @@ def test_the_largest_dead_letter_fits_and_a_larger_one_is_refused_before_it_is_s
     assert on_every_server(story).result is True
 
 
-def test_replaying_tells_for_each_letter_and_stops_at_the_cap_without_trimming(
+def test_replaying_reports_each_dead_letter_and_stops_at_the_cap_without_trimming(
     on_every_server: Everywhere,
 ) -> None:
     def story(b: QueueHarness) -> Any:

@@ -1,4 +1,4 @@
-"""The commands that delay and promote jobs, on every kind of server with its native commands and again with their replacements in Lua."""
+"""The commands that delay and promote jobs, on every kind of server, with and without its native commands."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_delays_are_counted_by_the_server(on_every_server: Everywhere) -> None:
             (1_000, delayed_member(b"b")),
         ]
         call = b.commands.schedule_batch(b.keys, "p", "first", jobs)
-        told = b.run_calls(call)
-        assert 0 <= b.now_ms() - told < 5000
+        time_ms = b.run_calls(call)
+        assert 0 <= b.now_ms() - time_ms < 5000
         b.command("ZREM", b.keys.delayed, delayed_member(b"b"))
-        assert b.run_calls(call) == told, "what left the set meanwhile is not scheduled again"
+        assert b.run_calls(call) == time_ms, "what left the set meanwhile is not scheduled again"
         once = b.commands.delay_once(b.keys, "job", delayed_member(b"c"), 60_999)
-        return [0 <= b.run_calls(once) - told < 5000, b.run_calls(once)]
+        return [0 <= b.run_calls(once) - time_ms < 5000, b.run_calls(once)]
 
     outcome = on_every_server(story)
     assert outcome.result == [True, 0]
@@ -81,7 +81,7 @@ def test_a_cancel_that_comes_too_late_keeps_the_marker(on_every_server: Everywhe
     assert set(outcome.left) == {"stream", "dlid:job"}
 
 
-def test_promoting_moves_what_is_due_in_order_and_tells_how_late_the_rest_is(
+def test_promoting_moves_what_is_due_in_order_and_reports_how_late_the_rest_is(
     on_every_server: Everywhere,
 ) -> None:
     def story(b: QueueHarness) -> Any:
@@ -170,8 +170,8 @@ def test_promoting_quarantines_garbage_with_all_its_bytes_and_goes_on(on_every_s
         b.run_calls(b.commands.schedule(b.keys, delayed_member(b"good"), 1000))
         promoted = PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=100)))
         letters = RawEntry.list_from_reply(b.run_calls(b.commands.oldest_entries(b.keys.dlq, 100)))
-        kept = {(entry.fields[1], entry.fields[9]) for entry in letters}
-        assert kept == {(b"endless", b"-inf"), *((data, b"%d" % score) for score, data in enumerate(GARBAGE))}
+        quarantined = {(entry.fields[1], entry.fields[9]) for entry in letters}
+        assert quarantined == {(b"endless", b"-inf"), *((data, b"%d" % score) for score, data in enumerate(GARBAGE))}
         assert {tuple(entry.fields[::2]) for entry in letters} == {
             (b"d", b"source_id", b"reason", b"detail", b"due_ms")
         }
@@ -183,7 +183,7 @@ def test_promoting_quarantines_garbage_with_all_its_bytes_and_goes_on(on_every_s
     assert outcome.left["stream"]["entries"] == [["d", ENVELOPE_TEXT, "n", "good"]]
 
 
-def test_garbage_that_cannot_be_quarantined_stays_and_blocks_nobody(on_every_server: Everywhere) -> None:
+def test_garbage_that_cannot_be_quarantined_stays_and_blocks_no_job(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         b.command("SET", b.keys.dlq, "no stream")
         b.run_calls(b.commands.schedule(b.keys, b"abc", 1))

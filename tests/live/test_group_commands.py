@@ -1,4 +1,4 @@
-"""The commands that make groups and read entries, on every kind of server with its native commands and again with their replacements in Lua."""
+"""The commands that make groups and read entries, on every kind of server, with and without its native commands."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_dry_reading_makes_the_consumer_known(on_every_server: Everywhere) -> 
     assert outcome.left["stream"]["groups"] == {GROUP: {"consumers": ["ada"], "pending": []}}
 
 
-def test_reading_without_a_group_says_so(on_every_server: Everywhere) -> None:
+def test_reading_without_a_group_is_an_error(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         b.add(b"x")
         with pytest.raises(NoGroup):

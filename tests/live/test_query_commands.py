@@ -1,4 +1,4 @@
-"""The commands that only read, on every kind of server with its native commands and again with their replacements in Lua."""
+"""The commands that only read, on every kind of server, with and without its native commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_streams_are_read_in_pages_from_either_end(on_every_server: Everywhere) 
     assert on_every_server(story).result == [["1", "2"], ["2", "3"], ["3", "2"], ["2", "1"], ["3"], 3]
 
 
-def test_groups_consumers_and_pending_entries_are_told_as_values(on_every_server: Everywhere) -> None:
+def test_groups_consumers_and_pending_entries_are_parsed_into_records(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         first, second = b.deliver(b"1", b"2")
         b.add(b"3")
@@ -115,7 +115,7 @@ def test_a_whole_queue_is_looked_at_in_one_call(on_every_server: Everywhere) -> 
     ]
 
 
-def test_reading_on_tells_how_far_the_stream_reaches(on_every_server: Everywhere) -> None:
+def test_reading_on_reports_how_far_the_stream_reaches(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         read_on, stream = b.commands.read_with_extent, b.keys.stream
         missing = b.run_calls(read_on(stream, "0-0", 10))
@@ -133,14 +133,14 @@ def test_reading_on_tells_how_far_the_stream_reaches(on_every_server: Everywhere
     ]
 
 
-def test_waiting_for_entries_tells_which_streams_have_some(on_every_server: Everywhere) -> None:
+def test_waiting_for_entries_reports_which_streams_have_some(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         b.command("XADD", b.keys.events, "2-0", "e", "x")
         b.command("XADD", b.keys.dlq, "2-0", "d", "x")
         streams = [b.keys.events, b.keys.dlq, b.keys.stream]
-        told = b.run_calls(b.commands.wait_for_entries(streams, ["1-0", "2-0", "0-0"], block_ms=1))
+        ready = b.run_calls(b.commands.wait_for_entries(streams, ["1-0", "2-0", "0-0"], block_ms=1))
         quiet = b.run_calls(b.commands.wait_for_entries(streams, ["2-0", "2-0", "0-0"], block_ms=1))
-        return [streams_with_entries(told) == [b.keys.events.encode()], streams_with_entries(quiet)]
+        return [streams_with_entries(ready) == [b.keys.events.encode()], streams_with_entries(quiet)]
 
     assert on_every_server(story).result == [True, []]
 

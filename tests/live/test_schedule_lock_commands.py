@@ -1,4 +1,4 @@
-"""The commands that fire schedules and take locks, on every kind of server with its native commands and again with their replacements in Lua."""
+"""The commands that fire schedules and take locks, on every kind of server, with and without its native commands."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_fire_for_later_waits_among_the_delayed_jobs(on_every_server: Everywhe
 
 
 @pytest.mark.parametrize(
-    ("limit", "end_before_ms", "next_ms", "told"),
+    ("limit", "end_before_ms", "next_ms", "expected"),
     [
         (2, None, 5000, [2, True, False]),
         (9, None, 5000, [3, False, False]),
@@ -89,7 +89,7 @@ def test_a_spec_goes_at_its_limit_or_end_or_without_a_next_time(
     limit: int | None,
     end_before_ms: int | None,
     next_ms: int | None,
-    told: list[Any],
+    expected: list[Any],
 ) -> None:
     def story(b: QueueHarness) -> Any:
         b.run_calls(b.commands.upsert_repeat(b.keys, "tick", b"spec", next_ms=1000))
@@ -101,9 +101,9 @@ def test_a_spec_goes_at_its_limit_or_end_or_without_a_next_time(
         return [fired.count, fired.removed, fired.stale]
 
     outcome = on_every_server(story)
-    assert outcome.result == told
-    assert ("repeat" in outcome.left, "repeat:spec:tick" in outcome.left) == (not told[1], not told[1])
-    assert len(outcome.left["stream"]["entries"]) == told[0]
+    assert outcome.result == expected
+    assert ("repeat" in outcome.left, "repeat:spec:tick" in outcome.left) == (not expected[1], not expected[1])
+    assert len(outcome.left["stream"]["entries"]) == expected[0]
 
 
 def test_a_counter_that_is_no_number_stops_the_fire_before_it_is_written(on_every_server: Everywhere) -> None:
@@ -117,7 +117,7 @@ def test_a_counter_that_is_no_number_stops_the_fire_before_it_is_written(on_ever
     assert set(on_every_server(story).left) == {"repeat", "repeat:spec:tick"}
 
 
-def test_due_specs_are_read_from_any_place_on_and_the_next_one_is_told_apart(
+def test_due_specs_are_read_from_any_place_on_and_the_next_one_is_separate(
     on_every_server: Everywhere,
 ) -> None:
     def story(b: QueueHarness) -> Any:
@@ -176,15 +176,15 @@ def test_specs_are_listed_by_next_fire_with_what_is_missing_or_odd(on_every_serv
     ]
 
 
-def test_a_lease_is_taken_when_free_kept_when_ours_and_told_when_anothers(
+def test_a_lock_is_taken_when_free_renewed_when_ours_and_reported_when_anothers(
     on_every_server: Everywhere,
 ) -> None:
     def story(b: QueueHarness) -> Any:
         lock, take = b.keys.promoter_lock, b.commands.acquire_lock
-        leases = [LockState.from_reply(b.run_calls(take(lock, holder, ttl_s=5))) for holder in ("ada", "ada", "bob")]
-        assert all(lease.ttl_ms is not None and 3000 < lease.ttl_ms <= 5000 for lease in leases)
+        locks = [LockState.from_reply(b.run_calls(take(lock, holder, ttl_s=5))) for holder in ("ada", "ada", "bob")]
+        assert all(taken.ttl_ms is not None and 3000 < taken.ttl_ms <= 5000 for taken in locks)
         dropped = [b.run_calls(b.commands.release_lock(lock, holder)) for holder in ("bob", "ada", "ada")]
-        return [[[lease.mine, lease.holder] for lease in leases], dropped]
+        return [[[taken.mine, taken.holder] for taken in locks], dropped]
 
     outcome = on_every_server(story)
     assert outcome.result == [[[True, "ada"], [True, "ada"], [False, "ada"]], [0, 1, 0]]
@@ -195,12 +195,12 @@ def test_a_stuck_lock_is_recognised_and_freed_by_its_holders_name(on_every_serve
     def story(b: QueueHarness) -> Any:
         lock = b.keys.scheduler_lock
         b.command("SET", lock, "stranger")
-        lease = LockState.from_reply(b.run_calls(b.commands.acquire_lock(lock, "ada", ttl_s=5)))
+        taken = LockState.from_reply(b.run_calls(b.commands.acquire_lock(lock, "ada", ttl_s=5)))
         seen = [b.run_calls(b.commands.lock_holder(lock)), b.run_calls(b.commands.expires_in(lock))]
-        freed = b.run_calls(b.commands.release_lock(lock, lease.holder))
+        freed = b.run_calls(b.commands.release_lock(lock, taken.holder))
         return [
-            lease.mine,
-            lease.ttl_ms,
+            taken.mine,
+            taken.ttl_ms,
             seen,
             freed,
             LockState.from_reply(b.run_calls(b.commands.acquire_lock(lock, "ada", ttl_s=5))).mine,

@@ -1,4 +1,4 @@
-"""The commands that settle, renew and release entries, on every kind of server with its native commands and again with their replacements in Lua."""
+"""The commands that settle, renew and release entries, on every kind of server, with and without its native commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 from tests.support.queue_harness import read_ready
 
 
-def test_settling_tells_for_each_entry_whether_it_was_pending(on_every_server: Everywhere) -> None:
+def test_settling_reports_for_each_entry_whether_it_was_pending(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         done, deleted, running = b.deliver(b"done", b"deleted meanwhile", b"running")
         [unread] = b.add(b"unread")
@@ -119,15 +119,15 @@ def test_what_is_handed_back_is_taken_at_once_as_if_never_delivered(on_every_ser
     ]
 
 
-def test_recounting_says_how_many_deliveries_count_and_keeps_the_entries(on_every_server: Everywhere) -> None:
+def test_recounting_sets_how_many_deliveries_count_and_keeps_the_entries(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
-        kept, stolen = b.deliver(b"kept", b"stolen")
+        ours, stolen = b.deliver(b"kept", b"stolen")
         for _ in range(2):
-            b.command("XCLAIM", b.keys.stream, GROUP, "ada", 0, kept)
+            b.command("XCLAIM", b.keys.stream, GROUP, "ada", 0, ours)
         b.command("XCLAIM", b.keys.stream, GROUP, "bob", 0, stolen)
         for _ in range(2):
-            assert b.run_calls(b.commands.set_delivery_counts(b.keys, GROUP, "ada", {kept: 1, stolen: 7})) == [kept]
-        _, owner, idle_ms, deliveries = b.pending(kept)
+            assert b.run_calls(b.commands.set_delivery_counts(b.keys, GROUP, "ada", {ours: 1, stolen: 7})) == [ours]
+        _, owner, idle_ms, deliveries = b.pending(ours)
         assert idle_ms < 10_000
         return [owner, deliveries, b.pending(stolen)[1], b.pending(stolen)[3]]
 
