@@ -1,4 +1,4 @@
-"""The commands that move jobs to the dead letters, replay and delete them, on every kind of server, with and without its native commands."""
+"""The commands that move jobs to the dead letters, replay and delete them, on every kind of server (native and not)."""
 
 from __future__ import annotations
 
