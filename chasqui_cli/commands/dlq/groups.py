@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.commands.dlq._record import QueueName
+from chasqui_cli.commands.dlq._record import FoundErrors, QueueName
 from chasqui_cli.commands.dlq._search import DeadLetterSearch, print_search_extent
-from chasqui_cli.commands.dlq.peek import _Group, _grouped
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.columns import column
 from chasqui_cli.queues.targets import warn_if_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from chasqui.inspect.dead_letter_groups import DeadLetterGroup
+    from chasqui_cli.commands.dlq._record import DeadLetterMatch
     from chasqui_cli.output.columns import Record
 
 GROUP_SCHEMA = {
@@ -55,29 +54,38 @@ def groups(
     """
     from chasqui import Keys
     from chasqui.inspect import snapshot
+    from chasqui.inspect.dead_letter_groups import group_dead_letters
 
     keys = Keys(queue)
     with ctx.session() as session:
         now_ms = session.query(snapshot.server_time_ms)
         search = DeadLetterSearch(session, keys, ctx.filters.compile(now_ms, ""), ctx.filters.scan, newest=True)
         with ctx.progress("looking through the dead letters", None) as advance:
-            found = _grouped(session, keys, search)
+            errors = FoundErrors(session, keys)
+            found = group_dead_letters(_grouping_values(match, errors) for match in search)
             advance(search.scanned)
         if not search.scanned:
             warn_if_missing(ctx, session, queue)
-    records = sorted((_group_record(ctx, key, group) for key, group in found.items()), key=_largest_first)
+    records = sorted((_group_record(ctx, group) for group in found), key=_largest_first)
     ctx.write_records(records[:limit], GROUP_COLUMNS, now_ms=now_ms)
     print_search_extent(ctx, search)
     ctx.info(f"{sum(record['count'] for record in records):,} dead letters in {len(records):,} groups")
 
 
-def _group_record(ctx: CommandContext, key: Sequence[str], group: _Group) -> Record:
-    name, reason, error = key
+def _grouping_values(match: DeadLetterMatch, errors: FoundErrors) -> tuple[str, str, str, int, DeadLetterMatch]:
+    letter = match.letter
+    error = letter.field(b"detail").decode("utf-8", "replace")
+    if not error and (job_id := getattr(match.job, "id", None)):
+        error = errors.reason_of(job_id) or ""
+    return letter.name, letter.field(b"reason").decode("utf-8", "replace"), error, letter.died_at_ms, match
+
+
+def _group_record(ctx: CommandContext, group: DeadLetterGroup[DeadLetterMatch]) -> Record:
     return {
         "count": group.count,
-        "name": name,
-        "reason": reason,
-        "error": ctx.redacted(error),
+        "name": group.name,
+        "reason": group.reason,
+        "error": ctx.redacted(group.error),
         "first_seen_ms": group.first_ms,
         "last_seen_ms": group.last_ms,
         "sample_dlq_id": group.sample.letter.dead_id,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,6 @@ import typer
 from chasqui_cli.commands.dlq._record import (
     DEAD_LETTER_SCHEMA,
     DIED_COLUMN,
-    DeadLetterMatch,
-    FoundErrors,
     QueueName,
     load_failure_reasons,
     redacted_record,
@@ -95,32 +92,3 @@ def _print_reasons(ctx: CommandContext, session: Session, keys: Keys, seen: Snap
     told = " · ".join(f"{reason} {count:,}" for reason, count in counts.most_common())
     among = f"the {'newest' if newest else 'oldest'} {len(letters):,} of " if len(letters) < seen.dlq_depth else ""
     ctx.info(f"reasons of {among}{seen.dlq_depth:,} dead letters: {told}")
-
-
-@dataclass(slots=True)
-class _Group:
-    """Letters of one name, reason and kind of error."""
-
-    sample: DeadLetterMatch
-    first_ms: int
-    last_ms: int
-    count: int = 0
-
-
-def _grouped(session: Session, keys: Keys, search: DeadLetterSearch) -> dict[tuple[str, str, str], _Group]:
-    from chasqui.inspect.error_fingerprint import fingerprint
-
-    found: dict[tuple[str, str, str], _Group] = {}
-    failures = FoundErrors(session, keys)
-    for match in search:
-        letter = match.letter
-        error = letter.field(b"detail").decode("utf-8", "replace")
-        if not error and (job_id := getattr(match.job, "id", None)):
-            error = failures.reason_of(job_id) or ""
-        reason = letter.field(b"reason").decode("utf-8", "replace")
-        died = letter.died_at_ms
-        key = (letter.name, reason, fingerprint(error))
-        group = found.setdefault(key, _Group(match, died, died))
-        group.count += 1
-        group.first_ms, group.last_ms = min(group.first_ms, died), max(group.last_ms, died)
-    return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from chasqui import Undecodable
 from chasqui.inspect import error_search
+from chasqui.inspect.dead_letter_groups import group_dead_letters
 from chasqui.inspect.error_fingerprint import fingerprint
 from chasqui.operate import dead_letters
 from chasqui_cli.output.redaction import redacted
@@ -135,20 +136,20 @@ def _row(letter: DeadLetter, texts: Mapping[str, str]) -> DeadLetterRow:
 
 def _groups(letters: Sequence[DeadLetterRow], now_ms: int) -> tuple[DeadLetterGroupRow, ...]:
     """Letters that died alike, the most numerous first."""
-    groups: dict[str, list[DeadLetterRow]] = {}
-    for letter in letters:
-        groups.setdefault(letter.group, []).append(letter)
+    found = group_dead_letters(
+        (one.name, one.reason, one.group.rpartition("\0")[2], one.died_ms, one) for one in letters
+    )
     rows = [
         DeadLetterGroupRow(
-            key=key,
-            name=some[0].name,
-            reason=some[0].reason,
-            error=key.rpartition("\0")[2],
-            count=len(some),
-            first_ms=some[-1].died_ms,
-            last_ms=some[0].died_ms,
-            is_new=now_ms - some[-1].died_ms < NEW_GROUP_MS,
+            key=group.sample.group,
+            name=group.name,
+            reason=group.reason,
+            error=group.error,
+            count=group.count,
+            first_ms=group.first_ms,
+            last_ms=group.last_ms,
+            is_new=now_ms - group.first_ms < NEW_GROUP_MS,
         )
-        for key, some in groups.items()
+        for group in found
     ]
     return tuple(sorted(rows, key=lambda one: (-one.count, one.name, one.reason, one.error)))
