@@ -44,8 +44,8 @@ class HealthReader(QueueTabReader):
 
             found += (await read_foreign_view(self.place, target.queue))[0].row.findings
         elif target.queue:
-            self.place.memory.queue_row(target.queue, seen.queue)
-            found += [finding_row(one) for one in health.check_queue(seen.queue)]
+            self.place.memory.queue_row(target.queue, seen.snapshot)
+            found += [finding_row(one) for one in health.check_queue(seen.snapshot)]
             found += [finding_row(one) for one in health.check_samples(seen)]
         found.sort(key=lambda one: -one.level)
         return HealthView(target.queue, report.server_time_ms, tuple(found), _facts(report, features)), (

@@ -35,13 +35,13 @@ class WorkersReader(QueueTabReader):
                 one.group,
                 one.name,
                 one.in_flight,
-                one.oldest_ms if one.in_flight else None,
+                one.longest_idle_ms if one.in_flight else None,
                 one.idle_ms,
                 one.inactive_ms,
-                one.again,
-                one.verdict,
+                one.redelivered,
+                one.state,
             )
-            for one in found.members
+            for one in found.consumers
         ]
         order = ("gone", "not polling", "working", "waiting")
         workers.sort(key=lambda one: (order.index(one.verdict), -one.pending, one.name))
