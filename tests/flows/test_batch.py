@@ -1,4 +1,4 @@
-"""Adding jobs, without a server: what is said, in how many round trips, and what is made of the answers."""
+"""Adding jobs, without a server: what is sent, in how many round trips, and what the replies mean."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ def jobs(count: int) -> list[Job]:
     return [job(number) for number in range(count)]
 
 
-def adding(batch: Batch, ledger: ProducerMemory | None = None, options: ProducerOptions = GROWING) -> Any:
-    return add_jobs(NATIVE, KEYS, PackedJobs.pack(batch, options), ledger or ProducerMemory("p", depth=0))
+def adding(batch: Batch, memory: ProducerMemory | None = None, options: ProducerOptions = GROWING) -> Any:
+    return add_jobs(NATIVE, KEYS, PackedJobs.pack(batch, options), memory or ProducerMemory("p", depth=0))
 
 
 def sent(batch: Batch, options: ProducerOptions = GROWING) -> list[Call]:
     return list(next(adding(batch, options=options)))
 
 
-# What is said
+# What is sent
 
 
-def test_an_added_job_is_said_as_the_reference_says_it_but_for_the_trimming() -> None:
+def test_an_added_job_is_the_reference_s_command_without_the_trimming() -> None:
     [call] = sent(Batch.of([job(job_id="x")]))
     d = bytes.fromhex("94a178c40481a16101cf000001a1e23c61d600")
     assert call.args == ("XADD", "{chasqui:mail}:stream", "IDMP", "p", "x", "*", b"d", d, b"n", b"hi")
 
 
 def test_many_jobs_are_added_in_one_round_trip_by_runs_of_five_hundred() -> None:
-    shipment, [train] = run_flow_recording(adding(Batch.of(jobs(1001))), [[b"1-0", b"2-0", b"3-0"]])
+    delivery, [train] = run_flow_recording(adding(Batch.of(jobs(1001))), [[b"1-0", b"2-0", b"3-0"]])
     assert [call.script for call in train] == ["add_batch", "add_batch", None]
     assert train[2].args[0] == "XADD"
-    assert [len(piece.indexes) for piece in shipment.chunks] == [500, 500, 1]
-    assert shipment.written == [True] * 1001
+    assert [len(piece.indexes) for piece in delivery.chunks] == [500, 500, 1]
+    assert delivery.written == [True] * 1001
 
 
 def test_ten_thousand_jobs_are_a_round_trip_and_more_are_another() -> None:
-    batch, ledger = Batch.of(jobs(10_500)), ProducerMemory("p", depth=0)
-    _, rounds = run_flow(adding(batch, ledger), [[b"1-0"] * 20, [b"1-0"]])
+    batch, memory = Batch.of(jobs(10_500)), ProducerMemory("p", depth=0)
+    _, rounds = run_flow(adding(batch, memory), [[b"1-0"] * 20, [b"1-0"]])
     assert rounds == 2
 
 
@@ -70,7 +70,7 @@ def test_a_run_is_cut_where_its_jobs_are_large() -> None:
     assert [call.script for call in sent(batch)] == ["add_batch"] * 4
 
 
-def test_a_run_says_a_name_once_if_all_jobs_share_it() -> None:
+def test_a_chunk_sends_a_shared_name_once() -> None:
     one, other = (job(1), job(2)), (job(1), job(2, name=""))
     [shared], [mixed] = sent(Batch.of(one)), sent(Batch.of(other))
     assert (shared.args[6:8], len(shared.args[8:])) == ((1, b"hi"), 2)
@@ -89,14 +89,14 @@ def test_envelopes_of_a_run_are_those_the_codec_makes() -> None:
     assert call.args[7] == b"hi"
 
 
-def test_the_order_of_jobs_is_kept_and_the_delayed_come_last() -> None:
+def test_jobs_stay_in_order_and_the_delayed_come_last() -> None:
     terms = {
         2: JobOptions(due=DelayFromNow(5)),
         4: JobOptions(has_own_id=True),
         5: JobOptions(has_own_id=True, due=DelayFromNow(9)),
     }
-    shipment, _ = run_flow_recording(adding(Batch.of(jobs(8), terms)), [[b"1-0", b"2-0", b"3-0", b"4-0", 1, NOW]])
-    assert [list(piece.indexes) for piece in shipment.chunks] == [[0, 1], [3], [4], [6, 7], [5], [2]]
+    delivery, _ = run_flow_recording(adding(Batch.of(jobs(8), terms)), [[b"1-0", b"2-0", b"3-0", b"4-0", 1, NOW]])
+    assert [list(piece.indexes) for piece in delivery.chunks] == [[0, 1], [3], [4], [6, 7], [5], [2]]
 
 
 def test_a_delay_is_left_to_the_server_to_count() -> None:
@@ -110,11 +110,11 @@ def test_a_delay_is_left_to_the_server_to_count() -> None:
 
 def test_a_moment_is_compared_with_the_servers_clock_first() -> None:
     batch = Batch.of(jobs(2), {0: JobOptions(due=NOW + 5), 1: JobOptions(has_own_id=True, due=NOW + 5)})
-    _, [asked, said] = run_flow_recording(adding(batch), [[CLOCK], [1, NOW]])
+    _, [asked, message] = run_flow_recording(adding(batch), [[CLOCK], [1, NOW]])
     assert [call.args for call in asked] == [("TIME",)]
-    assert [call.script for call in said] == ["schedule_once", "schedule_batch"]
-    assert said[0].args[7] == NOW + 5
-    assert said[1].args[6] == str(NOW + 5)
+    assert [call.script for call in message] == ["schedule_once", "schedule_batch"]
+    assert message[0].args[7] == NOW + 5
+    assert message[1].args[6] == str(NOW + 5)
 
 
 @pytest.mark.parametrize("due", [NOW, NOW - 1, 0, DelayFromNow(0)])
@@ -140,7 +140,7 @@ def test_a_delayed_jobs_name_is_written_with_the_chosen_prefix(form: Any, head: 
 
 
 @pytest.mark.parametrize(
-    ("misfit", "terms", "said"),
+    ("misfit", "terms", "message"),
     [
         (job(name="n" * 257), None, "job name exceeds 256-byte cap \\(got 257 bytes\\)"),
         (job(job_id=" "), JobOptions(has_own_id=True), "non-empty"),
@@ -155,8 +155,8 @@ def test_a_delayed_jobs_name_is_written_with_the_chosen_prefix(form: Any, head: 
         ),
     ],
 )
-def test_one_unfit_job_keeps_all_others_from_being_sent(misfit: Job, terms: JobOptions | None, said: str) -> None:
-    with pytest.raises(ArgumentError, match=said):
+def test_one_unfit_job_keeps_all_others_from_being_sent(misfit: Job, terms: JobOptions | None, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
         adding(Batch.of([*jobs(600), misfit], {600: terms} if terms else {}))
 
 
@@ -171,31 +171,31 @@ def test_a_moment_too_far_away_keeps_all_others_from_being_sent() -> None:
 
 
 def test_the_depth_is_asked_first_and_then_learned_along_the_way() -> None:
-    ledger, options = ProducerMemory("p"), ProducerOptions(cap=1000)
-    _, [asked, said] = run_flow_recording(adding(Batch.of([job()]), ledger, options), [[4], [b"1-0", 499]])
-    assert asked[0].args == said[1].args == ("XLEN", KEYS.stream)
-    assert ledger.depth == 499
-    _, rounds = run_flow(adding(Batch.of([job()]), ledger, options), [[b"1-1", 500]])
+    memory, options = ProducerMemory("p"), ProducerOptions(cap=1000)
+    _, [asked, message] = run_flow_recording(adding(Batch.of([job()]), memory, options), [[4], [b"1-0", 499]])
+    assert asked[0].args == message[1].args == ("XLEN", KEYS.stream)
+    assert memory.depth == 499
+    _, rounds = run_flow(adding(Batch.of([job()]), memory, options), [[b"1-1", 500]])
     assert rounds == 1
 
 
 def test_near_the_cap_the_depth_is_asked_each_time() -> None:
-    ledger = ProducerMemory("p", depth=500)
-    _, rounds = run_flow(adding(Batch.of([job()]), ledger, ProducerOptions(cap=1000)), [[500], [b"1-1", 501]])
+    memory = ProducerMemory("p", depth=500)
+    _, rounds = run_flow(adding(Batch.of([job()]), memory, ProducerOptions(cap=1000)), [[500], [b"1-1", 501]])
     assert rounds == 2
 
 
 def test_a_full_queue_is_asked_once_more_before_a_job_is_refused() -> None:
-    ledger, options = ProducerMemory("p", depth=9), ProducerOptions(cap=9)
-    flow = adding(Batch.of([job()]), ledger, options)
+    memory, options = ProducerMemory("p", depth=9), ProducerOptions(cap=9)
+    flow = adding(Batch.of([job()]), memory, options)
     next(flow)
     with pytest.raises(
         QueueFull, match="queue 'mail' is full: it holds 9 jobs, and 1 more would exceed its cap of 9"
     ) as full:
         flow.send([9])
     assert (full.value.depth, full.value.cap, full.value.adding, full.value.transient) == (9, 9, 1, True)
-    shipment, _ = run_flow(adding(Batch.of([job()]), ledger, options), [[3], [b"1-0", 4]])
-    assert shipment.written == [True]
+    delivery, _ = run_flow(adding(Batch.of([job()]), memory, options), [[3], [b"1-0", 4]])
+    assert delivery.written == [True]
 
 
 def test_a_long_call_asks_even_if_the_depth_was_low_and_is_taken_whole_or_not_at_all() -> None:
@@ -219,30 +219,30 @@ def test_delayed_jobs_need_no_room() -> None:
 
 def test_a_user_who_may_only_write_lets_the_queue_grow(caplog: pytest.LogCaptureFixture) -> None:
     denied = AuthRefused("this user has no permissions to run the 'xlen' command", code="NOPERM")
-    shipment, _ = run_flow(
+    delivery, _ = run_flow(
         adding(Batch.of([job()]), ProducerMemory("p"), ProducerOptions(cap=1)), [[denied], [b"1-0", denied]]
     )
-    assert shipment.written == [True]
+    assert delivery.written == [True]
     assert "the cap cannot be kept" in caplog.text
 
 
 # Answers
 
 
-def test_a_repeated_id_is_told_by_its_first_entry() -> None:
-    ledger, batch = ProducerMemory("p"), Batch.of([job(job_id="x")], {0: JobOptions(has_own_id=True)})
-    assert run_flow(adding(batch, ledger), [[b"1-0"]])[0].duplicates == set()
-    assert run_flow(adding(batch, ledger), [[b"1-0"]])[0].duplicates == {0}
-    assert run_flow(adding(batch, ledger), [[b"9-0"]])[0].duplicates == set()
+def test_a_repeated_id_is_recognised_by_its_first_entry() -> None:
+    memory, batch = ProducerMemory("p"), Batch.of([job(job_id="x")], {0: JobOptions(has_own_id=True)})
+    assert run_flow(adding(batch, memory), [[b"1-0"]])[0].duplicates == set()
+    assert run_flow(adding(batch, memory), [[b"1-0"]])[0].duplicates == {0}
+    assert run_flow(adding(batch, memory), [[b"9-0"]])[0].duplicates == set()
 
 
 def test_a_ledger_forgets_the_oldest_ids() -> None:
-    ledger = ProducerMemory("p")
+    memory = ProducerMemory("p")
     for number in range(1001):
-        ledger.is_new(f"id-{number}", b"1-0")
-    assert len(ledger.entries) == 1000
-    assert ledger.is_new("id-0", b"1-0")
-    assert not ledger.is_new("id-1000", b"1-0")
+        memory.is_new(f"id-{number}", b"1-0")
+    assert len(memory.entries) == 1000
+    assert memory.is_new("id-0", b"1-0")
+    assert not memory.is_new("id-1000", b"1-0")
 
 
 @pytest.mark.parametrize(
@@ -252,10 +252,10 @@ def test_a_ledger_forgets_the_oldest_ids() -> None:
         (JobOptions(has_own_id=True, due=DelayFromNow(9)), (1, 0)),
     ],
 )
-def test_markers_tell_new_ids_from_used_ones(terms: JobOptions, answers: tuple[Any, Any]) -> None:
+def test_markers_distinguish_new_ids_from_used_ones(terms: JobOptions, answers: tuple[Any, Any]) -> None:
     for answer, repeated in zip(answers, (set(), {0}), strict=True):
-        shipment, _ = run_flow(adding(Batch.of([job(job_id="x")], {0: terms})), [[answer]])
-        assert shipment.duplicates == repeated
+        delivery, _ = run_flow(adding(Batch.of([job(job_id="x")], {0: terms})), [[answer]])
+        assert delivery.duplicates == repeated
 
 
 # Trouble
@@ -287,19 +287,19 @@ def test_a_lost_reply_is_asked_for_once_more_with_the_same_words() -> None:
     assert end.value.value.written == [True, True, True]
 
 
-def test_two_lost_replies_leave_jobs_of_which_nobody_knows() -> None:
-    shipment, rounds = failing(adding(Batch.of(jobs(3))), LOST, LOST)
+def test_two_lost_replies_leave_jobs_unconfirmed() -> None:
+    delivery, rounds = failing(adding(Batch.of(jobs(3))), LOST, LOST)
     assert rounds == 3
-    assert shipment.error is LOST
-    assert shipment.written == [None, None, None]
+    assert delivery.error is LOST
+    assert delivery.written == [None, None, None]
 
 
 def test_what_never_left_is_not_sent_again() -> None:
-    nobody = Unreachable("nothing listens")
-    shipment, rounds = failing(adding(Batch.of(jobs(3))), nobody)
+    unreachable = Unreachable("nothing listens")
+    delivery, rounds = failing(adding(Batch.of(jobs(3))), unreachable)
     assert rounds == 2
-    assert shipment.error is nobody
-    assert shipment.written == [False, False, False]
+    assert delivery.error is unreachable
+    assert delivery.written == [False, False, False]
 
 
 def test_a_repetition_found_after_a_lost_reply_is_taken_for_our_own() -> None:
@@ -313,11 +313,11 @@ def test_a_repetition_found_after_a_lost_reply_is_taken_for_our_own() -> None:
 
 def test_a_refused_run_is_known_not_to_be_written_and_the_rest_stays_behind() -> None:
     full = ServerError("OOM", code="OOM", transient=True)
-    shipment, rounds = run_flow(adding(Batch.of(jobs(10_500))), [[b"1-0", full, *[b"1-0"] * 18]])
+    delivery, rounds = run_flow(adding(Batch.of(jobs(10_500))), [[b"1-0", full, *[b"1-0"] * 18]])
     assert rounds == 1
-    assert shipment.error is full
-    assert shipment.written == [True] * 500 + [False] * 500 + [True] * 9000 + [False] * 500
-    again, [train] = run_flow_recording(send_delivery(shipment), [[b"1-0", b"1-0"]])
+    assert delivery.error is full
+    assert delivery.written == [True] * 500 + [False] * 500 + [True] * 9000 + [False] * 500
+    again, [train] = run_flow_recording(send_delivery(delivery), [[b"1-0", b"1-0"]])
     assert [len(call.args) for call in train] == [8 + 500, 8 + 500]
     assert again.written == [True] * 10_500
     assert again.error is None
@@ -326,8 +326,8 @@ def test_a_refused_run_is_known_not_to_be_written_and_the_rest_stays_behind() ->
 def test_the_words_sent_later_are_those_that_would_have_been_sent_first() -> None:
     batch = Batch.of(jobs(1000), {3: JobOptions(due=DelayFromNow(50))})
     first = list(next(adding(batch)))
-    shipment, _ = run_flow(adding(batch), [[WrongType("no stream")] * len(first)])
-    assert [list(call.args) for call in next(send_delivery(shipment))] == [list(call.args) for call in first]
+    delivery, _ = run_flow(adding(batch), [[WrongType("no stream")] * len(first)])
+    assert [list(call.args) for call in next(send_delivery(delivery))] == [list(call.args) for call in first]
 
 
 def test_ids_of_callers_travel_no_more_at_once_than_a_server_remembers() -> None:

@@ -43,18 +43,18 @@ def on_the_wire(call: Call) -> list[str]:
 # The reference's own words
 
 
-def test_adding_says_what_the_reference_says(record_property: Callable[[str, object], None]) -> None:
+def test_adding_sends_what_the_reference_sends(record_property: Callable[[str, object], None]) -> None:
     def check(item: golden.Item) -> None:
         found = {name: item["hex"][name] for name in ("d", "n") if item["hex"][name] is not None}
         fields: list[Arg] = [word for name, value in found.items() for word in (name, bytes.fromhex(value))]
-        keys, told = Keys(item["context"]["queue"]), item["expect"]
-        call = NATIVE.add_entry(keys, told["idmp_producer"], told["id"], fields, cap=told["maxlen"])
+        keys, expect = Keys(item["context"]["queue"]), item["expect"]
+        call = NATIVE.add_entry(keys, expect["idmp_producer"], expect["id"], fields, cap=expect["maxlen"])
         assert on_the_wire(call) == item["hex"]["argv"]
 
     golden.walk("stream_entry", check, record_property)
 
 
-def test_adding_in_bulk_says_what_the_reference_says() -> None:
+def test_adding_in_bulk_sends_what_the_reference_sends() -> None:
     bulks = [item for item in golden.items("command") if item["case"] == "add_bulk"]
     assert bulks
     for item in bulks:
@@ -64,7 +64,7 @@ def test_adding_in_bulk_says_what_the_reference_says() -> None:
             assert on_the_wire(call) == argv
 
 
-def test_scheduling_says_what_the_reference_says_or_passes_it_the_same(
+def test_scheduling_sends_what_the_reference_sends_or_passes_it_the_same(
     record_property: Callable[[str, object], None],
 ) -> None:
     def check(item: golden.Item) -> None:
@@ -75,22 +75,22 @@ def test_scheduling_says_what_the_reference_says_or_passes_it_the_same(
         if "marker_ttl_secs" not in context:
             assert on_the_wire(NATIVE.schedule(keys, member, context["score"])) == argv
             return
-        told = item["expect"]["envelope"]
-        call = NATIVE.schedule_once(keys, told["id"], member, context["score"], now_ms=told["created_at_ms"])
+        expect = item["expect"]["envelope"]
+        call = NATIVE.schedule_once(keys, expect["id"], member, context["score"], now_ms=expect["created_at_ms"])
         assert on_the_wire(call)[2:] == argv[2:]
         assert call.args[6] == context["marker_ttl_secs"]
 
     golden.walk("delayed_member", check, record_property)
 
 
-def test_reading_what_is_new_says_what_the_reference_says_but_claims_nothing() -> None:
+def test_reading_new_entries_sends_what_the_reference_sends_but_claims_nothing() -> None:
     call = NATIVE.read_new(MAIL, "default", "c-1", block_ms=5000).call(64)
-    said = f"XREADGROUP GROUP default c-1 COUNT 64 BLOCK 5000 STREAMS {STREAM} >"
-    assert [str(word) for word in call.args] == said.split()
+    message = f"XREADGROUP GROUP default c-1 COUNT 64 BLOCK 5000 STREAMS {STREAM} >"
+    assert [str(word) for word in call.args] == message.split()
     assert (call.block_ms, call.keys) == (5000, (STREAM,))
 
 
-def test_settling_says_what_the_reference_says() -> None:
+def test_settling_sends_what_the_reference_sends() -> None:
     call = NATIVE.ack_and_delete(MAIL, "default", ["1-0", "2-0"])
     assert call == Call(("XACKDEL", STREAM, "default", "IDS", 2, "1-0", "2-0"), keys=(STREAM,))
 

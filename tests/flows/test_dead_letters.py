@@ -46,7 +46,7 @@ def test_nothing_is_asked_for_nothing() -> None:
     assert run_flow(dead_letters.replay_oldest(COMMANDS, KEYS, 0), []) == (ReplayResult(), 0)
 
 
-def test_replaying_is_two_round_trips_and_starts_jobs_anew() -> None:
+def test_replaying_is_two_round_trips_and_resets_attempts() -> None:
     rows = [letter(1, name="mail"), letter(2)]
     done, [_, [call]] = run_flow_recording(
         dead_letters.replay_oldest(COMMANDS, KEYS, 10, cap=7), [[rows], [[b"5-0", b"5-1"]]]
@@ -167,7 +167,7 @@ def test_a_rewritten_letter_keeps_its_other_fields() -> None:
     )
 
 
-def test_letters_are_told_apart_by_every_byte() -> None:
+def test_dead_letters_differ_by_every_byte() -> None:
     one = DeadLetter("1-0", [b"d", b"ab"])
     others = [
         DeadLetter("1-1", [b"d", b"ab"]),

@@ -20,9 +20,9 @@ KEYS = Keys("mail")
 START = EventPosition(KEYS, "10-0", 10, "10-0", 10)
 
 
-def stream(first: int, last: int, *, added: int | None = None, told: range | None = None) -> list[Any]:
+def stream(first: int, last: int, *, added: int | None = None, rows_read: range | None = None) -> list[Any]:
     """The reply of a stream whose entries are numbered through, of which some were read."""
-    rows = [[f"{n}-0".encode(), [b"e", b"active", b"id", b"j%d" % n, b"ts", b"1"]] for n in told or ()]
+    rows = [[f"{n}-0".encode(), [b"e", b"active", b"id", b"j%d" % n, b"ts", b"1"]] for n in rows_read or ()]
     length = max(0, last - first + 1)
     return [
         length,
@@ -69,8 +69,8 @@ def test_what_is_no_id_is_refused_before_anything_is_sent(wrong: str) -> None:
         next(events.start_positions(COMMANDS, [KEYS], wrong))
 
 
-def test_events_that_follow_are_told_without_a_gap() -> None:
-    haul = read(START, stream(3, 12, told=range(11, 13)))
+def test_events_that_follow_come_without_a_gap() -> None:
+    haul = read(START, stream(3, 12, rows_read=range(11, 13)))
     assert haul.items[0] == StoredEvent("mail", "11-0", Event("active", "j11", 1))
     assert ids(haul) == ["11-0", "12-0"]
     assert gaps(haul) == []
@@ -78,35 +78,35 @@ def test_events_that_follow_are_told_without_a_gap() -> None:
 
 
 def test_a_stream_trimmed_up_to_what_was_read_has_no_gap() -> None:
-    assert gaps(read(START, stream(11, 12, told=range(11, 13)))) == []
+    assert gaps(read(START, stream(11, 12, rows_read=range(11, 13)))) == []
     assert gaps(read(START, stream(11, 10, added=10))) == []
 
 
-def test_a_stream_trimmed_beyond_what_was_read_tells_how_much_is_lost() -> None:
-    haul = read(START, stream(15, 20, told=range(15, 21)))
+def test_a_stream_trimmed_beyond_what_was_read_reports_how_much_is_lost() -> None:
+    haul = read(START, stream(15, 20, rows_read=range(15, 21)))
     assert haul.items[0] == Gap("mail", "10-0", "15-0", 4, "trimmed")
     assert ids(haul) == [f"{n}-0" for n in range(15, 21)]
     assert haul.position.ordinal == 20
 
 
-def test_a_gap_is_told_once_even_when_there_is_more_than_one_page() -> None:
-    first = read(START, stream(15, 20, told=range(15, 17)), count=2)
+def test_a_gap_is_reported_once_even_when_there_is_more_than_one_page() -> None:
+    first = read(START, stream(15, 20, rows_read=range(15, 17)), count=2)
     assert (gaps(first), first.more) == ([Gap("mail", "10-0", "15-0", 4, "trimmed")], True)
-    second = read(first.position, stream(15, 20, told=range(17, 19)), count=2)
-    third = read(second.position, stream(15, 20, told=range(19, 21)), count=2)
+    second = read(first.position, stream(15, 20, rows_read=range(17, 19)), count=2)
+    third = read(second.position, stream(15, 20, rows_read=range(19, 21)), count=2)
     last = read(third.position, stream(15, 20), count=2)
     assert [gaps(haul) for haul in (second, third, last)] == [[], [], []]
     assert last.position.ordinal == 20
 
 
 def test_trimming_between_two_pages_is_noticed() -> None:
-    first = read(START, stream(3, 20, told=range(11, 13)), count=2)
-    second = read(first.position, stream(16, 20, told=range(16, 18)), count=2)
+    first = read(START, stream(3, 20, rows_read=range(11, 13)), count=2)
+    second = read(first.position, stream(16, 20, rows_read=range(16, 18)), count=2)
     assert gaps(second) == [Gap("mail", "12-0", "16-0", 3, "trimmed")]
 
 
 def test_single_deleted_events_are_noticed_at_the_end() -> None:
-    reply = stream(3, 14, told=range(13, 15))
+    reply = stream(3, 14, rows_read=range(13, 15))
     reply[0] -= 2
     assert gaps(read(START, reply)) == [Gap("mail", "10-0", "14-0", 2, "trimmed")]
 
@@ -115,26 +115,26 @@ def test_a_stream_emptied_before_it_was_read_has_a_gap() -> None:
     assert gaps(read(START, [0, None, b"15-0", 15, []])) == [Gap("mail", "10-0", "15-0", 5, "trimmed")]
 
 
-def test_a_deleted_stream_is_told_once_and_whatever_comes_then_is_new() -> None:
+def test_a_deleted_stream_is_reported_once_and_all_later_events_are_new() -> None:
     haul = read(START, None)
     assert haul.items == (Gap("mail", "10-0", "0-0", None, "deleted"),)
     assert read(haul.position, None).items == ()
-    again = read(haul.position, stream(1, 2, told=range(1, 3)))
+    again = read(haul.position, stream(1, 2, rows_read=range(1, 3)))
     assert (ids(again), gaps(again)) == (["1-0", "2-0"], [])
 
 
-def test_a_stream_made_anew_is_recognised_although_its_ids_go_on() -> None:
-    haul = read(START, stream(50, 52, added=3, told=range(50, 53)))
+def test_a_recreated_stream_is_recognised_although_its_ids_go_on() -> None:
+    haul = read(START, stream(50, 52, added=3, rows_read=range(50, 53)))
     assert gaps(haul) == [Gap("mail", "10-0", "50-0", None, "recreated")]
     assert ids(haul) == ["50-0", "51-0", "52-0"]
     assert haul.position.ordinal == 3
 
 
-def test_a_stream_made_anew_under_a_slow_clock_is_told_from_its_beginning() -> None:
+def test_a_stream_recreated_under_a_slow_clock_is_read_from_its_beginning() -> None:
     haul = read(START, stream(4, 6, added=3))
     assert gaps(haul) == [Gap("mail", "10-0", "0-0", None, "rewound")]
     assert haul.more
-    again = read(haul.position, stream(4, 6, added=3, told=range(4, 7)))
+    again = read(haul.position, stream(4, 6, added=3, rows_read=range(4, 7)))
     assert (ids(again), gaps(again)) == (["4-0", "5-0", "6-0"], [])
 
 
@@ -147,22 +147,24 @@ def test_a_copy_that_lost_its_end_goes_on_from_there() -> None:
 
 def test_a_copy_that_has_caught_up_by_the_next_read_has_lost_nothing_we_need() -> None:
     at = EventPosition(KEYS, "30-0", 30, "10-0", 10)
-    haul = read(at, stream(3, 40, added=28, told=range(38, 41)))
+    haul = read(at, stream(3, 40, added=28, rows_read=range(38, 41)))
     assert (gaps(haul), haul.position.ordinal) == ([], 28)
 
 
-def test_after_an_id_from_long_ago_a_gap_is_possible_and_said_so() -> None:
+def test_after_an_old_id_a_possible_gap_is_reported() -> None:
     resumed = EventPosition(KEYS, "10-0", None, "10-0", 20)
-    assert gaps(read(resumed, stream(15, 20, told=range(15, 21)))) == [Gap("mail", "10-0", "15-0", None, "trimmed")]
-    assert gaps(read(resumed, stream(10, 20, told=range(11, 21)))) == []
-    assert gaps(read(resumed, stream(11, 20, added=10, told=range(11, 21)))) == []
+    assert gaps(read(resumed, stream(15, 20, rows_read=range(15, 21)))) == [
+        Gap("mail", "10-0", "15-0", None, "trimmed")
+    ]
+    assert gaps(read(resumed, stream(10, 20, rows_read=range(11, 21)))) == []
+    assert gaps(read(resumed, stream(11, 20, added=10, rows_read=range(11, 21)))) == []
 
 
 def test_waiting_reads_only_who_has_news() -> None:
     at = [START, EventPosition(Keys("other"), "5-0", 5)]
     flow = events.read_after(COMMANDS, at, count=10, block_ms=5000)
     news = [[Keys("other").events.encode(), [[b"6-0", [b"e", b"x"]]]]]
-    hauls, batches = run_flow_recording(flow, [[news], [stream(1, 6, told=range(6, 7))]])
+    hauls, batches = run_flow_recording(flow, [[news], [stream(1, 6, rows_read=range(6, 7))]])
     assert [haul.position.keys.queue for haul in hauls] == ["other"]
     [wait] = batches[0]
     assert wait.args[:6] == ("XREAD", "COUNT", 1, "BLOCK", 5000, "STREAMS")
@@ -170,7 +172,7 @@ def test_waiting_reads_only_who_has_news() -> None:
     assert wait.block_ms == 5000
 
 
-def test_when_nobody_has_news_everybody_is_looked_at() -> None:
+def test_when_no_stream_has_news_all_are_read() -> None:
     at = [START, EventPosition(Keys("other"), "5-0", 5)]
     flow = events.read_after(COMMANDS, at, count=10, block_ms=5000)
     hauls, rounds = run_flow(flow, [[None], [stream(3, 10), None]])
@@ -182,7 +184,7 @@ def test_one_key_of_a_wrong_type_does_not_keep_the_others_from_being_read() -> N
     wrong = WrongType("no stream", code="WRONGTYPE")
     at = [START, EventPosition(Keys("other"), "5-0", 5)]
     flow = events.read_after(COMMANDS, at, count=10, block_ms=5000)
-    hauls, _ = run_flow(flow, [[wrong], [stream(3, 11, told=range(11, 12)), wrong]])
+    hauls, _ = run_flow(flow, [[wrong], [stream(3, 11, rows_read=range(11, 12)), wrong]])
     assert ids(hauls[0]) == ["11-0"]
     assert (hauls[1].error, hauls[1].position) == (wrong, at[1])
 
@@ -196,12 +198,12 @@ def test_trouble_that_passes_is_the_callers() -> None:
 
 def test_reach_is_one_round_trip_for_any_number_of_queues() -> None:
     flow = events.read_extents(COMMANDS, [Keys(str(n)) for n in range(100)])
-    told, rounds = run_flow(flow, [[stream(3, 10)] * 99 + [None]])
+    rows_read, rounds = run_flow(flow, [[stream(3, 10)] * 99 + [None]])
     assert rounds == 1
-    assert (told[0], told[-1]) == (StreamExtent(8, "3-0", "10-0", 10), StreamExtent())
+    assert (rows_read[0], rows_read[-1]) == (StreamExtent(8, "3-0", "10-0", 10), StreamExtent())
 
 
-def test_the_latest_events_come_in_the_order_they_were_told() -> None:
+def test_the_latest_events_come_in_the_order_they_were_written() -> None:
     rows = [[b"2-0", [b"e", b"b"]], [b"1-0", [b"e", b"a"]]]
-    told, rounds = run_flow(events.latest_events(COMMANDS, KEYS, 2), [[rows]])
-    assert ([one.event.kind for one in told], rounds) == (["a", "b"], 1)
+    rows_read, rounds = run_flow(events.latest_events(COMMANDS, KEYS, 2), [[rows]])
+    assert ([one.event.kind for one in rows_read], rounds) == (["a", "b"], 1)

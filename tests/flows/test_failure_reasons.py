@@ -23,7 +23,7 @@ def event(number: int, kind: str, job_id: str, reason: str | None = None) -> Row
     return b"%d-0" % number, event_entry.encode(Event(kind, job_id, 1, reason=reason))
 
 
-def test_nothing_is_asked_for_nobody() -> None:
+def test_nothing_is_asked_for_no_queue() -> None:
     assert run_flow(error_search.find_errors(COMMANDS, KEYS, {}), []) == (FoundErrors({}), 0)
 
 

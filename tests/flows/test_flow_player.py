@@ -19,6 +19,6 @@ def test_play_refuses_replies_that_do_not_fit_the_batch() -> None:
         run_flow(two_rounds(), [[1], [2]])
 
 
-def test_play_refuses_replies_nobody_asked_for() -> None:
+def test_play_refuses_unrequested_replies() -> None:
     with pytest.raises(AssertionError, match="ended before"):
         run_flow(two_rounds(), [[1], [2, 3], [4]])

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def count(*keys: str) -> Flow[list[int]]:
     """One trip a key."""
-    told = []
+    lengths = []
     for key in keys:
         [length] = yield [Call(("XLEN", key), keys=(key,))]
-        told.append(length)
-    return told
+        lengths.append(length)
+    return lengths
 
 
 def nothing() -> Flow[str]:
@@ -37,7 +37,7 @@ def test_it_takes_as_many_trips_as_the_longest() -> None:
     assert end.value.value == ([1, 2], [3], "nothing", [])
 
 
-def test_what_is_refused_concerns_nobody_else() -> None:
+def test_a_refusal_does_not_affect_other_flows() -> None:
     flow = run_together(count("wrong"), count("right"))
     next(flow)
     refusal = ServerError("WRONGTYPE")

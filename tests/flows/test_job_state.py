@@ -1,4 +1,4 @@
-"""Verdicts with canned replies: how few round trips it takes when the id or an event tells where to look."""
+"""Job states with canned replies: how few round trips it takes when the id or an event shows where to search."""
 
 from __future__ import annotations
 
@@ -48,30 +48,30 @@ def found(*entry_ids: bytes, looked: int = 1) -> list[Any]:
     return [[looked, None, list(entry_ids)]]
 
 
-def told(kind: str, **fields: Any) -> list[Any]:
+def event(kind: str, **fields: Any) -> list[Any]:
     return [[[ENTRY_ID, event_entry.encode(Event(kind, JOB.id, 1, **fields))]]]
 
 
 def test_a_queue_without_anything_is_one_round_trip() -> None:
-    verdict, rounds = run_flow(find_job_state(COMMANDS, KEYS, JOB.id), [glance()])
-    assert (verdict.primary, rounds) == (UnknownState(None, was_scheduled=False, last=None), 1)
+    report, rounds = run_flow(find_job_state(COMMANDS, KEYS, JOB.id), [glance()])
+    assert (report.primary, rounds) == (UnknownState(None, was_scheduled=False, last=None), 1)
 
 
 def test_a_waiting_job_is_found_around_the_time_in_its_id() -> None:
     row = [[[ENTRY_ID, stream_entry.encode(envelope.encode(JOB), "mail")]]]
     replies = [glance(stream=9), found(ENTRY_ID), row, [[4, None, NOTHING]]]
-    verdict, batches = run_flow_recording(find_job_state(COMMANDS, KEYS, JOB.id), replies)
-    assert verdict.primary == WaitingState(ENTRY_ID.decode(), JOB, "mail", 500, 4, has_group=False)
+    report, batches = run_flow_recording(find_job_state(COMMANDS, KEYS, JOB.id), replies)
+    assert report.primary == WaitingState(ENTRY_ID.decode(), JOB, "mail", 500, 4, has_group=False)
     assert len(batches) == 4
     assert {str(NOW - 50), str(NOW + 2000)} <= set(batches[1][0].args)
 
 
 def test_a_delayed_job_with_an_index_takes_two_round_trips_when_there_are_no_events() -> None:
     member = delayed_member.encode(envelope.encode(JOB), "mail")
-    verdict, rounds = run_flow(
+    report, rounds = run_flow(
         find_job_state(COMMANDS, KEYS, JOB.id), [glance(delayed=5, index=member), [b"9000000000000"]]
     )
-    assert (verdict.primary, rounds) == (DelayedState(9_000_000_000_000, 0, JOB, "mail"), 2)
+    assert (report.primary, rounds) == (DelayedState(9_000_000_000_000, 0, JOB, "mail"), 2)
 
 
 def test_a_finished_job_is_not_looked_for_elsewhere() -> None:
@@ -79,10 +79,10 @@ def test_a_finished_job_is_not_looked_for_elsewhere() -> None:
         glance(stream=9, delayed=9, dlq=9, events=9, result=4),
         found(),
         found(ENTRY_ID),
-        told("completed"),
+        event("completed"),
     ]
-    verdict, rounds = run_flow(find_job_state(COMMANDS, KEYS, JOB.id), replies)
-    assert isinstance(verdict.primary, DoneState)
+    report, rounds = run_flow(find_job_state(COMMANDS, KEYS, JOB.id), replies)
+    assert isinstance(report.primary, DoneState)
     assert rounds == 4
 
 
@@ -91,11 +91,11 @@ def test_a_dead_job_is_looked_for_around_the_time_it_died() -> None:
     replies = [
         glance(dlq=9, events=9),
         found(ENTRY_ID),
-        told("dlq", reason="unrecoverable"),
+        event("dlq", reason="unrecoverable"),
         found(ENTRY_ID),
         [[[ENTRY_ID, dead_letter_entry.encode(letter)]]],
     ]
-    verdict, batches = run_flow_recording(find_job_state(COMMANDS, KEYS, JOB.id), replies)
-    assert isinstance(verdict.primary, DeadState)
-    assert (verdict.primary.letter.reason, verdict.primary.error) == ("unrecoverable", None)
+    report, batches = run_flow_recording(find_job_state(COMMANDS, KEYS, JOB.id), replies)
+    assert isinstance(report.primary, DeadState)
+    assert (report.primary.letter.reason, report.primary.error) == ("unrecoverable", None)
     assert {str(NOW - 1050), str(NOW + 1000)} <= set(batches[3][0].args)

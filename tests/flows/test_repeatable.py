@@ -33,14 +33,14 @@ def test_a_spec_is_stored_under_a_key_made_of_its_name_and_pattern_and_dated_by_
     assert repeat_spec.decode(data).key == "tick::every:60000"
 
 
-def test_a_spec_with_a_key_keeps_it_and_replacing_is_told() -> None:
+def test_a_spec_with_a_key_keeps_it_and_replacing_is_reported() -> None:
     spec = RepeatSpec("nightly", "tick", Cron("0 3 * * *", "Europe/Berlin"), from_data(None))
     stored, rounds = run_flow(repeatable.upsert_spec(COMMANDS, KEYS, spec), [[CLOCK], [0]])
     assert (stored.key, stored.created, rounds) == ("nightly", False, 2)
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         (RepeatSpec("", "n", Every(0), from_data(1)), "pattern.interval_ms must be > 0"),
         (
@@ -51,8 +51,8 @@ def test_a_spec_with_a_key_keeps_it_and_replacing_is_told() -> None:
         (RepeatSpec("", "n", Cron("* * * * *", "Mars/One"), from_data(1)), 'unsupported timezone "Mars/One"'),
     ],
 )
-def test_a_spec_no_scheduler_could_use_is_refused_before_anything_is_asked(spec: RepeatSpec, said: str) -> None:
-    with pytest.raises((ArgumentError, ConfigError), match=said):
+def test_a_spec_no_scheduler_could_use_is_refused_before_anything_is_asked(spec: RepeatSpec, message: str) -> None:
+    with pytest.raises((ArgumentError, ConfigError), match=message):
         next(repeatable.upsert_spec(COMMANDS, KEYS, spec))
 
 
@@ -77,6 +77,6 @@ def test_listing_shows_also_what_cannot_be_read() -> None:
     ]
 
 
-def test_removing_tells_whether_there_was_one() -> None:
+def test_removing_returns_whether_there_was_one() -> None:
     assert run_flow(repeatable.remove_spec(COMMANDS, KEYS, "a"), [[1]]) == (True, 1)
     assert run_flow(repeatable.remove_spec(COMMANDS, KEYS, "a"), [[0]]) == (False, 1)

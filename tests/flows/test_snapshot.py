@@ -34,8 +34,8 @@ def reply(*, stream: list[Any] | None = None, groups: list[Any] | None = None, t
     ]
 
 
-def one(told: list[Any]) -> Snapshot:
-    found, rounds = run_flow(snapshot.take_snapshot(COMMANDS, Keys("mail")), [[told]])
+def one(reply: list[Any]) -> Snapshot:
+    found, rounds = run_flow(snapshot.take_snapshot(COMMANDS, Keys("mail")), [[reply]])
     assert rounds == 1
     return found
 
@@ -52,7 +52,7 @@ def test_no_queues_are_no_round_trip() -> None:
     assert run_flow(snapshot.take_snapshots(COMMANDS, []), []) == ([], 0)
 
 
-def test_ages_are_told_by_the_servers_clock() -> None:
+def test_ages_are_measured_by_the_servers_clock() -> None:
     found = one(reply())
     assert (found.oldest_waiting_ms, found.oldest_delayed_lag_ms) == (5000, 1000)
     assert (found.waiting, found.pending, found.consumers, found.longest_idle_ms) == (2, 1, 2, 70)
@@ -63,7 +63,7 @@ def test_ages_are_told_by_the_servers_clock() -> None:
 @pytest.mark.parametrize(
     ("group", "waiting"),
     [
-        ([b"g", 1, 1, b"4000-0", None, b"5000-0", b"4000-0", 0], 2),  # the server cannot tell
+        ([b"g", 1, 1, b"4000-0", None, b"5000-0", b"4000-0", 0], 2),  # the server does not know
         ([b"g", 1, 1, b"4000-0", 99, b"5000-0", b"4000-0", 0], 3),  # it counts what was trimmed
         ([b"g", 1, 9, b"4000-0", None, b"5000-0", b"4000-0", 0], 1),  # pending ones were deleted
         ([b"g", 1, 0, b"3000-0", None, b"4000-0", None, 0], 3),  # nothing that was read is left
@@ -87,7 +87,7 @@ def test_with_several_groups_the_one_furthest_behind_counts() -> None:
     assert found.groups[1].name == "b\udcff"
 
 
-def test_a_key_of_another_type_is_told() -> None:
+def test_a_key_of_another_type_is_reported() -> None:
     types = [b"stream", b"string", *TYPES[2:]]
     assert one(reply(types=types)).wrong == (WrongTypeKey("{chasqui:mail}:dlq", "string", "stream"),)
 
@@ -102,8 +102,8 @@ def test_a_queue_that_may_not_be_looked_at_does_not_hide_the_others() -> None:
 
 
 def test_queues_are_found_in_pages_with_both_types_side_by_side() -> None:
-    heard: list[DiscoveredQueues] = []
-    flow = discovery.discover_on_node(page=10, progress=heard.append)
+    reports: list[DiscoveredQueues] = []
+    flow = discovery.discover_on_node(page=10, progress=reports.append)
     pages: list[Any] = [
         [25],
         [
@@ -116,12 +116,12 @@ def test_queues_are_found_in_pages_with_both_types_side_by_side() -> None:
     found, rounds = run_flow(flow, pages)
     assert found == DiscoveredQueues(("a}b", "later", "mail", "\udcff\n"), 25, 25, complete=True)
     assert rounds == 4
-    assert [(one.scanned, one.total, one.complete) for one in heard] == [
+    assert [(one.scanned, one.total, one.complete) for one in reports] == [
         (10, 25, False), (20, 25, False), (25, 25, True),
     ]  # fmt: skip
 
 
-def test_looking_for_queues_ends_where_patience_does_and_says_so() -> None:
+def test_a_search_for_queues_that_ends_early_reports_it() -> None:
     flow = discovery.discover_on_node(page=10, most_keys=10)
     found, _ = run_flow(flow, [[1000], [[b"7", [b"{chasqui:mail}:stream"]], [b"7", []]]])
     assert found == DiscoveredQueues(("mail",), 10, 1000, complete=False)

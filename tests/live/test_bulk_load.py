@@ -25,7 +25,7 @@ def run_of(*job_ids: str, due: int | None = None, name: bytes = b"mail", chunk: 
 
 
 def send(b: QueueHarness, load: BulkLoad, *runs: LoadChunk) -> list[int]:
-    return [told.added for told in b.run(bulk_load.send_chunks(b.commands, b.keys, load, runs))]
+    return [results.added for results in b.run(bulk_load.send_chunks(b.commands, b.keys, load, runs))]
 
 
 @pytest.mark.parametrize("idempotence", ["rows", "chunks"])
@@ -63,23 +63,23 @@ def test_what_is_not_due_yet_is_delayed_and_stays_one_after_it_left(on_every_ser
     assert on_every_server(story).result == [1, 0]
 
 
-def test_a_full_queue_is_told_and_nothing_of_the_run_is_written(on_every_server: Everywhere) -> None:
+def test_a_full_queue_is_reported_and_nothing_of_the_chunk_is_written(on_every_server: Everywhere) -> None:
     load = BulkLoad("run", 0, max_stream_len=3)
 
     def story(b: QueueHarness) -> list[Any]:
-        told = b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
+        results = b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
         b.command("XTRIM", b.keys.stream, "MAXLEN", 0)
-        return [[one.done for one in told], send(b, load, run_of("a", "b"), run_of("c", "d"))]
+        return [[one.done for one in results], send(b, load, run_of("a", "b"), run_of("c", "d"))]
 
     assert on_every_server(story).result == [[True, False], [0, 2]]
 
 
-def test_a_rate_is_kept_by_all_tasks_together(harnesses: list[QueueHarness]) -> None:
+def test_a_rate_holds_for_all_tasks_together(harnesses: list[QueueHarness]) -> None:
     load = BulkLoad("run", 0, rate=10)
     for b in harnesses:
-        told = b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
-        assert [one.done for one in told] == [True, False]
-        assert 0 < told[1].wait_ms <= 200
+        results = b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d")]))
+        assert [one.done for one in results] == [True, False]
+        assert 0 < results[1].wait_ms <= 200
 
 
 def test_a_load_remembers_when_it_was_begun(harnesses: list[QueueHarness]) -> None:
@@ -120,8 +120,10 @@ def test_native_ids_wait_for_room_run_by_run(harnesses: list[QueueHarness]) -> N
     assert native or not harnesses
     for b in native:
         load = BulkLoad("run", 0, "idmp", max_stream_len=3)
-        told = b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d"), run_of("e")]))
-        assert [(one.added, one.done) for one in told] == [(2, True), (0, False), (1, True)]
+        results = b.run(
+            bulk_load.send_chunks(b.commands, b.keys, load, [run_of("a", "b"), run_of("c", "d"), run_of("e")])
+        )
+        assert [(one.added, one.done) for one in results] == [(2, True), (0, False), (1, True)]
         assert [one.done for one in b.run(bulk_load.send_chunks(b.commands, b.keys, load, [run_of("f")]))] == [False]
         assert b.command("XLEN", b.keys.stream) == 3
 

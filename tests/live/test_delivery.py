@@ -109,9 +109,7 @@ async def test_a_read_only_link_lets_no_train_out(any_server: Server, open_link:
 
 
 @both_links
-async def test_scripts_unknown_to_the_server_are_loaded_and_order_is_kept(
-    server: Server, open_link: Opener, queue: str
-) -> None:
+async def test_scripts_unknown_to_the_server_are_loaded_in_order(server: Server, open_link: Opener, queue: str) -> None:
     async with open_link(server.url) as link:
         commands, keys = Commands(await link.features()), Keys(queue)
 

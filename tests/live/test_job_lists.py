@@ -16,9 +16,9 @@ from tests.support.servers.server import Server
 def test_what_was_added_is_seen_again(server: Server, queue: str) -> None:
     with Link.open(server.url) as link:
         commands, keys = Commands(link.features()), Keys(queue)
-        door = SyncQueue(queue, link=link)
-        now = door.add("mail", {"to": "ada"})
-        later = door.add("late", [1, 2], delay_ms=5000)
+        producer = SyncQueue(queue, link=link)
+        now = producer.add("mail", {"to": "ada"})
+        later = producer.add("late", [1, 2], delay_ms=5000)
         [seen_now] = link.run(jobs_by_state.list_waiting(commands, keys, 10))
         [seen_later] = link.run(jobs_by_state.list_delayed(commands, keys, 10))
     assert isinstance(seen_now.job, Envelope)
@@ -33,8 +33,8 @@ def test_what_cannot_be_read_is_seen_with_its_bytes(server: Server, queue: str) 
     with Link.open(server.url) as link:
         commands, keys = Commands(link.features()), Keys(queue)
         for fields in ([b"d", b"\xc1"], [b"x", b"no d at all"]):
-            link.run(_say(commands.add_unchecked(keys, fields)))
-        link.run(_say(commands.schedule(keys, b"abc", 7)))
+            link.run(_send(commands.add_unchecked(keys, fields)))
+        link.run(_send(commands.schedule(keys, b"abc", 7)))
         seen = [
             *link.run(jobs_by_state.list_waiting(commands, keys, 10)),
             *link.run(jobs_by_state.list_delayed(commands, keys, 10)),
@@ -42,5 +42,5 @@ def test_what_cannot_be_read_is_seen_with_its_bytes(server: Server, queue: str) 
     assert [one.job.raw for one in seen if isinstance(one.job, Undecodable)] == [b"\xc1", b"", b"abc"]
 
 
-def _say(call: Call) -> Flow[None]:
+def _send(call: Call) -> Flow[None]:
     yield [call]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def on_every_server(harnesses: list[QueueHarness]) -> Everywhere:
-    """As for primitives, but jobs have ids of their own everywhere: only what is told is compared."""
+    """As for primitives, but jobs have ids of their own everywhere: only what is returned is compared."""
 
     def play(story: Callable[[QueueHarness], Any]) -> Outcome:
         (first, *others) = [(bench.label, outcome(bench, story)) for bench in harnesses]
@@ -84,7 +84,7 @@ def put_back(b: QueueHarness, items: list[JournalItem]) -> list[str]:
     return b.run(changed_delayed_jobs.revert(b.commands, b.keys, "op", items))
 
 
-def kept(b: QueueHarness) -> dict[str, Any]:
+def contents(b: QueueHarness) -> dict[str, Any]:
     """What a queue holds, events and a stream that is empty aside."""
     return {name: value for name, value in b.dump().items() if name != "events" and value != {"entries": []}}
 
@@ -92,7 +92,7 @@ def kept(b: QueueHarness) -> dict[str, Any]:
 # Added jobs
 
 
-def test_each_job_is_told_with_its_entry_however_many_there_are(on_every_server: Everywhere) -> None:
+def test_each_job_is_returned_with_its_entry_however_many_there_are(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         jobs = [tool_job_request("n", number) for number in range(1200)]
         jobs[700] = tool_job_request("n", 700, job_id="mine")
@@ -109,7 +109,7 @@ def test_each_job_is_told_with_its_entry_however_many_there_are(on_every_server:
     assert on_every_server(story).result == 1200
 
 
-def test_delays_are_told_as_the_server_counted_them(on_every_server: Everywhere) -> None:
+def test_delays_are_returned_as_the_server_counted_them(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         now = b.now_ms()
         added, _ = add(
@@ -146,18 +146,18 @@ def test_what_was_added_is_taken_back_while_it_waits(on_every_server: Everywhere
     assert outcome.left == {"stream": {"entries": [["d", "older"]]}}
 
 
-def test_what_was_read_or_is_somebody_elses_is_left_alone(on_every_server: Everywhere) -> None:
+def test_what_was_read_or_is_of_another_producer_is_left_alone(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         _, items = add(b, tool_job_request("n", 1), tool_job_request("n", 2, job_id="mine"))
         read_one(b)
         _, others = add(b, tool_job_request("n", 9, job_id="mine"))
-        told = take_back(b, items)
+        outcomes = take_back(b, items)
         left = [fields[3] for _, fields in b.command("XRANGE", b.keys.stream, "-", "+")]
         assert others[0]["id"] == "mine"
-        return [told, left]
+        return [outcomes, left]
 
-    told, left = on_every_server(story).result
-    assert told == ["gone", "restored"]
+    outcomes, left = on_every_server(story).result
+    assert outcomes == ["gone", "restored"]
     assert left == ["n", "n"]
 
 
@@ -197,14 +197,14 @@ def delayed_scene(b: QueueHarness) -> None:
 def test_what_was_changed_is_put_back_as_it_was(on_every_server: Everywhere, action: DelayedAction) -> None:
     def story(b: QueueHarness) -> Any:
         delayed_scene(b)
-        before, found = kept(b), members(b)
+        before, found = contents(b), members(b)
         chosen = found[:2] if action == "run" else found
         times = [one.run_at_ms + 1_800_000 for one in chosen] if action == "moved" else []
         items = change(b, action, chosen, times)
-        assert kept(b) != before
-        told = [put_back(b, items), kept(b) == before, put_back(b, items), kept(b) == before]
+        assert contents(b) != before
+        outcomes = [put_back(b, items), contents(b) == before, put_back(b, items), contents(b) == before]
         b.command("DEL", b.keys.stream)
-        return told
+        return outcomes
 
     first, as_before, second, still = on_every_server(story).result
     assert set(first) == {"restored"}
@@ -231,15 +231,15 @@ def test_a_job_that_was_run_and_read_is_not_put_back(on_every_server: Everywhere
         delayed_scene(b)
         items = change(b, "run", members(b)[:2])
         read_one(b)
-        told = put_back(b, items)
+        outcomes = put_back(b, items)
         left = b.command("XLEN", b.keys.stream)
         b.command("DEL", b.keys.stream)
-        return [told, left]
+        return [outcomes, left]
 
     assert on_every_server(story).result == [["gone", "restored"], 1]
 
 
-def test_a_moved_job_that_somebody_moved_again_stays_there(on_every_server: Everywhere) -> None:
+def test_a_moved_job_that_was_moved_again_stays_there(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         delayed_scene(b)
         one = members(b)[:1]
@@ -250,7 +250,7 @@ def test_a_moved_job_that_somebody_moved_again_stays_there(on_every_server: Ever
     assert on_every_server(story).result == ["changed"]
 
 
-def test_a_job_that_was_run_is_told_as_the_promoter_tells_it(on_every_server: Everywhere) -> None:
+def test_a_job_that_was_run_has_the_promoter_s_event(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         delayed_scene(b)
         change(b, "run", members(b)[:1])
@@ -332,19 +332,19 @@ def test_a_schedule_is_put_back_to_what_it_was(on_every_server: Everywhere) -> N
         b.command("HSET", b.keys.repeat_spec("k"), "fired", 7)
         first = b.dump()
         replaced = store(b, OTHER)
-        told = [restore(b, "op-2", replaced), b.dump() == first]
+        outcomes = [restore(b, "op-2", replaced), b.dump() == first]
         [held] = b.run(changed_schedules.read_raw_specs(b.commands, b.keys, ["k"]))
         removed = changed_schedules.item(b"k", held, b"")
         b.run(repeatable.remove_spec(b.commands, b.keys, "k"))
-        told += [restore(b, "op-3", removed), b.dump() == first, restore(b, "op-3", removed)]
-        return [*told, restore(b, "op-1", created), restore(b, "op-1", created)]
+        outcomes += [restore(b, "op-3", removed), b.dump() == first, restore(b, "op-3", removed)]
+        return [*outcomes, restore(b, "op-1", created), restore(b, "op-1", created)]
 
     outcome = on_every_server(story)
     assert outcome.result == [["restored"], True, ["restored"], True, ["already"], ["restored"], ["already"]]
     assert outcome.left == {}
 
 
-def test_a_schedule_that_somebody_changed_since_is_left_alone(on_every_server: Everywhere) -> None:
+def test_a_schedule_that_was_changed_since_is_left_alone(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         item = store(b, SPEC)
         store(b, OTHER)
@@ -370,7 +370,7 @@ def test_a_schedule_run_out_of_turn_makes_one_job_and_stays_as_it_is(on_every_se
 # Consumers
 
 
-def test_the_crew_is_judged_by_when_it_last_asked(on_every_server: Everywhere) -> None:
+def test_consumers_are_judged_by_when_they_last_read(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> Any:
         ids = b.deliver(b"1", b"2", to="ada")
         b.deliver(b"3", to="bob")
@@ -381,12 +381,12 @@ def test_the_crew_is_judged_by_when_it_last_asked(on_every_server: Everywhere) -
         trips = b.link.round_trips - trips
         b.link.run(_pause(b))
         later = b.run(consumers.list_consumers(b.commands, b.keys, gone_after_ms=0))
-        told = {one.name: (one.state, one.in_flight, one.redelivered) for one in seen.consumers}
+        outcomes = {one.name: (one.state, one.in_flight, one.redelivered) for one in seen.consumers}
         return [
             trips,
-            told["ada"],
-            told["bob"],
-            told["idler"],
+            outcomes["ada"],
+            outcomes["bob"],
+            outcomes["idler"],
             {one.state for one in later.consumers} == {"gone"},
         ]
 
@@ -449,5 +449,5 @@ def test_what_was_handed_back_is_nobodys_to_judge(on_every_server: Everywhere) -
     assert on_every_server(story).result == ["waiting"]
 
 
-def test_a_queue_without_a_stream_has_nobody(on_every_server: Everywhere) -> None:
+def test_a_queue_without_a_stream_has_no_consumers(on_every_server: Everywhere) -> None:
     assert on_every_server(lambda b: len(b.run(consumers.list_consumers(b.commands, b.keys)).consumers)).result == 0

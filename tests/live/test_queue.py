@@ -1,4 +1,4 @@
-"""The doors for producers, blocking and awaiting, on every kind of server."""
+"""`Queue` and `SyncQueue` on every kind of server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bench(server: Server, queue: str) -> Iterator[QueueHarness]:
 
 
 @pytest.fixture
-def door(server: Server, queue: str, open_queue: Opener) -> Callable[..., Any]:
+def new_queue(server: Server, queue: str, open_queue: Opener) -> Callable[..., Any]:
     def opened(**options: Any) -> Any:
         return open_queue(queue, redis_url=server.url, **options)
 
@@ -48,8 +48,8 @@ def door(server: Server, queue: str, open_queue: Opener) -> Callable[..., Any]:
 
 
 @both_queues
-async def test_what_is_added_waits_in_the_stream(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_what_is_added_waits_in_the_stream(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         job = await queue.add("mail", {"to": "ada"})
         assert (queue.name, queue.is_closed) == (bench.queue, False)
     assert queue.is_closed
@@ -64,24 +64,24 @@ async def test_what_is_added_waits_in_the_stream(bench: QueueHarness, door: Open
 
 
 @both_queues
-async def test_a_retry_rule_travels_with_the_job(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_a_retry_rule_travels_with_the_job(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         await queue.add("n", 1, attempts=5, backoff=BackoffSpec.exponential(250, max_ms=9000))
     [(_, [_, d, *_])] = bench.command("XRANGE", bench.keys.stream, "-", "+")
     assert envelope.decode(d).retry == RetryOverride(5, Backoff("exponential", 250, 9000, 2.0))
 
 
 @both_queues
-async def test_the_same_id_again_adds_nothing_and_says_so(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_the_same_id_again_adds_nothing_and_is_reported(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         jobs = [await queue.add("n", number, job_id="one") for number in range(3)]
     assert [(job.id, job.created) for job in jobs] == [("one", True), ("one", False), ("one", False)]
     assert waiting_jobs(bench) == [("one", "n", 0)]
 
 
 @both_queues
-async def test_a_unique_id_is_taken_for_everyone_and_for_later_too(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue, door() as other:
+async def test_a_unique_id_is_taken_for_everyone_and_for_later_too(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue, new_queue() as other:
         jobs = [
             await queue.add_unique("n", 1, job_id="one"),
             await other.add_unique("n", 2, job_id="one"),
@@ -96,8 +96,8 @@ async def test_a_unique_id_is_taken_for_everyone_and_for_later_too(bench: QueueH
 
 
 @both_queues
-async def test_lax_uniqueness_is_that_of_the_reference(bench: QueueHarness, door: Opener) -> None:
-    async with door(strict_unique=False) as queue, door(strict_unique=False) as other:
+async def test_lax_uniqueness_is_that_of_the_reference(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue(strict_unique=False) as queue, new_queue(strict_unique=False) as other:
         jobs = [await one.add_unique("n", 1, job_id="one") for one in (queue, queue, other)]
     assert [job.created for job in jobs] == [True, False, True]
     assert len(waiting_jobs(bench)) == 2
@@ -105,11 +105,11 @@ async def test_lax_uniqueness_is_that_of_the_reference(bench: QueueHarness, door
 
 @both_queues
 @pytest.mark.parametrize("wrong_by_ms", [-3_600_000, 3_600_000])
-async def test_delays_are_counted_by_the_server_whatever_our_clock_says(
-    bench: QueueHarness, door: Opener, wrong_by_ms: int
+async def test_delays_are_counted_by_the_server_whatever_our_clock_is(
+    bench: QueueHarness, new_queue: Opener, wrong_by_ms: int
 ) -> None:
     soon = datetime.fromtimestamp(bench.now_ms() / 1000 + 80, UTC)
-    async with door(clock=SkewedClock(wrong_by_ms)) as queue:
+    async with new_queue(clock=SkewedClock(wrong_by_ms)) as queue:
         by_number = await queue.add("n", 1, delay_ms=60_000)
         by_span = await queue.add("n", 1, delay=timedelta(seconds=70), job_id="span")
         by_moment = await queue.add("n", 1, delay_ms=soon)
@@ -126,8 +126,8 @@ async def test_delays_are_counted_by_the_server_whatever_our_clock_says(
 
 
 @both_queues
-async def test_a_delayed_job_with_an_id_can_be_cancelled_once(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_a_delayed_job_with_an_id_can_be_cancelled_once(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         first = await queue.add("n", 1, delay_ms=60_000, job_id="x")
         again = await queue.add("n", 1, delay_ms=60_000, job_id="x")
         assert (first.created, again.created) == (True, False)
@@ -137,8 +137,8 @@ async def test_a_delayed_job_with_an_id_can_be_cancelled_once(bench: QueueHarnes
 
 
 @both_queues
-async def test_one_byte_prefixes_are_written_for_those_who_want_them(bench: QueueHarness, door: Opener) -> None:
-    async with door(delayed_prefix="u8") as queue:
+async def test_one_byte_prefixes_are_written_for_those_who_want_them(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue(delayed_prefix="u8") as queue:
         await queue.add("hi", 1, delay_ms=60_000)
     [member] = bench.command("ZRANGE", bench.keys.delayed, 0, -1)
     assert member[:3] == b"\x02hi"
@@ -148,11 +148,13 @@ async def test_one_byte_prefixes_are_written_for_those_who_want_them(bench: Queu
 
 
 @both_queues
-async def test_a_mixed_bulk_keeps_its_order_on_a_server_that_knows_no_script(bench: QueueHarness, door: Opener) -> None:
+async def test_a_mixed_bulk_keeps_its_order_on_a_server_that_knows_no_script(
+    bench: QueueHarness, new_queue: Opener
+) -> None:
     jobs: list[dict[str, Any]] = [
         {"name": "n", "data": at, **({"job_id": f"named-{at}"} if at % 3 == 1 else {})} for at in range(30)
     ]
-    async with door() as queue:
+    async with new_queue() as queue:
         await queue.add("n", "first")  # what a first call asks besides is asked
         for again in range(2):
             bench.command("SCRIPT", "FLUSH")
@@ -166,9 +168,9 @@ def _other(job: dict[str, Any], again: int) -> dict[str, Any]:
 
 
 @both_queues
-async def test_many_jobs_keep_their_order_and_come_in_few_round_trips(bench: QueueHarness, door: Opener) -> None:
+async def test_many_jobs_keep_their_order_and_come_in_few_round_trips(bench: QueueHarness, new_queue: Opener) -> None:
     jobs = [{"name": f"n{number % 3}", "data": {"i": number}} for number in range(2345)]
-    async with door() as queue:
+    async with new_queue() as queue:
         added = await queue.add_bulk(jobs)
     assert [(job.name, job.data) for job in added] == [(job["name"], job["data"]) for job in jobs]
     assert waiting_jobs(bench) == [(job.id, job.name, job.data) for job in added]
@@ -176,7 +178,7 @@ async def test_many_jobs_keep_their_order_and_come_in_few_round_trips(bench: Que
 
 
 @both_queues
-async def test_jobs_with_wishes_travel_with_the_others(bench: QueueHarness, door: Opener) -> None:
+async def test_jobs_with_wishes_travel_with_the_others(bench: QueueHarness, new_queue: Opener) -> None:
     jobs: list[dict[str, Any]] = [{"name": "n", "data": number} for number in range(1000)]
     for number in range(0, 1000, 7):
         jobs[number] |= {"job_id": f"id-{number}"}
@@ -186,7 +188,7 @@ async def test_jobs_with_wishes_travel_with_the_others(bench: QueueHarness, door
         jobs[number] |= {"attempts": 3, "backoff": 5, "delay": None}
     jobs[4] |= {"job_id": "late", "delay": timedelta(seconds=60)}
     jobs[6] |= {"repeat": RepeatPattern.every(60_000)}
-    async with door() as queue:
+    async with new_queue() as queue:
         added = await queue.add_bulk(jobs)
         assert [job.data for job in added] == list(range(1000))
         assert added[6].id == "n::every:60000"
@@ -213,25 +215,25 @@ async def test_jobs_with_wishes_travel_with_the_others(bench: QueueHarness, door
     ],
 )
 async def test_nothing_is_added_if_one_of_many_is_unfit(
-    bench: QueueHarness, door: Opener, misfit: dict[str, Any], error: type[Exception]
+    bench: QueueHarness, new_queue: Opener, misfit: dict[str, Any], error: type[Exception]
 ) -> None:
-    async with door() as queue:
+    async with new_queue() as queue:
         with pytest.raises(error):
             await queue.add_bulk([*[{"name": "n", "data": 1}] * 600, misfit])
     assert bench.dump() == {}
 
 
 @both_queues
-async def test_nothing_comes_of_nothing(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_nothing_comes_of_nothing(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         assert await queue.add_bulk([]) == []
         assert await queue.get_job_result_bulk([]) == []
     assert bench.dump() == {}
 
 
 @both_queues
-async def test_a_name_may_be_left_out(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_a_name_may_be_left_out(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         await queue.add_bulk([{"data": 1}, {"name": None, "data": 2}, {"name": "", "data": 3}])
         await queue.add(None, 4)
     assert [name for _, name, _ in waiting_jobs(bench)] == ["", "", "", ""]
@@ -242,9 +244,9 @@ async def test_a_name_may_be_left_out(bench: QueueHarness, door: Opener) -> None
 
 @both_queues
 async def test_a_full_queue_refuses_until_there_is_room_again_and_loses_nothing(
-    bench: QueueHarness, door: Opener
+    bench: QueueHarness, new_queue: Opener
 ) -> None:
-    async with door(max_stream_len=10) as queue, door(max_stream_len=10) as other:
+    async with new_queue(max_stream_len=10) as queue, new_queue(max_stream_len=10) as other:
         await queue.add_bulk([{"name": "n", "data": number} for number in range(9)])
         with pytest.raises(QueueFull, match="holds 9 jobs, and 2 more would exceed its cap of 10"):
             await other.add_bulk([{"name": "n", "data": 1}] * 2)
@@ -260,8 +262,8 @@ async def test_a_full_queue_refuses_until_there_is_room_again_and_loses_nothing(
 
 @both_queues
 @pytest.mark.parametrize("options", [{"on_full": "grow"}, {"max_stream_len": 0}])
-async def test_a_queue_may_grow(bench: QueueHarness, door: Opener, options: dict[str, Any]) -> None:
-    async with door(**{"max_stream_len": 10, **options}) as queue:
+async def test_a_queue_may_grow(bench: QueueHarness, new_queue: Opener, options: dict[str, Any]) -> None:
+    async with new_queue(**{"max_stream_len": 10, **options}) as queue:
         await queue.add_bulk([{"name": "n", "data": 1}] * 500)
         await queue.add("n", 1)
     assert bench.command("XLEN", bench.keys.stream) == 501
@@ -275,13 +277,13 @@ async def test_a_user_without_any_right_to_read_can_add(bench: QueueHarness, ope
         with Link.open(guarded.url) as link:
             boss = QueueHarness("boss", link, Commands(link.features()), queue)
             boss.command("ACL", "SETUSER", "producer", "on", ">pw", *keys.split(), *commands.split())
-            async with open_queue(queue, redis_url=guarded.url.replace("//", "//producer:pw@")) as door:
-                await door.add_bulk([{"name": "n", "data": number} for number in range(20)])
-                await door.add("n", 20)
-                await door.add_unique("n", 21, job_id="x")
-                await door.add("n", 22, delay_ms=60_000, job_id="y")
+            async with open_queue(queue, redis_url=guarded.url.replace("//", "//producer:pw@")) as producer:
+                await producer.add_bulk([{"name": "n", "data": number} for number in range(20)])
+                await producer.add("n", 20)
+                await producer.add_unique("n", 21, job_id="x")
+                await producer.add("n", 22, delay_ms=60_000, job_id="y")
                 with pytest.raises(AuthRefused):
-                    await door.peek_dlq()
+                    await producer.peek_dlq()
             assert len(waiting_jobs(boss)) == 22
 
 
@@ -293,16 +295,16 @@ async def test_the_rights_the_manual_names_are_enough(bench: QueueHarness, open_
         with Link.open(guarded.url) as link:
             boss = QueueHarness("boss", link, Commands(link.features()), queue)
             boss.command("ACL", "SETUSER", "producer", "on", ">pw", *keys.split(), *commands.split())
-        async with open_queue(queue, redis_url=guarded.url.replace("//", "//producer:pw@")) as door:
-            await door.add("n", 1)
-            await door.add("n", 1, delay_ms=60_000)
-            await door.add("n", 1, delay_ms=datetime(2020, 1, 1, tzinfo=UTC), job_id="at")
-            await door.add_unique("n", 1, job_id="x", delay_ms=60_000)
-            await door.add_unique("n", 1, job_id="y")
-            await door.add_bulk([{"name": "n", "data": 1}] * 600)
-            assert await door.cancel_delayed("x")
-            schedule = await door.add("n", 1, repeat=RepeatPattern.every(60_000))
-            assert await door.remove_repeatable_by_key(schedule.id)
+        async with open_queue(queue, redis_url=guarded.url.replace("//", "//producer:pw@")) as producer:
+            await producer.add("n", 1)
+            await producer.add("n", 1, delay_ms=60_000)
+            await producer.add("n", 1, delay_ms=datetime(2020, 1, 1, tzinfo=UTC), job_id="at")
+            await producer.add_unique("n", 1, job_id="x", delay_ms=60_000)
+            await producer.add_unique("n", 1, job_id="y")
+            await producer.add_bulk([{"name": "n", "data": 1}] * 600)
+            assert await producer.cancel_delayed("x")
+            schedule = await producer.add("n", 1, repeat=RepeatPattern.every(60_000))
+            assert await producer.remove_repeatable_by_key(schedule.id)
 
 
 def kind_of(bench: QueueHarness) -> Any:
@@ -312,17 +314,17 @@ def kind_of(bench: QueueHarness) -> Any:
 # Dead letters
 
 
-def bury(b: QueueHarness, *bodies: bytes, name: str = "n") -> None:
+def add_dead_letters(b: QueueHarness, *bodies: bytes, name: str = "n") -> None:
     for d in bodies:
         b.command("XADD", b.keys.dlq, "*", "d", d, "n", name, "source_id", "9-9", "reason", "unrecoverable")
 
 
 @both_queues
-async def test_dead_letters_are_shown_as_the_reference_shows_them(bench: QueueHarness, door: Opener) -> None:
-    bury(bench, b"\xc1")
+async def test_dead_letters_are_shown_as_the_reference_shows_them(bench: QueueHarness, new_queue: Opener) -> None:
+    add_dead_letters(bench, b"\xc1")
     bench.command("XADD", bench.keys.dlq, "*", "d", "x", "source_id", "1-1", "reason", "malformed", "detail", "why")
     bench.command("XADD", bench.keys.dlq, "*", "else", "x")
-    async with door() as queue:
+    async with new_queue() as queue:
         first, second, third = await queue.peek_dlq()
         assert [first] == await queue.peek_dlq(1)
         assert await queue.peek_dlq(0) == []
@@ -338,11 +340,11 @@ async def test_dead_letters_are_shown_as_the_reference_shows_them(bench: QueueHa
 
 @both_queues
 async def test_replaying_skips_what_cannot_be_read_and_keeps_payloads_as_they_were(
-    bench: QueueHarness, door: Opener
+    bench: QueueHarness, new_queue: Opener
 ) -> None:
     inline = b"\x94\xa1a\x93\x01\x02\x03\x01\x07"
-    bury(bench, b"\xc1", b"", inline, b"\x94\xa1b\xa2hi\x01\x07", b"\xc1")
-    async with door() as queue:
+    add_dead_letters(bench, b"\xc1", b"", inline, b"\x94\xa1b\xa2hi\x01\x07", b"\xc1")
+    async with new_queue() as queue:
         assert [await queue.replay_dlq(1) for _ in range(3)] == [1, 1, 0]
     bodies = [fields[1] for _, fields in bench.command("XRANGE", bench.keys.stream, "-", "+")]
     assert bodies == [b"\x94\xa1a\x93\x01\x02\x03\x01\x00", b"\x94\xa1b\xa2hi\x01\x00"]
@@ -350,13 +352,13 @@ async def test_replaying_skips_what_cannot_be_read_and_keeps_payloads_as_they_we
 
 
 @both_queues
-async def test_replaying_never_goes_over_the_cap(bench: QueueHarness, door: Opener) -> None:
-    bury(bench, *[b"\x94\xa1a\xc4\x01\x01\x01\x00"] * 250)
-    async with door(max_stream_len=120) as queue:
+async def test_replaying_never_goes_over_the_cap(bench: QueueHarness, new_queue: Opener) -> None:
+    add_dead_letters(bench, *[b"\x94\xa1a\xc4\x01\x01\x01\x00"] * 250)
+    async with new_queue(max_stream_len=120) as queue:
         assert await queue.replay_dlq(1000) == 120
         with pytest.raises(QueueFull):
             await queue.replay_dlq(1)
-    async with door(on_full="grow") as queue:
+    async with new_queue(on_full="grow") as queue:
         assert await queue.replay_dlq(1000) == 130
     assert bench.command("XLEN", bench.keys.stream) == 250
 
@@ -365,8 +367,8 @@ async def test_replaying_never_goes_over_the_cap(bench: QueueHarness, door: Open
 
 
 @both_queues
-async def test_schedules_are_stored_listed_replaced_and_removed(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_schedules_are_stored_listed_replaced_and_removed(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         tick = await queue.add("tick", {"a": 1}, repeat=RepeatPattern.every(60_000))
         assert (tick.id, tick.name, tick.data, tick.created) == ("tick::every:60000", "tick", {"a": 1}, True)
         again = await queue.add("tick", {"a": 2}, repeat={"kind": "every", "interval_ms": 60_000})
@@ -385,8 +387,8 @@ async def test_schedules_are_stored_listed_replaced_and_removed(bench: QueueHarn
 
 
 @both_queues
-async def test_a_schedule_is_dated_by_the_server(bench: QueueHarness, door: Opener) -> None:
-    async with door(clock=SkewedClock(3_600_000)) as queue:
+async def test_a_schedule_is_dated_by_the_server(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue(clock=SkewedClock(3_600_000)) as queue:
         await queue.add("tick", 1, repeat=RepeatPattern.every(60_000), attempts=3, job_id="ignored")
         [meta] = await queue.get_repeatable_jobs()
     assert 50_000 < meta.next_fire_ms - bench.now_ms() <= 60_000
@@ -396,8 +398,8 @@ async def test_a_schedule_is_dated_by_the_server(bench: QueueHarness, door: Open
 
 
 @both_queues
-async def test_results_are_read_and_waited_for(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_results_are_read_and_waited_for(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         job = await queue.add("n", 1)
         assert await queue.get_job_result(job.id) is None
         for job_id, data in ((job.id, b"\x81\xa1a\x01"), ("zero", b"\x00"), ("false", b"\xc2")):
@@ -416,10 +418,10 @@ async def test_results_are_read_and_waited_for(bench: QueueHarness, door: Opener
 
 @both_queues
 async def test_waiting_for_a_result_ends_warns_once_and_costs_one_look_per_interval(
-    bench: QueueHarness, door: Opener
+    bench: QueueHarness, new_queue: Opener
 ) -> None:
     clock = FakeClock()
-    async with door(clock=clock) as queue:
+    async with new_queue(clock=clock) as queue:
         job = await queue.add("n", 1)
         with (
             pytest.warns(RuntimeWarning, match="store_results=True") as warned,
@@ -434,8 +436,8 @@ async def test_waiting_for_a_result_ends_warns_once_and_costs_one_look_per_inter
 
 
 @both_queues
-async def test_a_result_that_comes_while_waiting_is_found(bench: QueueHarness, door: Opener) -> None:
-    async with door() as queue:
+async def test_a_result_that_comes_while_waiting_is_found(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue() as queue:
         job = await queue.add("n", 1)
         arrives = threading.Timer(0.2, bench.command, ("SET", bench.keys.result(job.id), b"\xa2hi"))
         arrives.start()
@@ -449,12 +451,12 @@ async def test_a_result_that_comes_while_waiting_is_found(bench: QueueHarness, d
 
 async def test_a_link_may_be_lent_and_stays_open(any_server: Server, queue: str) -> None:
     async with AsyncLink.open(any_server.url) as link:
-        async with Queue(queue, link=link) as door:
-            assert len(await door.add_bulk([{"name": "n", "data": 1}] * 2)) == 2
+        async with Queue(queue, link=link) as producer:
+            assert len(await producer.add_bulk([{"name": "n", "data": 1}] * 2)) == 2
         assert await link.run(command("XLEN", Keys(queue).stream)) == 2
     with Link.open(any_server.url) as blocking:
-        with SyncQueue(queue, link=blocking) as sync_door:
-            sync_door.add("n", 1)
+        with SyncQueue(queue, link=blocking) as sync_producer:
+            sync_producer.add("n", 1)
         assert blocking.run(command("XLEN", Keys(queue).stream)) == 3
 
 
@@ -462,14 +464,14 @@ async def test_a_link_may_be_lent_and_stays_open(any_server: Server, queue: str)
 async def test_nothing_is_written_through_a_read_only_link(any_server: Server, queue: str, open_queue: Opener) -> None:
     kind: Any = AsyncLink if open_queue.__name__ == "awaiting" else Link
     link = kind.open(any_server.url, read_only=True)
-    door = open_queue(queue, link=link)
-    assert await door.peek_dlq() == []
+    producer = open_queue(queue, link=link)
+    assert await producer.peek_dlq() == []
     attempts: list[Callable[[], Any]] = [
-        lambda: door.add("n", 1),
-        lambda: door.add_bulk([{"name": "n", "data": 1}] * 2000),
-        lambda: door.add("n", 1, delay_ms=5),
-        lambda: door.cancel_delayed("x"),
-        lambda: door.remove_repeatable_by_key("x"),
+        lambda: producer.add("n", 1),
+        lambda: producer.add_bulk([{"name": "n", "data": 1}] * 2000),
+        lambda: producer.add("n", 1, delay_ms=5),
+        lambda: producer.cancel_delayed("x"),
+        lambda: producer.remove_repeatable_by_key("x"),
     ]
     for attempt in attempts:
         with pytest.raises(ChangeRefused):
@@ -478,8 +480,8 @@ async def test_nothing_is_written_through_a_read_only_link(any_server: Server, q
 
 
 @both_queues
-async def test_a_closed_queue_opens_again_as_in_the_reference(bench: QueueHarness, door: Opener) -> None:
-    queue = door()
+async def test_a_closed_queue_opens_again_as_in_the_reference(bench: QueueHarness, new_queue: Opener) -> None:
+    queue = new_queue()
     await queue.close()
     await queue.close()
     await queue.add("n", 1)
@@ -490,7 +492,7 @@ async def test_a_closed_queue_opens_again_as_in_the_reference(bench: QueueHarnes
 
 @both_queues
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"max_stream_len": -1}, "max_stream_len must be non-negative; got -1"),
         ({"max_delay_secs": -1}, "max_delay_secs must be non-negative; got -1"),
@@ -499,25 +501,25 @@ async def test_a_closed_queue_opens_again_as_in_the_reference(bench: QueueHarnes
         ({"redis_url": "unix:///s", "tls": True}, "TLS is for networks"),
     ],
 )
-def test_wrong_settings_are_told_at_once(open_queue: Opener, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_settings_are_refused_at_once(open_queue: Opener, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         open_queue("q", **options)
 
 
 @both_queues
-async def test_max_delay_is_the_queues_own(bench: QueueHarness, door: Opener) -> None:
-    async with door(max_delay_secs=10) as queue:
+async def test_max_delay_is_the_queues_own(bench: QueueHarness, new_queue: Opener) -> None:
+    async with new_queue(max_delay_secs=10) as queue:
         with pytest.raises(ArgumentError, match="delay 11s exceeds max_delay_secs 10s"):
             await queue.add("n", 1, delay_ms=11_000)
-    async with door(max_delay_secs=0) as queue:
+    async with new_queue(max_delay_secs=0) as queue:
         await queue.add("n", 1, delay_ms=2_592_001_000)
     assert len(delayed_jobs(bench)) == 1
 
 
 @both_queues
-async def test_a_key_of_another_type_is_told_and_nothing_is_lost(bench: QueueHarness, door: Opener) -> None:
+async def test_a_key_of_another_type_is_an_error_and_nothing_is_lost(bench: QueueHarness, new_queue: Opener) -> None:
     bench.command("SET", bench.keys.stream, "no stream")
-    async with door(on_full="grow") as queue:
+    async with new_queue(on_full="grow") as queue:
         with pytest.raises(WrongType):
             await queue.add("n", 1)
         with pytest.raises(WrongType):
@@ -525,11 +527,11 @@ async def test_a_key_of_another_type_is_told_and_nothing_is_lost(bench: QueueHar
 
 
 async def test_one_queue_may_be_used_in_several_event_loops(any_server: Server, queue: str) -> None:
-    door = Queue(queue, redis_url=any_server.url)
+    producer = Queue(queue, redis_url=any_server.url)
 
     async def visit() -> str:
-        job = await door.add("n", 1)
-        await door.close()
+        job = await producer.add("n", 1)
+        await producer.close()
         return job.id
 
     ids = [await asyncio.to_thread(asyncio.run, visit()) for _ in range(2)]
@@ -538,8 +540,10 @@ async def test_one_queue_may_be_used_in_several_event_loops(any_server: Server, 
 
 
 def test_threads_may_share_one_blocking_queue(any_server: Server, queue: str) -> None:
-    with SyncQueue(queue, redis_url=any_server.url) as door, Link.open(any_server.url) as link:
-        threads = [threading.Thread(target=door.add_bulk, args=([{"name": "n", "data": 1}] * 700,)) for _ in range(4)]
+    with SyncQueue(queue, redis_url=any_server.url) as producer, Link.open(any_server.url) as link:
+        threads = [
+            threading.Thread(target=producer.add_bulk, args=([{"name": "n", "data": 1}] * 700,)) for _ in range(4)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -557,12 +561,12 @@ async def test_credentials_are_asked_for_at_each_login(any_server: Server, queue
 
     with start_server(any_server.kind, tcp=True, password="s3cret") as guarded:
         url = guarded.url.replace(":s3cret@", "")
-        door = open_queue(queue, redis_url=url, credential_provider=provide)
+        producer = open_queue(queue, redis_url=url, credential_provider=provide)
         if open_queue.__name__ == "awaiting":
-            await door.add("n", 1)
+            await producer.add("n", 1)
         else:  # there is no other loop where blocking queues are used
             await asyncio.to_thread(SyncQueue(queue, redis_url=url, credential_provider=provide).add, "n", 1)
-        await door.close()
+        await producer.close()
         async with open_queue(queue, redis_url=url) as stranger:
             with pytest.raises(AuthRefused):
                 await stranger.add("n", 1)

@@ -1,4 +1,4 @@
-"""How a golden item says what it holds, and how ours is held against it."""
+"""How a golden item describes its content, and how ours is compared with it."""
 
 from __future__ import annotations
 

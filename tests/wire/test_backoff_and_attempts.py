@@ -74,13 +74,13 @@ def test_jitter_comes_on_top_and_is_only_asked_for_when_there_is_some() -> None:
     assert asked == [10, 100]
 
 
-def test_one_run_has_one_number_wherever_it_is_told() -> None:
+def test_one_run_has_one_number_wherever_it_is_reported() -> None:
     first, second = 0, attempts.attempt_after_failure(0)
     assert attempts.run_number(first) == 1
     assert attempts.next_run_number(first) == attempts.run_number(second) == 2
 
 
-def test_a_job_may_say_how_often_it_runs() -> None:
+def test_a_job_may_set_how_often_it_runs() -> None:
     assert attempts.effective_max_attempts(None, RetryDefaults()) == 25
     assert attempts.effective_max_attempts(RetryOverride(None), RetryDefaults()) == 25
     assert attempts.effective_max_attempts(RetryOverride(0), RetryDefaults()) == 0
@@ -88,7 +88,7 @@ def test_a_job_may_say_how_often_it_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempt", "starts", "most", "verdict"),
+    ("attempt", "starts", "most", "decision"),
     [
         (0, 0, 1, "run"),
         (0, 0, 0, "retries_exhausted"),
@@ -100,8 +100,8 @@ def test_a_job_may_say_how_often_it_runs() -> None:
         (25, 3, 25, "retries_exhausted"),
     ],
 )
-def test_at_the_door_failures_and_crashes_are_counted_apart(attempt: int, starts: int, most: int, verdict: str) -> None:
-    assert attempts.start_decision(attempt, starts, most, RetryDefaults().crash_limit) == verdict
+def test_on_arrival_failures_and_crashes_are_counted_apart(attempt: int, starts: int, most: int, decision: str) -> None:
+    assert attempts.start_decision(attempt, starts, most, RetryDefaults().crash_limit) == decision
 
 
 def test_a_job_that_kills_every_worker_ends_where_the_reference_lets_it_go_on() -> None:
@@ -109,7 +109,7 @@ def test_a_job_that_kills_every_worker_ends_where_the_reference_lets_it_go_on() 
     assert attempts.start_decision(0, 24, 25, 3) == "crashed"
 
 
-def test_a_crash_costs_no_attempt_where_the_reference_would_bury_the_job() -> None:
+def test_a_crash_costs_no_attempt_where_the_reference_would_give_the_job_up() -> None:
     assert not reference_runs(0, 2, 1)
     assert attempts.start_decision(0, 2, 1, 3) == "run"
 

@@ -73,7 +73,7 @@ def test_bytes_may_follow_the_envelope_whatever_stands_before_it() -> None:
 
 
 @pytest.mark.parametrize("member", [b"", b"\x00", b"\x01\x00\x00", b"\x02\x00\x00\x00nm", b"\xf4\x01\x00\x00abc"])
-def test_a_corrupt_member_says_so_and_keeps_its_bytes(member: bytes) -> None:
+def test_a_corrupt_member_is_an_error_with_its_bytes(member: bytes) -> None:
     with pytest.raises(WireError, match="delayed member has no readable form") as refused:
         delayed_member.decode(member)
     assert refused.value.data == member

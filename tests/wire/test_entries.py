@@ -1,4 +1,4 @@
-"""Stream entries, events and dead letters: what was written is read, and what nobody knows is kept."""
+"""Stream entries, events and dead letters: what was written is read, and what is unknown is preserved."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_entry_is_read_as_it_was_written(d: bytes, name: str) -> None:
     assert stream_entry.decode(stream_entry.encode(d, name)) == StreamEntry(d, name, name.encode())
 
 
-def test_the_first_of_a_field_wins_and_the_others_are_kept() -> None:
+def test_the_first_of_a_field_wins_and_the_others_are_preserved() -> None:
     found = stream_entry.decode([b"x", b"1", b"n", b"one", b"d", b"D", b"n", b"two", b"d", b"E"])
     assert found == StreamEntry(b"D", "one", b"one", ((b"x", b"1"), (b"n", b"two"), (b"d", b"E")))
 
@@ -83,22 +83,22 @@ def test_an_event_is_read_as_it_was_written(event: Event) -> None:
     assert event_entry.decode(event_entry.encode(event)) == event
 
 
-def test_an_event_nobody_knows_is_read_with_all_its_fields() -> None:
+def test_an_unknown_event_is_read_with_all_its_fields() -> None:
     found = event_entry.decode([b"e", b"progress", b"id", b"j", b"ts", b"5", b"pct", b"40"])
     assert found == Event("progress", "j", 5, extra=((b"pct", b"40"),))
 
 
 @pytest.mark.parametrize("garbled", [b"", b"-1", b"+1", b"1.5", b"007", b"1_0", "٣".encode(), b" 1", b"9" * 5000])
-def test_a_number_that_is_none_is_kept_as_it_is(garbled: bytes) -> None:
+def test_an_invalid_number_is_preserved(garbled: bytes) -> None:
     flat = [b"e", b"active", b"id", b"j", b"ts", b"5", b"attempt", garbled]
     found = event_entry.decode(flat)
     assert (found.attempt, found.extra) == (None, ((b"attempt", garbled),))
     assert event_entry.encode(found) == flat
 
 
-def test_an_errors_text_that_utf8_cannot_say_does_not_stop_the_event() -> None:
-    told = event_entry.encode(Event("failed", "j", 5, attempt=1, reason="bad \ud800", duration_us=3))
-    assert told[told.index(b"reason") + 1] == b"bad ?"
+def test_an_error_text_that_is_not_utf8_does_not_stop_the_event() -> None:
+    fields = event_entry.encode(Event("failed", "j", 5, attempt=1, reason="bad \ud800", duration_us=3))
+    assert fields[fields.index(b"reason") + 1] == b"bad ?"
 
 
 @given(LETTERS)
@@ -106,7 +106,7 @@ def test_a_dead_letter_is_read_as_it_was_written(letter: DeadLetterEntry) -> Non
     assert dead_letter_entry.decode(dead_letter_entry.encode(letter)) == letter
 
 
-def test_a_malformed_entry_is_buried_with_all_its_fields_and_none_passes_for_the_letters_own() -> None:
+def test_a_malformed_entry_becomes_a_dead_letter_with_all_its_fields_apart() -> None:
     source = stream_entry.decode([b"reason", b"forged", b"n", b"mail", b"source_id", b"0-1"])
     letter = DeadLetterEntry(
         b"",
@@ -134,7 +134,7 @@ def test_a_letter_with_fields_missing_is_read_as_empty() -> None:
     assert dead_letter_entry.decode([b"reason", b"stalled"]) == DeadLetterEntry(b"", "", "stalled")
 
 
-def test_a_reason_nobody_knows_is_kept() -> None:
+def test_an_unknown_reason_is_preserved() -> None:
     assert dead_letter_entry.decode([b"d", b"", b"source_id", b"1-0", b"reason", b"struck by lightning"]).reason == (
         "struck by lightning"
     )

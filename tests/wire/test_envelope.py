@@ -139,7 +139,7 @@ RESERVED_EXT, BROKEN_TIMESTAMP = b"\xd4\xfe\x07", b"\xd4\xff\x07"
 
 
 @pytest.mark.parametrize("value", [RESERVED_EXT, BROKEN_TIMESTAMP, b"\x91" * 2000 + b"\xc0"])
-def test_fields_nobody_knows_are_passed_over_unread(value: bytes) -> None:
+def test_unknown_fields_are_skipped_unread(value: bytes) -> None:
     backoff = named(kind=b"\xa5fixed", colour=value, delay_ms=b"\x0a")
     retry = named(max_attempts=b"\x03", later=value, backoff=backoff)
     job = envelope.decode(named(id=b"\xa1i", payload=b"\xc4\x00", created_at_ms=b"\x05", more=value, retry=retry))
@@ -198,7 +198,7 @@ def test_a_multiplier_given_as_a_whole_number_is_written_as_a_float() -> None:
         (b"\x84\xa2id\xa1i\x00\xa1j\x01\xc4\x00\x02\x05", "envelope names id twice"),
     ],
 )
-def test_what_is_no_envelope_says_what_is_wrong_with_it(data: bytes, reason: str) -> None:
+def test_an_invalid_envelope_is_refused_with_its_error(data: bytes, reason: str) -> None:
     with pytest.raises(WireError) as refused:
         envelope.decode(data)
     assert (str(refused.value), refused.value.data) == (reason, data)
@@ -232,7 +232,7 @@ def test_an_attempt_never_outgrows_its_field() -> None:
         ),
     ],
 )
-def test_an_override_nobody_could_read_again_is_not_written(retry: RetryOverride, reason: str) -> None:
+def test_an_override_that_could_not_be_read_again_is_not_written(retry: RetryOverride, reason: str) -> None:
     with pytest.raises(ArgumentError) as refused:
         envelope.encode(Envelope("i", from_data(1), 1, 0, retry))
     assert str(refused.value) == reason

@@ -1,6 +1,6 @@
 """Golden jobs, waiting or parked: what was captured decodes as expected, and encodes to the same bytes.
 
-Where an item records what the reference does with bytes and ours does better, the check says so.
+Where an item records what the reference does with bytes and ours does better, the check states it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _check_envelope(item: Item) -> None:
 
 
 def _produced(item: Item, job: envelope.Envelope) -> envelope.Envelope:
-    """The job made anew from what the producer was given, with the id and the moment that were captured."""
+    """The job made again from what the producer was given, with the id and the moment that were captured."""
     kwargs = item["context"]["kwargs"]
     data = from_data(golden.value(item["context"]["data"]))
     given = None

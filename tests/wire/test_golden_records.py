@@ -141,7 +141,7 @@ def _check_dead_entry(item: Item) -> None:
 
 
 def _assert_ours_keeps_the_source(item: Item, letter: dead_letter_entry.DeadLetterEntry) -> None:
-    """The reference drops names and fields of what it cannot read; a letter of ours can hold them all."""
+    """The reference drops names and fields of what it cannot read; our dead letters hold them all."""
     source = stream_entry.decode(field_words(item["hex"]["source_fields"]))
     ours = dead_letter_entry.DeadLetterEntry(
         source.d or b"",

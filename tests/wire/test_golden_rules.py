@@ -1,4 +1,4 @@
-"""Golden behaviour: how long failed jobs wait, who may run, who is refused. Where our rule is another, it says why."""
+"""Golden behaviour: how long failed jobs wait, who may run, who is refused. Where our rule differs, it explains why."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def _assert_parked_alike(item: Item, job: envelope.Envelope) -> None:
     assert attempts.next_run_number(job.attempt) == expect["attempt_in_event"]
     member = delayed_member.encode(with_kind_unknown(envelope.encode(parked), job), expect["name"])
     assert member == unhex(item["hex"]["member"])
-    told = event_entry.decode(field_words(item["hex"]["event_fields"]))
-    assert told == event_entry.Event(
+    event = event_entry.decode(field_words(item["hex"]["event_fields"]))
+    assert event == event_entry.Event(
         "retry-scheduled",
         job.id or None,
-        told.ts,
+        event.ts,
         expect["name"],
         attempt=expect["attempt_in_event"],
         backoff_ms=expect["backoff_seen"],
@@ -79,16 +79,16 @@ def _check_claim(item: Item) -> None:
     context, ran = item["context"], item["expect"]["handler_ran"]
     attempt, before, most = (context[name] for name in ("payload_attempt", "deliveries_before_claim", "max_attempts"))
     assert reference_runs(attempt, before, most) is ran
-    verdict = attempts.start_decision(attempt, before, most, RetryDefaults().crash_limit)
+    decision = attempts.start_decision(attempt, before, most, RetryDefaults().crash_limit)
     if attempt + 1 > most:
-        assert verdict == "retries_exhausted"
+        assert decision == "retries_exhausted"
     else:
-        assert verdict == ("crashed" if before >= 3 else "run")
-    told = event_entry.decode(field_words(item["hex"]["dlq_event_fields"]))
-    assert told.attempt == item["expect"]["dlq_event_attempt"]
+        assert decision == ("crashed" if before >= 3 else "run")
+    event = event_entry.decode(field_words(item["hex"]["dlq_event_fields"]))
+    assert event.attempt == item["expect"]["dlq_event_attempt"]
     if ran:
         assert item["expect"]["handler_attempt"] == attempt
-        assert told.attempt == attempts.run_number(attempt)
+        assert event.attempt == attempts.run_number(attempt)
 
 
 def _check_error(item: Item) -> None:

@@ -11,7 +11,7 @@ LAST_MS = 2**48 - 1
 
 
 @given(st.integers(0, LAST_MS))
-def test_an_id_says_when_it_was_minted(now_ms: int) -> None:
+def test_an_id_holds_the_time_it_was_made(now_ms: int) -> None:
     assert created_ms(new_job_id(now_ms)) == now_ms
 
 

@@ -98,7 +98,7 @@ def test_depth_to_a_thousand_is_decoded() -> None:
         (b"\xc7\x05\xff12345", "not msgpack: invalid timestamp data (length 5)"),
     ],
 )
-def test_what_cannot_be_decoded_says_why_and_keeps_the_bytes(data: bytes, reason: str) -> None:
+def test_what_cannot_be_decoded_has_a_reason_and_the_bytes(data: bytes, reason: str) -> None:
     with pytest.raises(WireError) as refused:
         unpack(data)
     assert (str(refused.value), refused.value.data) == (reason, data)
@@ -131,7 +131,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         pack(endless)
 
 
-def test_a_kept_packer_is_clean_after_a_refusal() -> None:
+def test_a_reused_packer_is_clean_after_a_refusal() -> None:
     keep = msgpack_codec.packer()
     with pytest.raises(ArgumentError):
         keep([1, 2, object()])

@@ -42,13 +42,13 @@ def test_only_a_wire_error_that_holds_the_bytes_escapes_from_a_decoder(name: str
     decode = DECODERS[name]
     refused = 0
     for data in _inputs(random.Random(name)):
-        kept: bytes | None = None
+        preserved: bytes | None = None
         try:
             _look_into(decode(data), data)
         except WireError as fault:
-            kept = fault.data
+            preserved = fault.data
             refused += 1
-        assert kept in (None, data)
+        assert preserved in (None, data)
     assert 0 < refused < COUNT
 
 
@@ -72,8 +72,8 @@ def test_entries_of_any_fields_are_read_and_no_field_is_lost() -> None:
         pairs = sorted(zip(flat[::2], flat[1::2], strict=True))
         stream = stream_entry.decode(flat)
         taken = [(b"d", stream.d), (b"n", stream.name_bytes)]
-        kept = [*stream.extra, *(pair for pair in taken if pair[1])]
-        assert sorted(kept) == pairs
+        preserved = [*stream.extra, *(pair for pair in taken if pair[1])]
+        assert sorted(preserved) == pairs
         event = event_entry.decode(flat)
         assert event_entry.decode(event_entry.encode(event)) == event
         letter = dead_letter_entry.decode(flat)

@@ -90,7 +90,7 @@ def test_a_pattern_is_read_in_every_form(pattern: object, read: repeat_spec.Patt
     assert repeat_spec.decode(msgpack_codec.pack(["k", "n", pattern, *BARE[3:]])) == plain(pattern=read)
 
 
-def test_fields_nobody_knows_are_passed_over_unread() -> None:
+def test_unknown_fields_are_skipped_unread() -> None:
     broken_timestamp = b"\xa1?\xd4\xff\x07"
     every = b"\x81\xa5Every\x82" + broken_timestamp + b"\xabinterval_ms\x05"
     policy = b"\x81\xa7FireAll\x82\xabmax_catchup\x04" + broken_timestamp
@@ -137,7 +137,7 @@ def test_a_map_may_leave_out_what_is_optional() -> None:
         ([*BARE[:4], 1.5, None, None], "spec limit: float where a whole number belongs"),
     ],
 )
-def test_what_is_no_spec_says_what_is_wrong_with_it(stored: list[object], reason: str) -> None:
+def test_an_invalid_spec_is_refused_with_its_error(stored: list[object], reason: str) -> None:
     data = msgpack_codec.pack(stored)
     with pytest.raises(WireError) as refused:
         repeat_spec.decode(data)
@@ -171,7 +171,7 @@ def test_a_producer_may_not_fire_always_or_make_up_for_nothing() -> None:
         (plain(missed_fires=FireAll(2**32)), "missed_fires.max_catchup"),
     ],
 )
-def test_a_spec_nobody_could_read_again_is_refused(spec: RepeatSpec, name: str) -> None:
+def test_a_spec_that_could_not_be_read_again_is_refused(spec: RepeatSpec, name: str) -> None:
     with pytest.raises(ArgumentError) as refused:
         repeat_spec.check(spec)
     assert str(refused.value) == f"{name} must be a non-negative int"
