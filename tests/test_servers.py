@@ -15,7 +15,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.server_binaries import CHOSEN_SERVER, Kind, NoServerError, debian_addresses, find
+from tests.server_binaries import CHOSEN_SERVER, Kind, NoServerError, _upstream, debian_addresses, find
 from tests.servers import NATIVE_WORDS, Server, spawn
 
 if TYPE_CHECKING:
@@ -132,4 +132,25 @@ def test_the_archive_is_read_from_both_kinds_of_apt_configuration(tmp_path: Path
         "Types: deb\n# why\nURIs: http://two.example/debian\nSuites: bookworm\nComponents: main\n\n"
         "Types: deb\nURIs: http://off.example/debian\nSuites: bookworm\nComponents: main\nEnabled: no\n"
     )
-    assert debian_addresses(tmp_path) == ["http://one.example/debian/", "http://two.example/debian"]
+    (parts / "cloud.sources").write_text(
+        "Types: deb deb-src\nURIs: mirror+file:///etc/apt/mirrors/debian.list\nSuites: trixie\nComponents: main\n"
+        "\nTypes: deb\nURIs: mirror+file:///etc/apt/mirrors/debian-security.list\nSuites: trixie-security\n"
+        "Components: main\n"
+    )
+    assert debian_addresses(tmp_path) == [
+        "http://one.example/debian/",
+        "mirror+file:///etc/apt/mirrors/debian.list",
+        "http://two.example/debian",
+    ]
+
+
+def test_the_new_redis_is_one_process_that_takes_its_own_signals(servers: Servers) -> None:
+    servers.get("redis-8.6")
+    with spawn("redis-8.6") as server, redis.Redis.from_url(server.url) as client:
+        assert client.info("server")["process_id"] == server.pid
+        server.process.terminate()
+        assert server.process.wait(20) == 0
+
+
+def test_a_version_is_chosen_by_its_upstream_numbers() -> None:
+    assert max(["5:8.10.0-1", "5:8.6.3-1", "5:8.9.1~rc1-2"], key=_upstream) == "5:8.10.0-1"
