@@ -95,6 +95,31 @@ def meet(one: Member, other: Member) -> None:
     other.tell("CLUSTER", "MEET", "127.0.0.1", one.server.port or 0, bus)
 
 
+def move_slot(
+    trio: TestCluster, slot: int, source: Member, target: Member, halfway: Callable[[], None] = lambda: None
+) -> None:
+    """Move a slot with every key in it, as a cluster's own tool does; a key of any other test would forbid the move.
+
+    `halfway` is called when half of the keys are moved.
+    """
+    target.tell("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+    source.tell("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+    keys = source.tell("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
+    for number, key in enumerate(keys):
+        if number == len(keys) // 2:
+            halfway()
+        _migrate(source, target, key)
+    while keys := source.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
+        for key in keys:
+            _migrate(source, target, key)
+    for member in (target, source, *trio.others(target)):
+        member.tell("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+
+def _migrate(source: Member, target: Member, key: bytes) -> None:
+    source.tell("MIGRATE", "127.0.0.1", target.server.port or 0, key, 0, 5000)
+
+
 def wait(member: Member, holds: Callable[[], bool]) -> None:
     await_condition(holds, member.server.process, member.server.log)
 

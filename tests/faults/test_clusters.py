@@ -16,7 +16,7 @@ from chasqui.server.commands import Commands
 from chasqui.server.link import Link
 from chasqui.wire.keys import Keys
 from tests.cli.shell import Shell, shell
-from tests.clusters import Member, TestCluster, cluster, replica
+from tests.clusters import TestCluster, cluster, move_slot, replica
 from tests.engines import CLOCK, await_that
 from tests.faults.conftest import QUICK, everywhere
 from tests.ledger import Ledger
@@ -133,26 +133,6 @@ def test_fault_22_after_a_master_was_killed_work_goes_on_with_its_replica(
     recovered(took)
 
 
-def _migrate(trio: TestCluster, slot: int, source: Member, target: Member, *, halfway_s: float) -> None:
-    """Move a slot with all that is in it, as a cluster's own tool does, with a rest when half the keys are moved."""
-    target.tell("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
-    source.tell("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
-    keys = source.tell("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
-    for number, key in enumerate(keys):
-        if number == len(keys) // 2:
-            CLOCK.pause(halfway_s)
-        _move(source, target, key)
-    while keys := source.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
-        for key in keys:
-            _move(source, target, key)
-    for member in (target, source, *trio.others(target)):
-        member.tell("CLUSTER", "SETSLOT", slot, "NODE", target.id)
-
-
-def _move(source: Member, target: Member, key: bytes) -> None:
-    source.tell("MIGRATE", "127.0.0.1", target.server.port or 0, key, 0, 5000)
-
-
 @everywhere
 def test_fault_23_a_slot_that_moves_under_load_thrice_loses_nothing(
     trio: TestCluster, queue: str, tmp_path: Path, recovered: Any
@@ -167,7 +147,7 @@ def test_fault_23_a_slot_that_moves_under_load_thrice_loses_nothing(
     ):
         with Load(queue, trio.url) as load:
             for source, target, halfway_s in ((home, one, 0.0), (one, other, 1.0), (other, home, 0.3)):
-                _migrate(trio, slot, source, target, halfway_s=halfway_s)
+                move_slot(trio, slot, source, target, halfway=partial(CLOCK.pause, halfway_s))
                 moved = CLOCK.mono()
                 load.confirmed_after(moved)
                 seen = list(load.confirmed)

@@ -14,7 +14,7 @@ from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
 from chasqui.worker import Worker
-from tests.clusters import Guarded, TestCluster, cluster, guarded
+from tests.clusters import Guarded, TestCluster, cluster, guarded, move_slot
 from tests.live.bench import Bench
 from tests.live.workshop import CLOCK, Workshop, until
 from tests.servers import spawn
@@ -73,17 +73,11 @@ async def test_a_worker_follows_its_slot_to_another_node(trio: TestCluster, queu
         async with shop.at_work(handler, shutdown_timeout=1):
             shop.add("before")
             await until(lambda: seen == ["before"] and shop.is_empty(), "it works")
-            for key in home.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
-                home.tell("DEL", key)
-            for member in (target, *trio.others(target)):
-                member.tell("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+            move_slot(trio, slot, home, target)
             shop.add("after")
             await until(lambda: seen == ["before", "after"], "it works where the slot is now")
             await until(shop.is_empty, "and settles there")
-        for key in target.tell("CLUSTER", "GETKEYSINSLOT", slot, 100):
-            target.tell("DEL", key)
-        for member in (home, *trio.others(home)):
-            member.tell("CLUSTER", "SETSLOT", slot, "NODE", home.id)
+        move_slot(trio, slot, target, home)
 
 
 @pytest.fixture
