@@ -55,6 +55,8 @@ OLD_REDIS_PACKAGES = ("redis-tools", "libjemalloc2", "liblzf1", "libatomic1")
 class NoServerError(LookupError):
     """This kind of server is not to be had here; the text says why."""
 
+    kind: Kind | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Binary:
@@ -81,7 +83,11 @@ class Binary:
 def find(kind: Kind) -> Binary:
     """The server of this kind that is on this machine already. Never fetches or builds anything."""
     finders = {"redis-8.6": _find_new_redis, "redis-7.0": _find_old_redis, "valkey-9.1": _find_valkey}
-    return finders[kind]()
+    try:
+        return finders[kind]()
+    except NoServerError as missing:
+        missing.kind = kind
+        raise
 
 
 def obtain(kind: Kind) -> Binary:

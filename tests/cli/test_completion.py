@@ -15,7 +15,7 @@ from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
 from tests.cli.seed_foreign import Scene, seed_rsmq
 from tests.cli.shell import Shell
-from tests.conftest import _do_without
+from tests.conftest import do_without
 from tests.servers import Server
 
 SCRIPT = Path(__file__).parents[2] / "completions" / "chasqui.bash"
@@ -44,7 +44,7 @@ def scene(any_server: Server, queue: str) -> Iterator[Scene]:
 def complete(shell: Shell, any_server: Server, tmp_path: Path) -> Complete:
     """What bash would offer for a line, with the program of these sources."""
     if not shutil.which("bash"):
-        _do_without("there is no bash here")
+        do_without("there is no bash here")
     program = tmp_path / "bin" / "chasqui"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m chasqui_cli "$@"\n')

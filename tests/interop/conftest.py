@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import _do_without
+from tests.conftest import do_without
 from tests.engines import Engine
 from tests.reference_engine import NoReferenceError
 from tests.servers import spawn
@@ -31,8 +31,7 @@ def released() -> Engine:
     try:
         return Engine.reference()
     except NoReferenceError as missing:
-        _do_without(str(missing))
-        raise
+        do_without(str(missing))
 
 
 @pytest.fixture(scope="session")

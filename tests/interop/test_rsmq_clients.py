@@ -10,7 +10,7 @@ import pytest
 from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.foreign.rsmq import Ailment, Draft
 from chasqui.server.link import Link
-from tests.conftest import _do_without
+from tests.conftest import do_without
 from tests.rsmq_clients import VERSIONS, Client, NoClientError, open_client
 from tests.servers import Server
 
@@ -23,7 +23,7 @@ def client(request: pytest.FixtureRequest, redis: Server) -> Iterator[Client]:
         with open_client(request.param, redis.port or 0) as ready:
             yield ready
     except NoClientError as missing:
-        _do_without(str(missing))
+        do_without(str(missing))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import pytest
 from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.server.link import Link
 from tests.cli.shell import Shell
-from tests.conftest import _do_without
+from tests.conftest import do_without
 from tests.rsmq_clients import Client, NoClientError, open_client
 from tests.servers import Server
 
@@ -51,7 +51,7 @@ def clients(redis: Server) -> Iterator[list[Client]]:
                 for name in ("npm", "PyRSMQ", "npm", "PyRSMQ")
             ]
         except NoClientError as missing:
-            _do_without(str(missing))
+            do_without(str(missing))
 
 
 @pytest.mark.timeout(300)

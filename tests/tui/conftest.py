@@ -11,8 +11,7 @@ os.environ.setdefault("TEXTUAL_FPS", "15")
 import pytest  # noqa: E402
 
 from chasqui import Link  # noqa: E402
-from tests.conftest import _do_without  # noqa: E402
-from tests.server_binaries import KINDS, NoServerError  # noqa: E402
+from tests.server_binaries import KINDS  # noqa: E402
 from tests.servers import Server, spawn  # noqa: E402
 from tests.tui import seed  # noqa: E402
 
@@ -33,11 +32,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _private(kind: Kind) -> Iterator[Server]:
-    try:
-        with spawn(kind, tcp=True) as server:
-            yield server
-    except NoServerError as missing:
-        _do_without(f"no {kind} server ({missing}); get it with: make servers")
+    with spawn(kind, tcp=True) as server:
+        yield server
 
 
 @pytest.fixture(scope="module", params=KINDS)

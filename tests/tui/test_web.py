@@ -17,7 +17,7 @@ from chasqui import Keys, Link, SystemClock
 from tests.cli.shell import Shell, assert_complains
 from tests.servers import spawn
 from tests.tui import seed
-from tests.tui.chromium import browsing, program
+from tests.tui.chromium import browsing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -84,16 +84,11 @@ async def test_without_the_token_nothing_is_served(server: Server, home: Path) -
 
 
 async def test_a_browser_sees_the_fleet_presses_keys_and_changes_nothing(
-    server: Server, home: Path, tmp_path: Path
+    server: Server, home: Path, tmp_path: Path, chromium: str
 ) -> None:
-    if program() is None:
-        missing = "no Chromium on this machine; get it with: make browser"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
     with Link.open(server.url) as link:
         before = seed.say(link, "XLEN", Keys("payments").dlq)
-    async with served(server, home) as url, browsing() as browser:
+    async with served(server, home) as url, browsing(chromium) as browser:
         await browser.go(url)
         await browser.shows("wants the token")
         assert (f"{url}/", 403) in browser.statuses
