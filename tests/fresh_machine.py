@@ -49,6 +49,23 @@ exec chroot "$root" su - "$user" --command "$command"
 """
 
 
+@dataclass(frozen=True, slots=True)
+class SourcesForm:
+    """How a release writes down, below /etc/apt, where its packages come from."""
+
+    path: str
+    text: str
+
+
+SOURCES_FORMS = {
+    "12": SourcesForm("sources.list", "deb {address} {suite} main\n"),
+    "13": SourcesForm(
+        "sources.list.d/debian.sources",
+        f"Types: deb\nURIs: {{address}}\nSuites: {{suite}}\nComponents: main\nSigned-By: {DEBIAN_KEYRING}\n",
+    ),
+}
+
+
 class FreshMachineError(Exception):
     """A machine could not be built; the text says why."""
 
@@ -61,13 +78,17 @@ class PipSettings:
 
     @classmethod
     def of_this_machine(cls) -> PipSettings:
+        words = [sys.executable, "-m", "pip", "config", "list"]
+        return cls.parse(subprocess.run(words, capture_output=True, text=True).stdout)
+
+    @classmethod
+    def parse(cls, listed: str) -> PipSettings:
+        """The lines of `pip config list`; what the environment sets wins, as in pip."""
         values: dict[str, dict[str, str]] = {}
-        listed = subprocess.run(
-            [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True
-        )
-        for section, key, value in re.findall(r"^(.+?)\.([\w-]+)=(.+)$", listed.stdout, re.MULTILINE):
+        found = re.findall(r"^(.+?)\.([\w-]+)=(.+)$", listed, re.MULTILINE)
+        for section, key, value in sorted(found, key=lambda line: line[0] == ":env:"):
             name = "global" if section == ":env:" else section
-            values.setdefault(name, {}).setdefault(key, ast.literal_eval(value))
+            values.setdefault(name, {})[key] = ast.literal_eval(value)
         return cls(values)
 
     def local_paths(self) -> list[Path]:
@@ -78,7 +99,7 @@ class PipSettings:
         paths = [Path(urlsplit(word).path) for word in words if word.startswith(("/", "file://"))]
         roots = [
             path.parent if path.name == "simple" else path for path in paths
-        ]  # an index lists files beside it
+        ]  # an index lists files next to it
         return sorted({path for path in roots if path.exists()})
 
     def write(self, path: Path) -> None:
@@ -112,14 +133,19 @@ class Machine:
         _run([*words, RELEASES[self.release], str(unfinished), address])
         unfinished.rename(self.root)
 
-    def connect(self, pip: PipSettings) -> None:
-        """Let it reach what this machine reaches: name resolution, certificates, proxies, PyPI."""
+    def connect(self, address: str, pip: PipSettings) -> None:
+        """Let it reach what this machine reaches: name resolution, certificates, proxies, Debian, PyPI."""
         for path in [*NETWORK_FILES, *filter(Path.is_file, pip.local_paths())]:
             if path.is_file():
                 (self.root / path.relative_to("/")).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, self.root / path.relative_to("/"))
         pip.write(self.root / "etc/pip.conf")
-        (self.root / "etc/apt/apt.conf.d/90network").write_text(_apt_network_settings())
+        apt = self.root / "etc/apt"
+        (apt / "apt.conf.d/90network").write_text(_apt_network_settings())
+        form = SOURCES_FORMS[self.release]
+        for path in (apt / "sources.list", apt / "sources.list.d/debian.sources"):
+            path.unlink(missing_ok=True)
+        (apt / form.path).write_text(form.text.format(address=address, suite=RELEASES[self.release]))
 
     def add_user(self, bundle: Path) -> None:
         """A user of this run, with nothing in the home but a clone."""
@@ -178,10 +204,11 @@ def _try_release(
     machines = cache_directory().with_name("machines")
     machine = Machine(release, machines / f"debian-{release}")
     with _locked(machines / f".debian-{release}.lock"):
-        machine.build(_debian_address())
-        machine.connect(pip)
+        address = _debian_address()
+        machine.build(address)
+        machine.connect(address, pip)
         if not keep:
-            bundle = _bundle_head(machines)
+            bundle = _bundle_head(machine.root.with_suffix(".bundle"))
             machine.add_user(bundle)
             _check(machine, "git clone --quiet /tmp/chasqui.bundle chasqui", "could not clone")
         absent = " && ".join(f"! command -v {name}" for name in FORBIDDEN_PROGRAMS)
@@ -198,12 +225,11 @@ def _check(machine: Machine, command: str, problem: str) -> None:
         raise FreshMachineError(f"Debian {machine.release}: {problem}")
 
 
-def _bundle_head(directory: Path) -> Path:
+def _bundle_head(bundle: Path) -> Path:
     """The commits of HEAD in one file, which another user may read whoever owns the checkout."""
     git = ["git", "-c", "safe.directory=*", "-C", str(REPOSITORY)]
     if _run([*git, "status", "--porcelain"]).strip():
         _say("note: changes that are not committed are not tried")
-    bundle = directory / "chasqui.bundle"
     _run([*git, "bundle", "create", str(bundle), "HEAD"])
     bundle.chmod(0o644)
     return bundle
