@@ -54,7 +54,7 @@ def make_certificates(
 
 
 def _sign(certificate: Path, key: Path, name: str, extensions: Sequence[str], *issuer: str | Path) -> None:
-    """A certificate of a new key. Without an issuer it signs itself."""
+    """A certificate of a new key, self-signed when there is no issuer."""
     settings = certificate.with_suffix(".cnf")
     lines = "\n".join(extensions)
     settings.write_text(f"{CONFIGURATION}[name]\nCN = {name}\n[extensions]\n{lines}\n")

@@ -226,7 +226,7 @@ def _check(machine: Machine, command: str, problem: str) -> None:
 
 
 def _bundle_head(bundle: Path) -> Path:
-    """The commits of HEAD in one file, which another user may read whoever owns the checkout."""
+    """The commits of HEAD in one file, readable for another user than the owner of the checkout."""
     git = ["git", "-c", "safe.directory=*", "-C", str(REPOSITORY)]
     if _run([*git, "status", "--porcelain"]).strip():
         _say("note: changes that are not committed are not tried")

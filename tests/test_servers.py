@@ -137,8 +137,8 @@ def run_without_servers(cache: Path, **variables: str) -> subprocess.CompletedPr
         *(f"{__file__}::{test}" for test in tests),
     ]
     hidden = {CHOSEN_SERVER, "CI", "PYTEST_ADDOPTS"}
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    surroundings = {**kept, "XDG_CACHE_HOME": str(cache), "PATH": str(cache), **variables}
+    others = {name: value for name, value in os.environ.items() if name not in hidden}
+    surroundings = {**others, "XDG_CACHE_HOME": str(cache), "PATH": str(cache), **variables}
     return subprocess.run(words, cwd=ROOT, env=surroundings, capture_output=True, text=True)
 
 
