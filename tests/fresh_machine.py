@@ -210,7 +210,11 @@ def _try_release(
         if not keep:
             bundle = _bundle_head(machine.root.with_suffix(".bundle"))
             machine.add_user(bundle)
-            _check(machine, "git clone --quiet /tmp/chasqui.bundle chasqui", "could not clone")
+            _check(
+                machine,
+                "git -c init.defaultBranch=main -c advice.detachedHead=false clone --quiet /tmp/chasqui.bundle chasqui",
+                "could not clone",
+            )
         absent = " && ".join(f"! command -v {name}" for name in FORBIDDEN_PROGRAMS)
         _check(machine, f"{absent} && test $(id -u) != 0", "not a bare machine")
         for command in commands:
