@@ -53,7 +53,7 @@ def test_fault_17_a_worker_warns_of_an_evicting_server_and_outlives_the_loss_of_
         took = CLOCK.mono() - start
         assert worker.alive
         assert "NOGROUP" in worker.said() or "UNBLOCKED" in worker.said(), "nobody raised the alarm"
-    await_that(lambda: left(stage.bench) == EMPTY, "nothing is left")
+        await_that(lambda: left(stage.bench) == EMPTY, "nothing is left when the worker is killed")
     assert set(stage.ledger.completions().values()) == {1}
     assert took <= 5
     recovered(took)
