@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SPARK_READY := $(VENV)/.spark
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop faults soak scale migration lint format servers docs bench clean browser screenshots spark pipeline-proof pipeline-demo
+.PHONY: help demo test fresh interop faults soak scale migration lint format servers docs bench clean browser screenshots spark pipeline-proof pipeline-demo
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ pipeline-demo: $(SPARK_READY) ## Its second half alone: a small archive, and a p
 test: $(READY) servers ## Run every test, on every kind of server this machine can have.
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --ignore tests/interop --ignore tests/faults --ignore tests/scale --ignore tests/spark
 	$(BIN)/python -m pytest -n 2 tests/faults -m 'not slow'
+
+fresh: ## Run `make demo` and `make test` on bare Debian 12 and 13, as an ordinary user. Needs root and debootstrap.
+	$(PYTHON) -m tests.support.fresh_machine
 
 interop: $(READY) servers ## Queues shared with the released chasquimq 1.3.0 and with the real RSMQ clients, in every direction.
 	$(BIN)/python -m pytest tests/interop

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import uuid
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -20,7 +22,7 @@ from tests.support.servers.binaries import KINDS, Kind, NoServerError, find
 from tests.support.servers.server import NATIVE_WORDS, Server, start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 # A shell that starts the tests in the background has them ignore interrupts, and their children would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -30,6 +32,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
 
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+NOT_RUN = "not run"
 FASTEST_FIRST: tuple[Kind, ...] = ("valkey-9.1", "redis-8.6", "redis-7.0")
 
 
@@ -41,20 +45,46 @@ class ServerPool:
         self._running: dict[Kind, Server] = {}
 
     def get(self, kind: Kind) -> Server:
-        """The running server of this kind; without one on this machine the test is skipped, and fails in CI."""
+        """The running server of this kind; without one on this machine the test is not run, and fails in CI."""
         if kind not in self._running:
-            try:
-                self._running[kind] = self._stack.enter_context(start_server(kind))
-            except NoServerError as missing:
-                skip_or_fail(f"no {kind} server ({missing}); get it with: make servers")
+            self._running[kind] = self._stack.enter_context(start_server(kind))
             assert self._running[kind].has_native_words() is NATIVE_WORDS[kind]
         return self._running[kind]
 
 
-def skip_or_fail(reason: str) -> None:
+def do_without(reason: str) -> NoReturn:
+    """End the test: this machine lacks something. Reported once per reason, with the number of tests; CI insists."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+    pytest.skip(f"{NOT_RUN}: {reason}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    with _without_a_missing_server():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    with _without_a_missing_server():
+        yield
+
+
+@contextmanager
+def _without_a_missing_server() -> Iterator[None]:
+    """Fixtures and tests may start servers without a thought of machines that cannot have them."""
+    try:
+        yield
+    except NoServerError as missing:
+        do_without(f"no {missing.kind or 'such'} server ({missing}); get it with: make servers")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a browser."""
+    found = (path for name in CHROMIUM_NAMES if (path := shutil.which(name)))
+    return next(found, None) or do_without("no Chromium on this machine; get it with: make browser")
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +118,25 @@ def queue(request: pytest.FixtureRequest) -> str:
     return f"{test}-{uuid.uuid4().hex[:8]}"
 
 
+def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+    """A category of their own keeps these tests out of pytest's list of skips, one line each."""
+    return (NOT_RUN, "s", NOT_RUN.upper()) if _reason_not_run(report) else None
+
+
+def _reason_not_run(report: pytest.TestReport | pytest.CollectReport) -> str | None:
+    if not report.skipped or not isinstance(report.longrepr, tuple):
+        return None
+    _, found, reason = report.longrepr[2].partition(f"Skipped: {NOT_RUN}: ")
+    return reason if found else None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    not_run = Counter(_reason_not_run(report) for report in terminalreporter.stats.get(NOT_RUN, []))
+    if not_run:
+        terminalreporter.write_sep("!", NOT_RUN.upper(), red=True, bold=True)
+    for reason, count in not_run.most_common():
+        tests = "1 test" if count == 1 else f"{count:,} tests"
+        terminalreporter.write_line(f"{NOT_RUN}: {tests}: {reason}", red=True, bold=True)
     terminalreporter.write_line(_servers_line())
     golden.write_summary(terminalreporter)
 

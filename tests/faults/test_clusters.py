@@ -21,7 +21,7 @@ from tests.support.faults.run_ledger import RunLedger
 from tests.support.faults.scenario import FaultScenario
 from tests.support.processes.engines import CLOCK, wait_until
 from tests.support.queue_harness import QueueHarness
-from tests.support.servers.clusters import ClusterNode, ClusterServers, cluster_servers, replica
+from tests.support.servers.clusters import ClusterServers, cluster_servers, move_slot, replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,26 +133,6 @@ def test_fault_22_after_a_master_was_killed_work_goes_on_with_its_replica(
     report_recovery(took)
 
 
-def _migrate(trio: ClusterServers, slot: int, source: ClusterNode, target: ClusterNode, *, halfway_s: float) -> None:
-    """Move a slot with all that is in it, as a cluster's own tool does, with a rest when half the keys are moved."""
-    target.send("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
-    source.send("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
-    keys = source.send("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
-    for number, key in enumerate(keys):
-        if number == len(keys) // 2:
-            CLOCK.sleep_sync(halfway_s)
-        _move(source, target, key)
-    while keys := source.send("CLUSTER", "GETKEYSINSLOT", slot, 100):
-        for key in keys:
-            _move(source, target, key)
-    for member in (target, source, *trio.others(target)):
-        member.send("CLUSTER", "SETSLOT", slot, "NODE", target.id)
-
-
-def _move(source: ClusterNode, target: ClusterNode, key: bytes) -> None:
-    source.send("MIGRATE", "127.0.0.1", target.server.port or 0, key, 0, 5000)
-
-
 @everywhere
 def test_fault_23_a_slot_that_moves_under_load_thrice_loses_nothing(
     trio: ClusterServers, queue: str, tmp_path: Path, report_recovery: Any
@@ -167,7 +147,7 @@ def test_fault_23_a_slot_that_moves_under_load_thrice_loses_nothing(
     ):
         with Load(queue, trio.url) as load:
             for source, target, halfway_s in ((home, one, 0.0), (one, other, 1.0), (other, home, 0.3)):
-                _migrate(trio, slot, source, target, halfway_s=halfway_s)
+                move_slot(trio, slot, source, target, halfway=partial(CLOCK.sleep_sync, halfway_s))
                 moved = CLOCK.monotonic()
                 load.confirmed_after(moved)
                 seen = list(load.confirmed)

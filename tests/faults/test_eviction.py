@@ -53,7 +53,7 @@ def test_fault_17_a_worker_warns_of_an_evicting_server_and_outlives_the_loss_of_
         took = CLOCK.monotonic() - start
         assert worker.alive
         assert "NOGROUP" in worker.stderr_text() or "UNBLOCKED" in worker.stderr_text(), "no worker raised the alarm"
-    wait_until(lambda: remaining_jobs(scenario.bench) == EMPTY, "nothing is left")
+        wait_until(lambda: remaining_jobs(scenario.bench) == EMPTY, "nothing is left when the worker is killed")
     assert set(scenario.ledger.completions().values()) == {1}
     assert took <= 5
     report_recovery(took)

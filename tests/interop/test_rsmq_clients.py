@@ -10,7 +10,7 @@ import pytest
 from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.foreign.rsmq import Draft, RsmqProblem
 from chasqui.server.link import Link
-from tests.conftest import skip_or_fail
+from tests.conftest import do_without
 from tests.support.processes.rsmq_clients import VERSIONS, Client, NoClientError, open_client
 from tests.support.servers.server import Server
 
@@ -23,7 +23,7 @@ def client(request: pytest.FixtureRequest, redis: Server) -> Iterator[Client]:
         with open_client(request.param, redis.port or 0) as ready:
             yield ready
     except NoClientError as missing:
-        skip_or_fail(str(missing))
+        do_without(str(missing))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from chasqui.server.connection_setup import tls_context
 from chasqui.server.error_kinds import error_from_exception
 from chasqui.server.link import Link
 from tests.support.links import Opener, both_links, command
-from tests.support.servers.certificates import Certificates, make_certificates
+from tests.support.servers.certificates import AUTHORITY_EXTENSIONS, SERVER_EXTENSIONS, Certificates, make_certificates
 from tests.support.servers.server import Server, start_server
 
 if TYPE_CHECKING:
@@ -99,6 +99,80 @@ async def test_a_server_of_another_authority_is_refused(
     async with open_link(at(tls_server, Tls(ca=strangers.ca))) as link:
         with pytest.raises(ServerError, match="cannot be trusted"):
             await link.run(command("PING"))
+
+
+@pytest.fixture
+def strict_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is by default since Python 3.13."""
+    create = ssl.create_default_context
+
+    def create_strict(**settings: Any) -> ssl.SSLContext:
+        context = create(**settings)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", create_strict)
+
+
+NO_KEY_IDENTIFIER = tuple(line for line in SERVER_EXTENSIONS if "authorityKeyIdentifier" not in line)
+AS_PYTHON_REFUSES = "and Python 3.13 and newer refuse that: "
+LAX_CERTIFICATES = {
+    "no key usage": (
+        ("basicConstraints = critical, CA:TRUE", "subjectKeyIdentifier = hash"),
+        SERVER_EXTENSIONS,
+        (
+            f"the CA certificate has no keyUsage extension, {AS_PYTHON_REFUSES}"
+            "re-issue the CA with keyUsage=critical,keyCertSign,cRLSign"
+        ),
+    ),
+    "no critical constraints": (
+        ("basicConstraints = CA:TRUE", "keyUsage = critical, keyCertSign", "subjectKeyIdentifier = hash"),
+        SERVER_EXTENSIONS,
+        (
+            f"the CA certificate does not mark its basicConstraints as critical, {AS_PYTHON_REFUSES}"
+            "re-issue the CA with basicConstraints=critical,CA:TRUE"
+        ),
+    ),
+    "no authority key": (
+        AUTHORITY_EXTENSIONS,
+        (*NO_KEY_IDENTIFIER, "authorityKeyIdentifier = none"),
+        (
+            f"the server's certificate has no authorityKeyIdentifier extension, {AS_PYTHON_REFUSES}"
+            "re-issue it with authorityKeyIdentifier=keyid, by a CA that has subjectKeyIdentifier=hash"
+        ),
+    ),
+    "no constraints": (
+        ("keyUsage = critical, keyCertSign", "subjectKeyIdentifier = hash"),
+        SERVER_EXTENSIONS,
+        (
+            "the CA certificate does not state that it is one: re-issue it with "
+            "basicConstraints=critical,CA:TRUE and keyUsage=critical,keyCertSign,cRLSign"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("authority", "subject", "hint"), LAX_CERTIFICATES.values(), ids=LAX_CERTIFICATES)
+@pytest.mark.usefixtures("strict_verification")
+def test_a_certificate_that_only_older_pythons_trust_is_refused_with_its_remedy(
+    tmp_path: Path, authority: tuple[str, ...], subject: tuple[str, ...], hint: str
+) -> None:
+    files = make_certificates(tmp_path, authority, subject)
+    with start_server("redis-8.6", tls=True, certificates=files) as server:
+        with Link.open(at(server, Tls(ca=files.ca))) as link:
+            with pytest.raises(ServerError, match="cannot be trusted") as caught:
+                link.run(command("PING"))
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [(86, "re-issue the CA with subjectKeyIdentifier=hash"), (88, "`openssl verify -x509_strict` names")],
+)
+def test_other_strict_errors_have_a_remedy_too(code: int, remedy: str) -> None:
+    refused = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    refused.reason, refused.verify_code, refused.verify_message = "CERTIFICATE_VERIFY_FAILED", code, "strict"
+    assert remedy in str(error_from_exception(refused, "somewhere:6379").hint)
 
 
 @both_links

@@ -15,7 +15,13 @@ from chasqui.server.link import AsyncLink, Link
 from chasqui.wire.keys import Keys
 from chasqui.worker import Worker
 from tests.support.queue_harness import QueueHarness
-from tests.support.servers.clusters import ClusterServers, SentinelServers, cluster_servers, sentinel_servers
+from tests.support.servers.clusters import (
+    ClusterServers,
+    SentinelServers,
+    cluster_servers,
+    move_slot,
+    sentinel_servers,
+)
 from tests.support.servers.server import start_server
 from tests.support.worker_harness import CLOCK, WorkerHarness, wait_until
 
@@ -73,17 +79,11 @@ async def test_a_worker_follows_its_slot_to_another_node(trio: ClusterServers, q
         async with shop.running_worker(handler, shutdown_timeout=1):
             shop.add("before")
             await wait_until(lambda: seen == ["before"] and shop.is_empty(), "it works")
-            for key in home.send("CLUSTER", "GETKEYSINSLOT", slot, 100):
-                home.send("DEL", key)
-            for member in (target, *trio.others(target)):
-                member.send("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+            move_slot(trio, slot, home, target)
             shop.add("after")
             await wait_until(lambda: seen == ["before", "after"], "it works where the slot is now")
             await wait_until(shop.is_empty, "and settles there")
-        for key in target.send("CLUSTER", "GETKEYSINSLOT", slot, 100):
-            target.send("DEL", key)
-        for member in (home, *trio.others(home)):
-            member.send("CLUSTER", "SETSLOT", slot, "NODE", home.id)
+        move_slot(trio, slot, target, home)
 
 
 @pytest.fixture

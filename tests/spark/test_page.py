@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,9 +19,6 @@ from tests.spark import plain_reports
 from tests.support.seeds.event_history import made_up_events
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=https://evil.example/x> \x1b[31m\u202e"
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 
 
 def records() -> dict[str, list[dict[str, Any]]]:
@@ -76,10 +72,10 @@ def test_it_says_which_queues_and_which_time_it_is_about() -> None:
     assert "<p>no queue, all that is archived<br>" in render_page({"gaps": []}, ReportQuery(), "/data")
 
 
-def opened(page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def opened(chromium: str, page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
-            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
             "--disable-component-update", "--disable-sync", "--no-first-run", f"--user-data-dir={profile}",
             "--enable-logging=stderr", *more, "--dump-dom", page.as_uri(),
         ],
@@ -87,11 +83,12 @@ def opened(page: Path, profile: Path, *more: str) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("size", ["1100,1400", "390,800"])
-def test_a_browser_draws_it_without_a_word_and_without_the_network(written: Path, tmp_path: Path, size: str) -> None:
+def test_a_browser_draws_it_without_a_word_and_without_the_network(
+    chromium: str, written: Path, tmp_path: Path, size: str
+) -> None:
     log = tmp_path / "net.json"
-    done = opened(written, tmp_path / "profile", f"--log-net-log={log}", f"--window-size={size}")
+    done = opened(chromium, written, tmp_path / "profile", f"--log-net-log={log}", f"--window-size={size}")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("<svg") >= 5
     assert done.stdout.count("<polyline") == 2
@@ -124,9 +121,8 @@ def asked() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_even_what_had_broken_out_could_fetch_and_run_nothing(
-    written: Path, tmp_path: Path, asked: tuple[str, list[str]]
+    chromium: str, written: Path, tmp_path: Path, asked: tuple[str, list[str]]
 ) -> None:
     site, paths = asked
     evil = (
@@ -136,11 +132,11 @@ def test_even_what_had_broken_out_could_fetch_and_run_nothing(
     guarded, bare = tmp_path / "guarded.html", tmp_path / "bare.html"
     guarded.write_text(written.read_text("utf-8").replace("</main>", f"{evil}</main>"), "utf-8")
     bare.write_text(guarded.read_text("utf-8").replace("Content-Security-Policy", "x"), "utf-8")
-    done = opened(guarded, tmp_path / "profile")
+    done = opened(chromium, guarded, tmp_path / "profile")
     assert done.returncode == 0, done.stderr[-2000:]
     assert paths == []
     assert 'data-ran="yes"' not in done.stdout
     assert "<svg" in done.stdout
-    done = opened(bare, tmp_path / "profile")
+    done = opened(chromium, bare, tmp_path / "profile")
     assert sorted(set(paths)) == ["/ground", "/image", "/script", "/style"], "else this test would prove nothing"
     assert 'data-ran="yes"' in done.stdout

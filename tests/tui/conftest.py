@@ -11,9 +11,8 @@ os.environ.setdefault("TEXTUAL_FPS", "15")
 import pytest  # noqa: E402
 
 from chasqui import Link  # noqa: E402
-from tests.conftest import skip_or_fail  # noqa: E402
 from tests.support.seeds import dashboard_queues  # noqa: E402
-from tests.support.servers.binaries import KINDS, NoServerError  # noqa: E402
+from tests.support.servers.binaries import KINDS  # noqa: E402
 from tests.support.servers.server import Server, start_server  # noqa: E402
 
 if TYPE_CHECKING:
@@ -33,11 +32,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _private(kind: Kind) -> Iterator[Server]:
-    try:
-        with start_server(kind, tcp=True) as server:
-            yield server
-    except NoServerError as missing:
-        skip_or_fail(f"no {kind} server ({missing}); get it with: make servers")
+    with start_server(kind, tcp=True) as server:
+        yield server
 
 
 @pytest.fixture(scope="module", params=KINDS)

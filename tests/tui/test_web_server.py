@@ -17,7 +17,7 @@ from chasqui import Keys, Link, SystemClock
 from tests.support.cli.subprocess_cli import SubprocessCli, assert_error
 from tests.support.seeds import dashboard_queues
 from tests.support.servers.server import start_server
-from tests.support.tui.chromium import chromium_path, open_browser
+from tests.support.tui.chromium import open_browser
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -87,16 +87,11 @@ async def test_without_the_token_nothing_is_served(server: Server, home: Path) -
 
 
 async def test_a_browser_sees_the_fleet_presses_keys_and_changes_nothing(
-    server: Server, home: Path, tmp_path: Path
+    server: Server, home: Path, tmp_path: Path, chromium: str
 ) -> None:
-    if chromium_path() is None:
-        missing = "no Chromium on this machine; get it with: make browser"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
     with Link.open(server.url) as link:
         before = dashboard_queues.command(link, "XLEN", Keys("payments").dlq)
-    async with served(server, home) as url, open_browser() as browser:
+    async with served(server, home) as url, open_browser(chromium) as browser:
         await browser.go(url)
         await browser.wait_for_page_text("wants the token")
         assert (f"{url}/", 403) in browser.statuses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import stat
 import subprocess
@@ -15,7 +16,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.support.servers.binaries import CHOSEN_SERVER, Kind, NoServerError, debian_addresses, find
+from tests.support.servers.binaries import CHOSEN_SERVER, Kind, NoServerError, _upstream, debian_addresses, find
 from tests.support.servers.server import NATIVE_WORDS, Server, start_server
 
 if TYPE_CHECKING:
@@ -117,6 +118,45 @@ def test_an_empty_cache_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         find("redis-8.6")
 
 
+def run_without_servers(cache: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Two tests of this file, each on every kind, where only the kind from PyPI is to be had."""
+    tests = [
+        "test_each_kind_has_exactly_the_native_words_we_think_it_has",
+        "test_a_server_listens_on_its_socket_only_unless_tcp_is_asked_for",
+    ]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        *(f"{__file__}::{test}" for test in tests),
+    ]
+    hidden = {CHOSEN_SERVER, "CI", "PYTEST_ADDOPTS"}
+    others = {name: value for name, value in os.environ.items() if name not in hidden}
+    surroundings = {**others, "XDG_CACHE_HOME": str(cache), "PATH": str(cache), **variables}
+    return subprocess.run(words, cwd=ROOT, env=surroundings, capture_output=True, text=True)
+
+
+def test_a_kind_that_cannot_be_had_is_reported_once_with_its_count(tmp_path: Path) -> None:
+    done = run_without_servers(tmp_path)
+    assert done.returncode == 0, done.stdout
+    why = "(none on PATH, none in the cache); get it with: make servers"
+    for kind in ("redis-8.6", "redis-7.0"):
+        assert done.stdout.count(kind) == 1 + 1, "one line of its own, and the list of servers"
+        assert f"not run: 2 tests: no {kind} server {why}\n" in done.stdout
+    assert "SKIPPED" not in done.stdout
+    assert "2 passed, 4 not run" in done.stdout
+
+
+def test_ci_insists_on_every_kind(tmp_path: Path) -> None:
+    done = run_without_servers(tmp_path, CI="true")
+    assert done.returncode == 1
+    assert "2 passed, 4 errors" in done.stdout
+
+
 def test_the_archive_is_read_from_both_kinds_of_apt_configuration(tmp_path: Path) -> None:
     parts = tmp_path / "sources.list.d"
     parts.mkdir()
@@ -130,4 +170,25 @@ def test_the_archive_is_read_from_both_kinds_of_apt_configuration(tmp_path: Path
         "Types: deb\n# why\nURIs: http://two.example/debian\nSuites: bookworm\nComponents: main\n\n"
         "Types: deb\nURIs: http://off.example/debian\nSuites: bookworm\nComponents: main\nEnabled: no\n"
     )
-    assert debian_addresses(tmp_path) == ["http://one.example/debian/", "http://two.example/debian"]
+    (parts / "cloud.sources").write_text(
+        "Types: deb deb-src\nURIs: mirror+file:///etc/apt/mirrors/debian.list\nSuites: trixie\nComponents: main\n"
+        "\nTypes: deb\nURIs: mirror+file:///etc/apt/mirrors/debian-security.list\nSuites: trixie-security\n"
+        "Components: main\n"
+    )
+    assert debian_addresses(tmp_path) == [
+        "http://one.example/debian/",
+        "mirror+file:///etc/apt/mirrors/debian.list",
+        "http://two.example/debian",
+    ]
+
+
+def test_the_new_redis_is_one_process_that_takes_its_own_signals(servers: ServerPool) -> None:
+    servers.get("redis-8.6")
+    with start_server("redis-8.6") as server, redis.Redis.from_url(server.url) as client:
+        assert client.info("server")["process_id"] == server.pid
+        server.process.terminate()
+        assert server.process.wait(20) == 0
+
+
+def test_a_version_is_chosen_by_its_upstream_numbers() -> None:
+    assert max(["5:8.10.0-1", "5:8.6.3-1", "5:8.9.1~rc1-2"], key=_upstream) == "5:8.10.0-1"

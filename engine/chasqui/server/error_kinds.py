@@ -25,6 +25,36 @@ OTHER_SERVER_HINT = "name another server with --redis-url, or use a private one:
 CLIENT_CERTIFICATE_HINT = "the server may want a certificate from us: --tls-cert and --tls-key"
 SERVER_CHANGED_HINT = "another server may have taken over since this link asked what it can; open a new link"
 
+INVALID_CA = 79
+NO_CA = (
+    "the CA certificate does not state that it is one: re-issue it with basicConstraints=critical,CA:TRUE"
+    " and keyUsage=critical,keyCertSign,cRLSign"
+)
+# OpenSSL's errors of strict verification, by number: what is missing, and what to change.
+STRICT_ERRORS = range(80, 95)
+STRICT_PROBLEMS: dict[int, tuple[str, str]] = {
+    85: (
+        "the server's certificate has no authorityKeyIdentifier extension",
+        "re-issue it with authorityKeyIdentifier=keyid, by a CA that has subjectKeyIdentifier=hash",
+    ),
+    86: (
+        "the CA certificate has no subjectKeyIdentifier extension",
+        "re-issue the CA with subjectKeyIdentifier=hash",
+    ),
+    89: (
+        "the CA certificate does not mark its basicConstraints as critical",
+        "re-issue the CA with basicConstraints=critical,CA:TRUE",
+    ),
+    92: (
+        "the CA certificate has no keyUsage extension",
+        "re-issue the CA with keyUsage=critical,keyCertSign,cRLSign",
+    ),
+}
+OTHER_STRICT_PROBLEM = (
+    "the certificate or its CA breaks a rule of RFC 5280",
+    "`openssl verify -x509_strict` names it",
+)
+
 _ROOT_ERRORS = (OSError, redis.exceptions.AuthenticationError, redis.exceptions.ResponseError)
 _QUOTED_ARGUMENTS = re.compile(r",? with args beginning with:.*", re.DOTALL)
 _FORBIDDEN_COMMAND = re.compile(r"no permissions to run the '([^']+)' command")
@@ -159,12 +189,23 @@ def _tls_error(cause: ssl.SSLError, where: str) -> ServerError:
         said = f"{where} shows a certificate that cannot be trusted: {cause.verify_message}"
         if "mismatch" in cause.verify_message:
             return ServerError(said, hint="say whose certificate it should be with --tls-server-name")
-        return ServerError(said, hint="name the authority that signed it with --tls-ca")
+        hint = _strict_hint(cause.verify_code) or "name the authority that signed it with --tls-ca"
+        return ServerError(said, hint=hint)
     if reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}:
         return ServerError(f"{where} does not speak TLS", hint="use redis:// instead of rediss://")
     if "CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason:
         return AuthRefused(f"{where} wants another certificate of ours: {reason}", hint=CLIENT_CERTIFICATE_HINT)
     return ServerError(f"TLS with {where} failed: {reason or cause.strerror}")
+
+
+def _strict_hint(code: int) -> str | None:
+    """What to change in a certificate that older Pythons trust: since 3.13, Python verifies strictly."""
+    if code == INVALID_CA:
+        return NO_CA
+    if code not in STRICT_ERRORS:
+        return None
+    problem, remedy = STRICT_PROBLEMS.get(code, OTHER_STRICT_PROBLEM)
+    return f"{problem}, and Python 3.13 and newer refuse that: {remedy}"
 
 
 def _root_cause(problem: BaseException) -> BaseException:

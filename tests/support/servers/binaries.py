@@ -30,12 +30,32 @@ Version = tuple[int, int, int]
 CHOSEN_SERVER = "CHASQUI_REDIS_SERVER"
 DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 REDIS_TOOLS = ("redis-server", "redis-cli", "redis-benchmark")
+# In Debian redis-server is a link to the one program that is all of them.
+DEBIAN_PROGRAMS = {
+    "redis-server": "redis-check-rdb",
+    "redis-cli": "redis-cli",
+    "redis-benchmark": "redis-benchmark",
+}
+NEW_REDIS_SUITES = ("experimental", "sid")
+# All that Debian's redis-server links to, the C library included: it must not depend on the age of this machine's.
+NEW_REDIS_LIBRARIES = (
+    "libatomic1", "libc6", "libcap2", "libgcc-s1", "libjemalloc2", "liblzf1",
+    "libssl3t64", "libstdc++6", "libsystemd0", "libzstd1", "zlib1g",
+)  # fmt: skip
+LAUNCHER = """\
+#!/bin/sh
+# Debian's {program} with its own C library; exec, so that the process id and signals are the program's.
+here=${{0%/*}}/debian
+exec "$here/lib/{loader}" --argv0 "$0" --library-path "$here/lib" "$here/bin/{program}" "$@"
+"""
 BUILD_PACKAGES = ("gcc", "libc6-dev", "make", "pkg-config", "libssl-dev")
 OLD_REDIS_PACKAGES = ("redis-tools", "libjemalloc2", "liblzf1", "libatomic1")
 
 
 class NoServerError(LookupError):
     """This kind of server is not to be had here; the text says why."""
+
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +83,11 @@ class Binary:
 def find(kind: Kind) -> Binary:
     """The server of this kind that is on this machine already. Never fetches or builds anything."""
     finders = {"redis-8.6": _find_new_redis, "redis-7.0": _find_old_redis, "valkey-9.1": _find_valkey}
-    return finders[kind]()
+    try:
+        return finders[kind]()
+    except NoServerError as missing:
+        missing.kind = kind
+        raise
 
 
 def obtain(kind: Kind) -> Binary:
@@ -71,7 +95,7 @@ def obtain(kind: Kind) -> Binary:
     try:
         return find(kind)
     except NoServerError as missing:
-        fetch = {"redis-8.6": _build_new_redis, "redis-7.0": _unpack_old_redis}.get(kind)
+        fetch = {"redis-8.6": _get_new_redis, "redis-7.0": _unpack_old_redis}.get(kind)
         chosen = kind == "redis-8.6" and CHOSEN_SERVER in os.environ
         if fetch is None or chosen:
             raise missing from None
@@ -145,6 +169,45 @@ def _examine(kind: Kind, path: Path) -> Binary:
 # --- fetched -----------------------------------------------------------------------------------------------
 
 
+def _get_new_redis() -> None:
+    """Debian's binary package, which takes seconds; where that does not run, its source package."""
+    try:
+        _unpack_new_redis()
+    except NoServerError as no_package:
+        try:
+            _build_new_redis()
+        except NoServerError as no_build:
+            raise NoServerError(f"no binary package ({no_package}), and no build: {no_build}") from no_build
+
+
+def _unpack_new_redis() -> None:
+    """Debian's newest binary package with the libraries it links to: no compiler, no root, nothing installed."""
+    _require_dpkg_deb("Redis 8.6")
+    with _scratch() as scratch:
+        archive = DebianArchive.of_this_machine(scratch, "deb", *NEW_REDIS_SUITES)
+        archive.get("download", f"redis-tools={archive.newest('redis-tools', '8.6')}", *NEW_REDIS_LIBRARIES)
+        tree = _extract_packages(scratch)
+        ready = scratch / "ready"
+        (ready / "debian" / "bin").mkdir(parents=True)
+        (ready / "debian" / "lib").mkdir()
+        for library in _shared_libraries(tree):
+            shutil.copy2(library, ready / "debian" / "lib" / library.name)
+        for name, program in DEBIAN_PROGRAMS.items():
+            shutil.copy2(tree / "usr/bin" / program, ready / "debian" / "bin" / program)
+            launcher = ready / name
+            launcher.write_text(LAUNCHER.format(program=program, loader=_loader(tree)))
+            launcher.chmod(0o755)
+        _move_into_place(ready)
+
+
+def _loader(tree: Path) -> str:
+    """The name of the program of the C library that starts other programs: ld-linux-x86-64.so.2."""
+    for library in _shared_libraries(tree):
+        if library.name.startswith("ld-linux"):
+            return library.name
+    raise NoServerError("Debian's C library for this processor has no ld-linux")
+
+
 def _build_new_redis() -> None:
     """Debian's source package, its checksum, make, the three programs."""
     _require_build_tools()
@@ -156,38 +219,56 @@ def _build_new_redis() -> None:
             tar.extractall(scratch / "tree", filter="data")
         [tree] = (scratch / "tree").iterdir()
         _run(["make", f"-j{os.cpu_count() or 1}", "BUILD_TLS=yes"], cwd=tree)
-        _move_into_place([tree / "src" / name for name in REDIS_TOOLS], scratch)
+        ready = scratch / "ready"
+        ready.mkdir()
+        for name in REDIS_TOOLS:
+            shutil.copy2(tree / "src" / name, ready / name)
+        _move_into_place(ready)
 
 
 def _unpack_old_redis() -> None:
-    """Debian bookworm's packages, unpacked beside their libraries: no service, nothing installed."""
-    if shutil.which("dpkg-deb") is None:
-        raise NoServerError("no dpkg-deb here; Redis 7.0 is taken from Debian's packages")
+    """Debian bookworm's packages, unpacked next to their libraries: no service, nothing installed."""
+    _require_dpkg_deb("Redis 7.0")
     with _scratch() as scratch:
         archive = DebianArchive.of_this_machine(scratch, "deb", "bookworm")
         archive.get("download", *OLD_REDIS_PACKAGES)
-        tree = scratch / "tree"
-        for package in scratch.glob("*.deb"):
-            _run(["dpkg-deb", "--extract", str(package), str(tree)], cwd=scratch)
-        # In Debian redis-server is a link to the one program that is all of them.
-        server = shutil.copy(tree / "usr/bin/redis-check-rdb", scratch / "redis-server")
-        libraries = [path for path in tree.glob("usr/lib/*/*.so*") if path.is_file()]
-        programs = [Path(server), tree / "usr/bin/redis-cli", tree / "usr/bin/redis-benchmark"]
-        _move_into_place(programs, scratch, libraries)
+        tree = _extract_packages(scratch)
+        ready = scratch / "ready"
+        (ready / "lib").mkdir(parents=True)
+        for library in _shared_libraries(tree):
+            shutil.copy2(library, ready / "lib" / library.name)
+        for name, program in DEBIAN_PROGRAMS.items():
+            shutil.copy2(tree / "usr/bin" / program, ready / name)
+        _move_into_place(ready)
 
 
-def _move_into_place(programs: Sequence[Path], scratch: Path, libraries: Sequence[Path] = ()) -> None:
+def _require_dpkg_deb(server: str) -> None:
+    if shutil.which("dpkg-deb") is None:
+        raise NoServerError(f"no dpkg-deb here; {server} is taken from Debian's packages")
+
+
+def _extract_packages(scratch: Path) -> Path:
+    """The tree of every package that was downloaded into this directory."""
+    tree = scratch / "tree"
+    for package in scratch.glob("*.deb"):
+        _run(["dpkg-deb", "--extract", str(package), str(tree)], cwd=scratch)
+    return tree
+
+
+def _shared_libraries(tree: Path) -> list[Path]:
+    """Libraries of a Debian tree, in whichever of its library directories they are."""
+    patterns = ("lib*/*.so*", "lib*/*/*.so*", "usr/lib*/*.so*", "usr/lib*/*/*.so*")
+    found = {path.name: path for pattern in patterns for path in tree.glob(pattern) if path.is_file()}
+    return list(found.values())
+
+
+def _move_into_place(ready: Path) -> None:
     """A version appears in the cache whole or not at all: renaming a directory is one step."""
-    ready = scratch / "ready"
-    ready.mkdir()
-    for program in programs:
-        shutil.copy2(program, ready / program.name)
-    if libraries:
-        (ready / "lib").mkdir()
-    for library in libraries:
-        shutil.copy2(library, ready / "lib" / library.name)
     version = _examine("redis-8.6", ready / "redis-server").version_text
-    ready.rename(cache_directory() / version)
+    place = cache_directory() / version
+    if place.exists():  # it was found not to run, else nothing would have been fetched
+        shutil.rmtree(place)
+    ready.rename(place)
 
 
 def _checked_source(directory: Path) -> Path:
@@ -219,14 +300,17 @@ class DebianArchive:
     directory: Path
 
     @classmethod
-    def of_this_machine(cls, scratch: Path, entry: str, suite: str) -> DebianArchive:
+    def of_this_machine(cls, scratch: Path, entry: str, *suites: str) -> DebianArchive:
+        """The first of this machine's Debian sources that has these suites. `entry`: deb or deb-src."""
         if shutil.which("apt-get") is None:
             raise NoServerError(f"no apt-get here; set {CHOSEN_SERVER} to a redis-server 8.6 or newer")
+        if not DEBIAN_KEYRING.is_file():
+            raise NoServerError(f"no {DEBIAN_KEYRING} to check signatures with: install debian-archive-keyring")
         archive = cls(scratch)
         why = "no source of Debian main in the apt configuration"
         for address in debian_addresses(Path("/etc/apt")):
-            line = f"{entry} [signed-by={DEBIAN_KEYRING}] {address} {suite} main\n"
-            (scratch / "one.list").write_text(line)
+            signed = f"{entry} [signed-by={DEBIAN_KEYRING}] {address}"
+            (scratch / "sources.list").write_text("".join(f"{signed} {suite} main\n" for suite in suites))
             try:
                 archive.get("update", "--error-on=any")
             except NoServerError as missing:
@@ -236,16 +320,41 @@ class DebianArchive:
         raise NoServerError(why)
 
     def get(self, *words: str) -> None:
-        (self.directory / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        """Run apt-get. It checks the signature of the suite, and every file against the SHA-256 stated there."""
+        for part in ("lists", "cache"):
+            (self.directory / part / "partial").mkdir(parents=True, exist_ok=True)
+        (self.directory / "status").touch()
+        _run(["apt-get", *self._options(), *words], cwd=self.directory)
+
+    def newest(self, package: str, lowest: str) -> str:
+        """The newest version of a package in these suites, as apt writes it."""
+        listed = _run(["apt-cache", *self._options(), "madison", package], cwd=self.directory)
+        versions = [line.split("|")[1].strip() for line in listed.splitlines() if line.count("|") == 2]
+        numbered = {_upstream(version): version for version in versions}
+        if not numbered or max(numbered) < _upstream(lowest):
+            raise NoServerError(f"{package} {lowest} is in none of the suites, only: {', '.join(versions)}")
+        return numbered[max(numbered)]
+
+    def _options(self) -> list[str]:
+        """Nothing is read of, or written to, what this machine has installed; no root is needed."""
         settings = {
-            "Dir::Etc::sourcelist": self.directory / "one.list",
+            "Dir::Etc::sourcelist": self.directory / "sources.list",
             "Dir::Etc::sourceparts": "-",
+            "Dir::Etc::preferences": "-",
+            "Dir::Etc::preferencesparts": "-",
             "Dir::State::lists": self.directory / "lists",
+            "Dir::State::status": self.directory / "status",
             "Dir::Cache": self.directory / "cache",
+            "Acquire::Languages": "none",
             "APT::Sandbox::User": "root",
         }
-        options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
-        _run(["apt-get", *options, *words], cwd=self.directory)
+        return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
+
+
+def _upstream(version: str) -> tuple[int, ...]:
+    """The numbers of a Debian version that matter here: (8, 6, 3) of 5:8.6.3-1."""
+    found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, found[1].split("."))) if found else ()
 
 
 def debian_addresses(configuration: Path) -> list[str]:
@@ -254,7 +363,8 @@ def debian_addresses(configuration: Path) -> list[str]:
     found = [address for path in lists if path.is_file() for address in _one_line_sources(path.read_text())]
     for path in sorted(configuration.glob("sources.list.d/*.sources")):
         found += _paragraph_sources(path.read_text())
-    usual = [address for address in found if re.search(r"/debian(/|$)", address) and "security" not in address]
+    # Debian's images for clouds name a file of addresses: mirror+file:///etc/apt/mirrors/debian.list
+    usual = [address for address in found if re.search(r"/debian(/|$|\.list$)", address) and "security" not in address]
     return list(dict.fromkeys(usual))
 
 
@@ -274,7 +384,7 @@ def _paragraph_sources(text: str) -> Iterator[str]:
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """Beside the result, so that moving it into place is a rename."""
+    """Next to the result, so that moving it into place is a rename."""
     cache_directory().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache_directory()) as directory:
         yield Path(directory)
@@ -288,7 +398,8 @@ def _locked(kind: Kind) -> Iterator[None]:
         yield
 
 
-def _run(words: Sequence[str], cwd: Path | None = None) -> None:
+def _run(words: Sequence[str], cwd: Path | None = None) -> str:
     done = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise NoServerError(f"{' '.join(words[:1])} failed: {' '.join(done.stdout.split())[-400:]}")
+    return done.stdout

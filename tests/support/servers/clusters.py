@@ -95,6 +95,35 @@ def join_nodes(one: ClusterNode, other: ClusterNode) -> None:
     other.send("CLUSTER", "MEET", "127.0.0.1", one.server.port or 0, bus)
 
 
+def move_slot(
+    trio: ClusterServers,
+    slot: int,
+    source: ClusterNode,
+    target: ClusterNode,
+    halfway: Callable[[], None] = lambda: None,
+) -> None:
+    """Move a slot with every key in it, as a cluster's own tool does; a key of any other test would forbid the move.
+
+    `halfway` is called when half of the keys are moved.
+    """
+    target.send("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+    source.send("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+    keys = source.send("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
+    for number, key in enumerate(keys):
+        if number == len(keys) // 2:
+            halfway()
+        _migrate(source, target, key)
+    while keys := source.send("CLUSTER", "GETKEYSINSLOT", slot, 100):
+        for key in keys:
+            _migrate(source, target, key)
+    for member in (target, source, *trio.others(target)):
+        member.send("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+
+def _migrate(source: ClusterNode, target: ClusterNode, key: bytes) -> None:
+    source.send("MIGRATE", "127.0.0.1", target.server.port or 0, key, 0, 5000)
+
+
 def wait(member: ClusterNode, holds: Callable[[], bool]) -> None:
     wait_until(holds, member.server.process, member.server.log)
 

@@ -132,11 +132,17 @@ def start_server(
     tls: bool = False,
     password: str | None = None,
     directory: Path | None = None,
+    certificates: Certificates | None = None,
 ) -> Iterator[Server]:
-    """A server of this kind for the length of a `with`. Without `tcp` or `tls` it listens on no port at all."""
+    """A server of this kind for the length of a `with`. Without `tcp` or `tls` it listens on no port at all.
+
+    `certificates`: for TLS, instead of new ones.
+    """
     binary = find(kind)
     place = directory or Path(tempfile.mkdtemp(prefix="cq-"))
-    server = _prepare(binary, place, args, tcp=tcp, tls=tls, password=password)
+    if tls and certificates is None:
+        certificates = make_certificates(place)
+    server = _prepare(binary, place, args, tcp=tcp, certificates=certificates, password=password)
     try:
         server.start()
         yield server
@@ -161,12 +167,19 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log:
     raise RuntimeError(f"{process.args!r} did not come up:\n{told}")
 
 
-def _prepare(binary: Binary, place: Path, args: Sequence[str], *, tcp: bool, tls: bool, password: str | None) -> Server:
-    port = _free_port() if tcp or tls else None
-    certificates = make_certificates(place) if tls else None
+def _prepare(
+    binary: Binary,
+    place: Path,
+    args: Sequence[str],
+    *,
+    tcp: bool,
+    certificates: Certificates | None,
+    password: str | None,
+) -> Server:
+    port = _free_port() if tcp or certificates else None
     command = [str(binary.path), "--dir", str(place), "--unixsocket", str(place / "s")]
     command += ["--save", "", "--appendonly", "no", "--enable-debug-command", "yes", "--bind", "127.0.0.1"]
-    command += ["--port", str(port or 0)] if not tls else ["--port", "0", "--tls-port", str(port)]
+    command += ["--port", str(port or 0)] if not certificates else ["--port", "0", "--tls-port", str(port)]
     if certificates:
         command += ["--tls-cert-file", str(certificates.certificate), "--tls-key-file", str(certificates.key)]
         command += ["--tls-ca-cert-file", str(certificates.ca), "--tls-auth-clients", "no"]

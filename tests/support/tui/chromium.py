@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 PATIENCE_S = 25
 
 
-def chromium_path() -> str | None:
-    """Where Chromium is, if it is here."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
 class Browser:
     """One page, over Chromium's own protocol."""
 
@@ -101,11 +96,11 @@ class Browser:
 
 
 @asynccontextmanager
-async def open_browser() -> AsyncIterator[Browser]:
-    """A browser, and its end."""
+async def open_browser(program: str) -> AsyncIterator[Browser]:
+    """A browser, and its end. The fixture `chromium` has the program."""
     profile = Path(tempfile.mkdtemp(prefix="cq-chromium-"))
     process = await asyncio.create_subprocess_exec(
-        chromium_path() or "chromium", "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage",
+        program, "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage",
         "--remote-debugging-port=0", f"--user-data-dir={profile}", "--window-size=1300,900", "about:blank",
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
