@@ -102,7 +102,7 @@ def main() -> None:
 def _compare(queues: int, ticks: int) -> None:
     from chasqui import Keys, Link
     from chasqui.server.flow import Call
-    from tests.support.seeds import dashboard_queues
+    from tests.support.links import command_batch
     from tests.support.servers.server import start_server
 
     rounds: list[dict[str, float]] = []
@@ -110,8 +110,8 @@ def _compare(queues: int, ticks: int) -> None:
         places = {URL: server.url, "PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
         with Link.open(server.url) as link:
             names = [Keys(f"queue-{nth}") for nth in range(queues)]
-            dashboard_queues.run_calls(
-                link, *(Call(("XADD", keys.stream, "*", "d", b"\x90"), keys=(keys.stream,)) for keys in names)
+            link.run(
+                command_batch(*(Call(("XADD", keys.stream, "*", "d", b"\x90"), keys=(keys.stream,)) for keys in names))
             )
         for _ in range(1 + ROUNDS):
             floor = _child("empty", queues, ticks, places)

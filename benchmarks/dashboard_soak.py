@@ -24,6 +24,7 @@ from chasqui import Keys, Link, SystemClock
 from chasqui.server.flow import Call
 from chasqui.wire import dead_letter_entry, envelope, event_entry
 from chasqui.wire.payload import from_data
+from tests.support.links import command_batch
 from tests.support.seeds import dashboard_queues
 from tests.support.servers.server import start_server
 
@@ -55,7 +56,7 @@ class Load:
     def second(self) -> None:
         """What happens in a second."""
         chosen = self._random.choices(self._keys, k=JOBS_PER_S)
-        dashboard_queues.run_calls(self._link, *(call for keys in chosen for call in self._added(keys)))
+        self._link.run(command_batch(*(call for keys in chosen for call in self._added(keys))))
         for keys in dict.fromkeys(chosen):
             words = (
                 "XREADGROUP",

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from importlib import import_module
-from keyword import iskeyword
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from chasqui_cli.command_index import COMMANDS, GROUPS
+from chasqui_cli.context.command_loader import load_command
 from chasqui_cli.exit_codes import NAGIOS_UNKNOWN, ExitCode, exit_code_for
 from chasqui_cli.output.stdio import prepare_stdio, print_stderr, redirect_to_devnull
 
@@ -58,18 +57,6 @@ class LazyCommandGroup(TyperGroup):
                 group = GROUPS.get(before + word)
                 summaries.setdefault(word, spec.summary if group is None else group.partition("\n")[0])
         return summaries
-
-
-def load_command(path: str) -> Any:
-    """The Typer command of a verb. The verb stands in the file that its first two words name."""
-    file = ".".join(f"{word}_" if iskeyword(word) else word for word in path.split()[:2])
-    module = import_module(f"chasqui_cli.commands.{file}")
-    verb = next(found for found in vars(module).values() if getattr(found, "spec", None) and found.spec.path == path)
-    single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(path.split()[-1])(verb)
-    command = typer.main.get_command(single)
-    command.name = path.split()[-1]
-    return command
 
 
 def _subgroup(path: str) -> Any:

@@ -42,7 +42,7 @@ COMMANDS = {
     'workers claim': CommandSpec('workers claim', 'Free what consumers hold that are gone, or are named: living workers take it at once', Effect.CHANGES),
     'check': CommandSpec('check', 'Judge a queue for a monitor'),
     'doctor': CommandSpec('doctor', 'Examine the server and its queues: what may lose jobs, run them twice, or keep them from running'),
-    'metrics': CommandSpec('metrics', 'Numbers for Prometheus: depths, ages, leaders, fullness of every queue', endless=('port',)),
+    'metrics': CommandSpec('metrics', 'Numbers for Prometheus: depths, ages, leaders, fullness of every queue', Effect.RUNS),
     'pipeline archive': CommandSpec('pipeline archive', 'Keep the events and dead letters of queues in Parquet, until interrupted', Effect.RUNS),
     'pipeline compact': CommandSpec('pipeline compact', 'Rewrite days that are over into few large files, without rows that were written twice', Effect.LOCAL),
     'pipeline rollup': CommandSpec('pipeline rollup', 'Add minutes up: counts and sketches per queue and job name, so that reports over months take seconds', Effect.LOCAL),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_any_queue
 from chasqui_cli.output.escape_text import safe
 from chasqui_cli.output.writer import print_line
@@ -25,7 +26,7 @@ MAX_LABEL_PAIRS = 500
 DURATION_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
-@command("metrics", endless=("port",))
+@command("metrics", effect=Effect.RUNS)
 def metrics(
     ctx: CommandContext,
     queues: Annotated[

@@ -23,7 +23,7 @@ from textual.widgets import ContentSwitcher, Static
 from chasqui_cli.output.escape_text import safe
 from chasqui_cli.queues.queue_names import is_native
 from chasqui_cli.tui import crash
-from chasqui_cli.tui.command_runner import add_options, command_words, is_change, refusal_reason
+from chasqui_cli.tui.command_line import add_options, command_words, inspect_line
 from chasqui_cli.tui.feed_messages import FleetView, ReadFailed, ReadTarget, ServerIdentified, ViewReady
 from chasqui_cli.tui.tabs import TABS, create_tab
 from chasqui_cli.tui.tabs.fleet_tab import FleetTab
@@ -83,8 +83,10 @@ class DashboardApp(App[None]):
         Binding("u", "undo", "undo", id="app.undo"),
         Binding("p", "pause", "pause", show=False, id="app.pause"),
         Binding("r", "refresh", "read again", show=False, id="app.refresh"),
-        Binding("plus,equals_sign", "pace(0.5)", "read more often", show=False, key_display="+", id="app.faster"),
-        Binding("minus", "pace(2)", "read less often", show=False, key_display="-", id="app.slower"),
+        Binding(
+            "plus,equals_sign", "change_interval(0.5)", "read more often", show=False, key_display="+", id="app.faster"
+        ),
+        Binding("minus", "change_interval(2)", "read less often", show=False, key_display="-", id="app.slower"),
         Binding("y", "copy", "copy", show=False, id="app.copy"),
         Binding("w", "why", "why is this job here", show=False, id="app.why"),
         Binding("left_square_bracket", "step(-1)", "tab to the left", show=False, key_display="[", id="app.left"),
@@ -422,16 +424,14 @@ class DashboardApp(App[None]):
             self.notify(safe(f"that is no command line: {error}"), severity="error", markup=False)
             return
         words = words[1:] if words[:1] == ["chasqui"] else words
-        refusal = refusal_reason(words, is_web=self._setup.is_web)
+        line = inspect_line(words)
+        refusal = line.refusal(is_web=self.is_web)
+        if line.is_change and self.read_only:
+            refusal = "this dashboard is read-only"
         if refusal:
             self.notify(safe(refusal), severity="warning", markup=False)
-        elif is_change(words):
-            if self.read_only:
-                self.notify("this dashboard is read-only", severity="warning", markup=False)
-                return
-            plain = [word for word in words if not word.startswith("-")]
-            queue = next((word for word in plain if word in self.known_queues), self.queue or "")
-            self.request_change(ChangeRequest(" ".join(plain[:2]), words, queue))
+        elif line.is_change:
+            self.request_change(ChangeRequest(line.spec.path, words, str(line.values.get("queue") or self.queue or "")))
         else:
             self.show_output(" ".join(words[:2]), words)
 
@@ -446,7 +446,8 @@ class DashboardApp(App[None]):
         if change.in_terminal and not self.read_only and not self.is_web and not self.is_headless:
             self.call_later(self._run_in_terminal, change)
         elif not self.read_only:
-            self.push_screen(ChangeDialog(change, self._runner, protected=self._setup.protected), self._after_change)
+            dialog = ChangeDialog(change, self._runner, protected=self._setup.protected, is_web=self.is_web)
+            self.push_screen(dialog, self._after_change)
 
     def _run_in_terminal(self, change: ChangeRequest) -> None:
         """Let a command line have the terminal: an editor opens, the difference is shown, consent is asked there."""

@@ -17,7 +17,7 @@ from textual.widgets import Button, Input, Label, Static
 
 from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.escape_text import safe
-from chasqui_cli.tui.command_runner import add_options, shell_quote
+from chasqui_cli.tui.command_line import add_options, inspect_line, shell_quote
 from chasqui_cli.tui.widgets.styled_text import styled_text
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ class ChangeDialog(Dialog):
     """Asks for consent to one command line, and runs it. Dismissed with how it ended, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "consent", "do it", id="dialog.consent"),
+        Binding("y", "confirm", "do it", id="dialog.consent"),
         Binding("n", "close", "leave it", id="dialog.leave"),
         Binding("c", "copy", "copy the line", id="dialog.copy"),
     ]
 
-    def __init__(self, change: ChangeRequest, runner: CommandRunner, *, protected: bool) -> None:
+    def __init__(self, change: ChangeRequest, runner: CommandRunner, *, protected: bool, is_web: bool) -> None:
         super().__init__()
-        self._change, self._runner, self._protected = change, runner, protected
+        self._change, self._runner, self._protected, self._is_web = change, runner, protected, is_web
         self._previewed: list[str] | None = None
         self._count = 0
         self._ended: CommandResult | None = None
@@ -171,8 +171,11 @@ class ChangeDialog(Dialog):
         self._previewed = None
         try:
             words = self.words
+            problem = inspect_line(words).refusal(is_web=self._is_web)
         except ValueError as error:
-            self._set_state(f"options: {error}", "crit")
+            problem = str(error)
+        if problem:
+            self._set_state(f"options: {problem}", "crit")
             return
         self._show_line(words)
         self._set_state("trying it dry …", "dim")

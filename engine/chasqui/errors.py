@@ -104,11 +104,7 @@ class Unconfirmed(ServerError):
     """
 
     def __init__(
-        self,
-        cause: ServerError,
-        jobs: Sequence[Any],
-        written: Sequence[bool | None],
-        retry: Callable[[], Any],
+        self, cause: ServerError, jobs: Sequence[Any], written: Sequence[bool | None], retry: Callable[[], Any]
     ) -> None:
         unsure = sum(known is not True for known in written)
         super().__init__(

@@ -1,6 +1,6 @@
-"""Following events as they come: one queue's, as users of the reference package know it, or many queues' at once.
+"""Follows events as they come: one queue's, as in the reference package, or many queues' at once.
 
-Server trouble never ends it: it waits and reads on where it was. What each event says is read in `events.py`.
+No server error ends it: it waits and reads on where it was. `inspect/events.py` reads the events.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from chasqui.clock import SystemClock
-from chasqui.defaults import FollowOptions as TailOptions
+from chasqui.defaults import FollowOptions
 from chasqui.errors import ServerError
 from chasqui.inspect import events
 from chasqui.inspect.events import Gap, StoredEvent
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("chasqui.events")
 
 _NUMBERS = ("attempt", "backoff_ms", "delay_ms", "duration_us", "ts")
-_DEFAULTS = TailOptions()
+_DEFAULTS = FollowOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEvent:
     """One event. `name` is what happened, `job_id` is None where no single job is meant, `job_name` is "" for none.
 
-    fields: everything else the event says, by name; numbers as `int` where they are numbers.
-    queue, entry_id: where it was told. `QueueEvents(..., last_event_id=entry_id)` goes on after it.
+    fields: everything else in the event, by name; numbers as `int` where they are numbers.
+    queue, entry_id: where it is stored. `QueueEvents(..., last_event_id=entry_id)` goes on after it.
     """
 
     name: str
@@ -55,10 +55,10 @@ class QueueEvent:
     entry_id: str = ""
 
     @classmethod
-    def from_stored(cls, told: StoredEvent) -> QueueEvent:
+    def from_stored(cls, stored: StoredEvent) -> QueueEvent:
         """The event as users see it."""
-        event = told.event
-        return cls(event.kind, event.job_id, event.name, _fields(event), told.queue, told.entry_id)
+        event = stored.event
+        return cls(event.kind, event.job_id, event.name, _fields(event), stored.queue, stored.entry_id)
 
 
 class EventFollower:
@@ -73,7 +73,7 @@ class EventFollower:
         queues: Sequence[str],
         *,
         last_event_id: str = events.NEWEST,
-        options: TailOptions = _DEFAULTS,
+        options: FollowOptions = _DEFAULTS,
         clock: Clock | None = None,
     ) -> None:
         self._link = link
@@ -86,11 +86,11 @@ class EventFollower:
         self._failures = 0
 
     def add_queue(self, queue: str, last_event_id: str = "0") -> None:
-        """One more queue, from the next read on; by default with everything it ever told."""
+        """One more queue, from the next read on; by default with all its events."""
         self._pending.append((queue, last_event_id))
 
     async def start(self) -> None:
-        """Find out where each queue stands now: from here on nothing is missed. Reading does it when nobody has."""
+        """Find the position of each queue now: from here on nothing is missed. The first read does it if needed."""
         while self._pending:
             last_event_id = self._pending[0][1]
             batch = [pair for pair in self._pending if pair[1] == last_event_id]
@@ -110,7 +110,7 @@ class EventFollower:
         self._stop.set()
 
     async def _iterate(self) -> AsyncIterator[StoredEvent | Gap]:
-        """What was read and not taken stays here, so a second iteration goes on where the first was left."""
+        """Items that were read and not yielded stay, so a second iteration goes on where the first ended."""
         while not self._stop.is_set():
             if not self._items:
                 await self._read_with_retry()
@@ -118,7 +118,7 @@ class EventFollower:
                 yield self._items.popleft()
 
     async def _read_with_retry(self) -> None:
-        """One read. After trouble, a pause; trouble with one queue of several is no reason to stop the others."""
+        """One read. After an error, a pause; an error of one queue does not stop the others."""
         try:
             error = await self._until_stopped(self._read())
         except ServerError as trouble:
@@ -132,7 +132,7 @@ class EventFollower:
             await sleep_or_stop(self._clock, backoff_for(error).delay_s(self._failures), self._stop)
 
     async def _read(self) -> ServerError | None:
-        """Read on and keep what came; answers what stood in the way of a queue, if anything did."""
+        """Read on and queue the items; returns the error of a queue, if there was one."""
         await self.start()
         commands, single = Commands(await self._link.features()), self._can_block()
         flow = events.read_after(
@@ -141,22 +141,22 @@ class EventFollower:
             count=self._options.count,
             block_ms=self._options.block_ms if single else None,
         )
-        hauls = await self._link.run(flow)
-        self._accept(hauls)
+        batches = await self._link.run(flow)
+        self._accept(batches)
         if not self._items and not (single and self._options.block_ms):
             await sleep_or_stop(self._clock, self._options.poll_ms / 1000, self._stop)
-        return next((haul.error for haul in hauls if haul.error), None)
+        return next((batch.error for batch in batches if batch.error), None)
 
-    def _accept(self, hauls: Sequence[EventBatch]) -> None:
-        self._positions |= {haul.position.keys.queue: haul.position for haul in hauls}
-        for haul in hauls:
-            self._items.extend(haul.items)
+    def _accept(self, batches: Sequence[EventBatch]) -> None:
+        self._positions |= {batch.position.keys.queue: batch.position for batch in batches}
+        for batch in batches:
+            self._items.extend(batch.items)
 
     def _can_block(self) -> bool:
         return self._link.address.kind != "cluster" or len(self._positions) == 1
 
     async def _until_stopped(self, work: Coroutine[Any, Any, ServerError | None]) -> ServerError | None:
-        """The work's outcome, unless told to stop: then it is given up, whatever it waits for."""
+        """The result of the work, unless stopped: then it is cancelled, whatever it waits for."""
         task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
         try:
             await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -175,7 +175,7 @@ class QueueEvents:
                 print(event.name, event.job_id, event.fields)
 
     Entering the context fixes where "now" is; without it that happens at the first event asked for. Iterating ends
-    with `close()`. Events that were lost before they could be read are told to `on_gap`, by default a warning in the
+    with `close()`. For events that were lost before they could be read `on_gap` is called, by default a warning in the
     log; `with_gaps()` puts them among the events instead. credential_provider, data_dir, link: as for a `Queue`.
     """
 
@@ -201,8 +201,8 @@ class QueueEvents:
             data_dir=data_dir,
             credentials=credential_provider,
         )
-        options = TailOptions(block_ms=block_ms, count=count)
-        self._tail = EventFollower(self._link, [queue_name], last_event_id=last_event_id, options=options)
+        options = FollowOptions(block_ms=block_ms, count=count)
+        self._follower = EventFollower(self._link, [queue_name], last_event_id=last_event_id, options=options)
         self._on_gap = on_gap or _log_gap
 
     @property
@@ -215,8 +215,8 @@ class QueueEvents:
 
     async def with_gaps(self) -> AsyncIterator[QueueEvent | Gap]:
         """The events, and among them what was lost between them."""
-        async for told in self._tail:
-            yield told if isinstance(told, Gap) else QueueEvent.from_stored(told)
+        async for item in self._follower:
+            yield item if isinstance(item, Gap) else QueueEvent.from_stored(item)
 
     async def _iterate(self) -> AsyncIterator[QueueEvent]:
         async for event in self.with_gaps():
@@ -227,12 +227,12 @@ class QueueEvents:
 
     async def close(self) -> None:
         """End iteration and close the connections."""
-        await self._tail.close()
+        await self._follower.close()
         if self._is_ours:
             await self._link.close()
 
     async def __aenter__(self) -> Self:
-        await self._tail.start()
+        await self._follower.start()
         return self
 
     async def __aexit__(
@@ -242,7 +242,7 @@ class QueueEvents:
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """What the event says beyond kind, job and name. The first of a name counts; odd bytes are replaced."""
+    """The fields of the event beyond kind, job and name. The first of a name counts; odd bytes are replaced."""
     known = {name: getattr(event, name) for name in (*_NUMBERS, "reason")}
     fields = {name: value for name, value in known.items() if value is not None}
     for raw, value in event.extra:

@@ -99,13 +99,7 @@ class SyncQueue(QueueBase):
         """
         if repeat is not None:
             return self.upsert_repeatable_job(
-                name,
-                data,
-                repeat=repeat,
-                attempts=attempts,
-                backoff=backoff,
-                job_id=job_id,
-                missed_fires=missed_fires,
+                name, data, repeat=repeat, attempts=attempts, backoff=backoff, job_id=job_id, missed_fires=missed_fires
             )
         arguments.check_no_missed_fires(missed_fires)
         job = arguments.job_request(
@@ -178,13 +172,7 @@ class SyncQueue(QueueBase):
         """
         del attempts, backoff, job_id
         spec = arguments.parse_repeat_spec(
-            name,
-            data,
-            repeat,
-            missed_fires,
-            limit=limit,
-            start_after_ms=start_after_ms,
-            end_before_ms=end_before_ms,
+            name, data, repeat, missed_fires, limit=limit, start_after_ms=start_after_ms, end_before_ms=end_before_ms
         )
         return self._add_schedule(ScheduleRequest(spec, data))
 

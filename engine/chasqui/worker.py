@@ -1,7 +1,7 @@
-"""The worker as users meet it: one queue, one handler, and with it the promoter and the scheduler every worker brings.
+"""The worker: one queue, one handler, and the promoter and scheduler that every worker has.
 
-Names, arguments and defaults are those of the reference; what is ours comes after them, by keyword only. What
-happens to a job is in `consumer/`; signals are installed only by `serve`.
+Names, arguments and defaults are those of the reference; what is ours comes after them, by keyword only. `consume/`
+reads and runs the jobs; signal handlers are installed only by `serve`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("chasqui.worker")
 
 MIN_LEASE_MS = 50
-"""A job that can be claimed sooner would be gone before it is started."""
+"""A job that can be claimed sooner would be claimed before it is started."""
 
 GC_THRESHOLD = 10_000
 """Every entry is four lists while it passes, and with prefetch there are a thousand entries."""
@@ -60,11 +60,11 @@ class Worker:
     The handler is a coroutine function, or a plain function, which is run in a thread. It gets a `Job`; what it
     returns is the job's result, what it raises is its failure.
 
-    Ours: crash_limit: after so many starts that no worker survived the job is buried as `crashed`. heartbeat_ms: how
+    Ours: crash_limit: after this many starts that no worker survived the job becomes a dead letter (`crashed`). heartbeat_ms: how
     often running jobs' leases are renewed; a third of `claim_min_idle_ms` by default. shutdown_timeout: seconds that
-    `close` gives running handlers before they are called off and their jobs handed back. burst: end as soon as there
-    is nothing to read. data_dir: where `embedded://` servers live. link: an open link to be used instead of one of
-    our own; it is not closed.
+    `close` gives running handlers before they are cancelled and their jobs released. burst: end as soon as there
+    is nothing to read. data_dir: where `embedded://` servers live. link: an open link to use instead of a new
+    one; it is not closed.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Worker:
 
     @property
     def loops(self) -> list[LoopState]:
-        """How each of its loops is: running, leading, standing by, failing and why. Empty before it runs."""
+        """The state of each of its loops. Empty before it runs."""
         parts = self._consumer.states if self._consumer else []
         return [*parts, *(leader.state for leader in self._leaders)]
 
@@ -293,8 +293,8 @@ async def serve(worker: Worker) -> None:
 
 
 def _tune_gc() -> None:
-    """What lives by now lives as long as the worker, and what comes is mostly gone before it could be garbage: the
-    collector, left as it is, would look at both again and again.
+    """Objects that exist now live as long as the worker, and new ones are mostly freed at once: with its defaults the
+    collector would traverse both again and again.
     """
     gc.freeze()
     first, second, third = gc.get_threshold()

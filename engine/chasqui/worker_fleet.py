@@ -1,7 +1,7 @@
-"""Several worker processes under one roof: started, started again when they crash, told to go together.
+"""Runs several worker processes: started, started again when they crash, stopped together.
 
-A process uses one core however many jobs it runs at once; a fleet uses as many as it has processes. What a process
-does is its target's business, usually to `serve` a worker.
+A process uses one core however many jobs it runs at once; a fleet uses as many as it has processes. A process calls
+its target, which usually runs `serve` on a worker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger("chasqui.fleet")
 
 RESTART_BACKOFF = ErrorBackoff(0.1, 30.0)
 STABLE_AFTER_S = 60.0
-"""A process that lived so long did not crash on its way up."""
+"""A process that ran for this long did not crash while starting."""
 ORPHAN_TIMEOUT_S = 60.0
 """How long a process may outlive the one that started it, to finish its jobs."""
 
@@ -41,7 +41,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def run_fleet(
     processes: int, target: Callable[..., object], args: Sequence[Any] = (), *, clock: Clock | None = None
 ) -> int:
-    """Run `target(*args)` in so many processes until they have ended; answers 0 if every one ended well.
+    """Run `target(*args)` in this many processes until they have ended; returns 0 if every one ended well.
 
     One that crashes is started again, after a while that doubles when it crashes at once. At the first SIGTERM or
     SIGINT each process is sent SIGTERM, and those that end are not replaced; at the second once more, by which `serve`
@@ -58,7 +58,7 @@ def run_fleet(
 
 @dataclass(slots=True)
 class _WorkerProcess:
-    """The place of one process: who has it now, and when the next one may."""
+    """One place in the fleet: its current process, and when the next one starts."""
 
     number: int
     target: Callable[..., object]
@@ -76,7 +76,7 @@ class _WorkerProcess:
         self.process.start()
 
     def on_exit(self, now: float, *, final: bool) -> None:
-        """Note how it ended, and when it shall be started again, if it shall."""
+        """Record how it ended, and when it is started again, if it is."""
         if self.process:
             self.process.join()
             self.code, self.process = self.process.exitcode or 0, None
@@ -97,15 +97,15 @@ class _ProcessFleet:
 
     @contextmanager
     def handling_signals(self) -> Iterator[_ProcessFleet]:
-        """Hear signals while it runs, and leave the handlers, and no process, behind."""
+        """Handle signals while it runs; then restore the handlers, and kill processes that are left."""
         before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         try:
             yield self
         finally:
-            for berth in self.processes:
-                if berth.process:
-                    berth.process.kill()
-                    berth.process.join()
+            for place in self.processes:
+                if place.process:
+                    place.process.kill()
+                    place.process.join()
             for number, handler in before.items():
                 signal.signal(number, handler)
             for end in self._bell:
@@ -114,22 +114,22 @@ class _ProcessFleet:
     def run(self) -> int:
         while True:
             now = self.clock.monotonic()
-            for berth in self.processes:
-                if berth.start_at is not None and berth.start_at <= now and not self.stop_signals:
-                    berth.start(now)
+            for place in self.processes:
+                if place.start_at is not None and place.start_at <= now and not self.stop_signals:
+                    place.start(now)
             if not self._has_work():
-                return 0 if all(berth.code == 0 for berth in self.processes) else 1
+                return 0 if all(place.code == 0 for place in self.processes) else 1
             self._wait()
 
     def _has_work(self) -> bool:
-        """Whether somebody is at work, or will be."""
-        waiting = not self.stop_signals and any(berth.start_at is not None for berth in self.processes)
-        return waiting or any(berth.process for berth in self.processes)
+        """Whether a process runs, or will be started."""
+        waiting = not self.stop_signals and any(place.start_at is not None for place in self.processes)
+        return waiting or any(place.process for place in self.processes)
 
     def _wait(self) -> None:
-        """Wait until one ends, one is due, or somebody asks."""
-        running = {berth.process.sentinel: berth for berth in self.processes if berth.process}
-        due = [berth.start_at for berth in self.processes if berth.start_at is not None and not self.stop_signals]
+        """Wait until a process ends, one is due to start, or a signal comes."""
+        running = {place.process.sentinel: place for place in self.processes if place.process}
+        due = [place.start_at for place in self.processes if place.start_at is not None and not self.stop_signals]
         left = max(0.0, min(due) - self.clock.monotonic()) if due else None
         for ready in wait([*running, self._bell[0]], left):
             if ready == self._bell[0]:
@@ -144,11 +144,11 @@ class _ProcessFleet:
 
     def _forward_signal(self) -> None:
         log.info("asked to go for the %s time", ("first", "second", "last")[min(self.stop_signals, 3) - 1])
-        for berth in self.processes:
-            if berth.process and self.stop_signals < 3:
-                berth.process.terminate()
-            elif berth.process:
-                berth.process.kill()
+        for place in self.processes:
+            if place.process and self.stop_signals < 3:
+                place.process.terminate()
+            elif place.process:
+                place.process.kill()
 
 
 def _process_main(target: Callable[..., object], args: Sequence[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -353,3 +354,28 @@ def test_a_job_key_of_another_type_that_no_list_has_is_renamed_by_its_own_name(f
     [finding] = foreign_server.run(diagnose(joblist.JobListDoctor(keys), "list:jobs", most=100)).findings
     assert finding.code == "wrong-type"
     assert finding.fix == f"redis-cli RENAME {keys.job('abc')} {keys.job('abc')}.aside"
+
+
+def test_a_sweep_over_very_many_stale_claims_takes_linear_time() -> None:
+    ids = [str(number).encode() for number in range(40_000)]
+
+    def reply(call: Call) -> Any:
+        match call.args:
+            case ("LRANGE", _, int(first), int(last)):
+                return ids[first : last + 1]
+            case ("TIME",):
+                return [b"1000", b"0"]
+            case ("LLEN", _):
+                return len(ids)
+        return [b"t", b"1", b"1", b"3", b"processing"]
+
+    flow = joblist.reclaim(JobListKeys(), give_up_at=3, dry_run=True)
+    started = time.process_time()
+    calls, plan = next(flow), None
+    while plan is None:
+        try:
+            calls = flow.send([reply(call) for call in calls])
+        except StopIteration as end:
+            plan = end.value
+    assert len(plan.failed) == 40_000
+    assert time.process_time() - started < 5

@@ -18,9 +18,10 @@ from chasqui.clock import SystemClock
 from chasqui.foreign import joblist
 from chasqui.foreign.joblist import JobClaim, JobListOptions, JobListWorker
 from chasqui.server.link import AsyncLink, Link
+from chasqui.server.scripts import script_sha
 from tests.foreign.conftest import ForeignServer
 from tests.support.clocks import SkewedClock, eventually
-from tests.support.faults.proxy import proxy_to
+from tests.support.faults.proxy import CutReply, proxy_to
 from tests.support.processes.engines import wait_until
 from tests.support.processes.joblist_worker_process import CONCURRENCY
 from tests.support.servers.server import Server
@@ -192,6 +193,38 @@ async def test_lost_replies_neither_lose_a_job_nor_run_it_twice(any_server: Serv
         assert runs == dict.fromkeys(job_ids, 1)
         assert sorted(link.run(joblist.list_ids(desk.jobs, "completed", limit=99))) == sorted(job_ids)
         assert link.run(joblist.read_depths(desk.jobs)).processing == 0
+
+
+@pytest.mark.parametrize(("max_attempts", "outcome"), [(2, "retry"), (1, "failed")])
+async def test_a_failure_whose_reply_is_lost_is_counted_and_published(
+    any_server: Server, queue: str, max_attempts: int, outcome: str
+) -> None:
+    def is_failure(request: bytes, _: bytes) -> bool:
+        return script_sha("joblist/fail").encode() in request
+
+    async def handler(claim: JobClaim) -> None:
+        if claim.attempts == 1:
+            raise ValueError("once")
+
+    with Link.open(any_server.url) as link, proxy_to(any_server.socket) as proxy:
+        desk = ForeignServer(link, queue)
+        proxy.cut = CutReply(0, is_failure)
+        async with AsyncLink.open(proxy.url) as shaky, AsyncLink.open(any_server.url) as listener:
+            options = JobListOptions(max_attempts=max_attempts)
+            worker = JobListWorker(shaky, desk.jobs, handler, options=options, block_ms=100)
+            events = joblist.follow_events_async(listener, desk.jobs)
+            first = asyncio.ensure_future(anext(events))
+            await eventually(lambda: desk.command("PUBSUB", "NUMSUB", desk.jobs.events)[1] == 1)
+            [job_id] = add(desk, "x")
+            stop = asyncio.Event()
+            run = asyncio.ensure_future(worker.run(stop))
+            event = await asyncio.wait_for(first, 20)
+            await eventually(lambda: worker.total(outcome) == 1)
+            stop.set()
+            await run
+    assert proxy.cut.happened
+    assert (event.id, event.status) == (job_id, outcome)
+    assert worker.total("lost") == 0
 
 
 def test_killed_workers_lose_no_job_and_repeat_only_what_they_had_in_hand(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from chasqui import foreign
+from chasqui.defaults import StreamCaps
 from chasqui.foreign import ConversionOptions, JobListKeys, MigrationReport, RsmqKeys, joblist, rsmq
 from chasqui.foreign.joblist.joblist_transfer import JobListSource
 from chasqui.foreign.rsmq import Draft
@@ -442,3 +443,43 @@ def test_a_job_that_another_mover_takes_meanwhile_is_no_failure(foreign_server: 
     crossed, _ = foreign_server.run(interrupt_after_each(source.forward(foreign_server.ours, None), another))
     assert (crossed.failures, dict(crossed.counts)) == ({}, {})
     assert foreign_server.command("XLEN", foreign_server.ours.stream) == 1
+
+
+def test_without_room_for_dead_letters_failed_jobs_stay_in_their_list(road: Road) -> None:
+    desk, keys = road.desk, road.desk.jobs
+    bad, good = (desk.run(joblist.enqueue(keys, n, now_ms=desk.now_ms())) for n in range(2))
+    claim = desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms()))
+    assert claim is not None
+    desk.run(joblist.fail(keys, bad, claim.token, "x", attempts=9, now_ms=desk.now_ms()))
+    road.target.run(command("XADD", road.ours.dlq, "*", "d", "x", keys=(road.ours.dlq,)))
+    report = road.go(keys, terms=ConversionOptions(caps=StreamCaps(dlq=1)))
+    assert report.counts == {"stream": 1, "full": 1}
+    assert [job.id for job in road.stream()] == [good]
+    assert desk.run(joblist.list_ids(keys, "failed")) == [bad]
+    assert desk.command("EXISTS", keys.in_migration) == 0
+
+
+def test_without_room_for_dead_letters_messages_that_are_over_stay_in_their_queue(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create_queue(keys))
+    over = desk.run(rsmq.send(keys, "over"))
+    desk.run(rsmq.receive(keys, vt_ms=0))
+    road.target.run(command("XADD", road.ours.dlq, "*", "d", "x", keys=(road.ours.dlq,)))
+    terms = ConversionOptions(max_attempts=1, over_limit="dlq", caps=StreamCaps(dlq=1))
+    assert road.go(keys, terms=terms).counts == {"full": 1}
+    assert [message.id for message in desk.run(rsmq.peek(keys, 9))] == [over]
+    assert desk.command("EXISTS", keys.in_migration) == 0
+
+
+def test_messages_that_cannot_be_packed_are_not_set_aside_and_do_not_hide_the_rest(road: Road) -> None:
+    desk, keys = road.desk, road.desk.rsmq
+    desk.run(rsmq.create_queue(keys))
+    for number in range(100):
+        desk.command("ZADD", keys.messages, 5, f"odd-{number}")
+        desk.command("HSET", keys.hash, f"odd-{number}", "x", f"odd-{number}:rc", 1, f"odd-{number}:fr", 10**30)
+    sent = desk.run(rsmq.send(keys, "x"))
+    report = road.go(keys)
+    assert (report.counts, len(report.failures)) == ({"stream": 1}, 100)
+    assert road.arrived() == [sent]
+    assert desk.run(rsmq.count_by_state(keys)).messages == 100
+    assert desk.command("EXISTS", keys.in_migration) == 0

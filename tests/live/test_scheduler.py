@@ -228,7 +228,7 @@ async def test_of_a_catch_up_cut_off_in_the_middle_the_rest_comes_later(server: 
         assert isinstance(rest, firing.SpecFirePlan)
         b.run(firing.fire_specs(b.commands, b.keys, [rest], now))
         b.run(firing.fire_specs(b.commands, b.keys, [order], now))
-        assert b.command("XLEN", b.keys.stream) == len(order.plan.fire_at_ms)
+        assert b.command("XLEN", b.keys.stream) == len(order.fires.fire_at_ms)
 
 
 def _first_trip_of(flow: Flow[Any]) -> Flow[None]:

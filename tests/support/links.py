@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import pytest
 
+from chasqui.server.commands import parse_server_time
 from chasqui.server.flow import Call
 from chasqui.server.link import AsyncLink, Link
 
@@ -97,6 +98,23 @@ def command(*words: Arg, keys: tuple[str, ...] = (), **options: Any) -> Flow[Rep
     """One call, one reply."""
     [reply] = yield [Call(words, keys=keys, **options)]
     return reply
+
+
+class PlainCommands:
+    """Plain commands over the `link` of a subclass, to prepare keys and to look at them."""
+
+    __slots__ = ()
+    link: Link
+
+    def run(self, flow: Flow[T]) -> T:
+        return self.link.run(flow)
+
+    def command(self, *words: Any) -> Any:
+        return self.link.run(command(*words))
+
+    def now_ms(self) -> int:
+        """The server's time."""
+        return parse_server_time(self.command("TIME"))
 
 
 def command_batch(*calls: Call) -> Flow[list[Reply]]:

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from chasqui.server.commands import Commands, parse_server_time
+from chasqui.server.commands import Commands
 from chasqui.server.flow import Call, Flow
 from chasqui.wire.keys import Keys
+from tests.support.links import PlainCommands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ Dump = dict[str, Any]
 
 
 @dataclass(slots=True)
-class QueueHarness:
+class QueueHarness(PlainCommands):
     label: str
     link: Link
     commands: Commands
@@ -45,15 +46,9 @@ class QueueHarness:
     def run_calls(self, call: Call) -> Any:
         return self.link.run(_alone(call))
 
-    def run(self, flow: Flow[T]) -> T:
-        return self.link.run(flow)
-
     def command(self, *words: Arg) -> Any:
-        """A plain command, for setting a scene and for looking at it."""
+        """A plain command, on the node of the queue."""
         return self.run_calls(Call(words, keys=(self.keys.stream,)))
-
-    def now_ms(self) -> int:
-        return parse_server_time(self.run_calls(self.commands.server_time()))
 
     def add(self, *texts: bytes) -> list[bytes]:
         return [self.run_calls(self.commands.add_unchecked(self.keys, ["d", text])) for text in texts]

@@ -24,7 +24,8 @@ from textual.widgets import Input, Static
 from chasqui import Keys, SyncQueue
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui_cli.app import run
-from chasqui_cli.tui.command_runner import CommandResult, CommandRunner, add_options
+from chasqui_cli.tui.command_line import add_options
+from chasqui_cli.tui.command_runner import CommandResult, CommandRunner
 from tests.support.seeds import dashboard_queues
 from tests.support.tui.driver import open_dashboard, write_config
 

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui import ConfigError
+from chasqui_cli.tui.dashboard import DashboardApp
+from chasqui_cli.tui.dialogs import ChangeDialog, Dialog
+from chasqui_cli.tui.tabs import TABS, create_tab
+from chasqui_cli.tui.widgets.prompt import Prompt
+from chasqui_cli.tui.widgets.record_table import RecordTable
+from chasqui_cli.tui.widgets.row_list import RowList
 from tests.support.seeds import dashboard_queues
 from tests.support.tui.driver import open_dashboard, write_config
 
@@ -50,3 +56,11 @@ async def test_a_mistake_is_told_before_anything_opens(home: Path, text: str, sa
         async with open_dashboard(URL):
             pass
     assert told.value.hint
+
+
+def test_every_key_does_something() -> None:
+    tabs = [type(create_tab(tab.name)) for tab in TABS]
+    for kind in (DashboardApp, Dialog, ChangeDialog, Prompt, RowList, RecordTable, *tabs):
+        for binding in vars(kind).get("BINDINGS", ()):
+            action = binding.action.partition("(")[0]
+            assert hasattr(kind, f"action_{action}"), f"{kind}: {binding.key} does nothing"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from textual.widgets import Button
 
+from chasqui_cli.tui.command_line import inspect_line
 from chasqui_cli.tui.command_runner import CommandResult, CommandRunner
 from chasqui_cli.tui.dialogs import ChangeDialog, HelpDialog
 from chasqui_cli.tui.feed_messages import ReadCost, ReadTarget, ViewReady
@@ -32,10 +33,12 @@ class HeldRunner(CommandRunner):
     """Dry runs end at once, all else when it is let go. `begun`: the lines that were run in earnest."""
 
     begun: list[list[str]]
+    all_lines: list[list[str]]
     go: asyncio.Event
 
     async def run(self, words: Sequence[str], **_: Any) -> CommandResult:
-        if "--dry-run" in words:
+        self.all_lines.append(list(words))
+        if inspect_line(words).values.get("dry_run"):
             return DRY
         self.begun.append(list(words))
         await self.go.wait()
@@ -44,13 +47,14 @@ class HeldRunner(CommandRunner):
 
 @asynccontextmanager
 async def hasty(
-    *, size: tuple[int, int] = (80, 24), protected: bool = False
+    *, size: tuple[int, int] = (80, 24), protected: bool = False, is_web: bool = False
 ) -> AsyncIterator[tuple[DashboardDriver, HeldRunner]]:
     """A dashboard on fixed data with the DLQ of a queue in front. protected: a key is not consent enough."""
     app, runner = fixed_dashboard(DARK), HeldRunner({})
     object.__setattr__(runner, "begun", [])
+    object.__setattr__(runner, "all_lines", [])
     object.__setattr__(runner, "go", asyncio.Event())
-    app._runner, app._setup = runner, replace(app._setup, protected=protected)
+    app._runner, app._setup = runner, replace(app._setup, protected=protected, is_web=is_web)
     async with app.run_test(size=size, notifications=True) as pilot:
         person = DashboardDriver(app, pilot)
         await person.press("4")

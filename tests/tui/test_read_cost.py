@@ -15,6 +15,7 @@ from chasqui.server.flow import Call
 from chasqui_cli.tui.feed import Feed
 from chasqui_cli.tui.feed_messages import FleetView, ReadTarget, ViewReady
 from tests.support.faults.proxy import proxy_to
+from tests.support.links import command_batch
 from tests.support.seeds import dashboard_queues
 from tests.support.servers.server import Server, start_server
 
@@ -43,7 +44,7 @@ async def test_a_tick_of_the_fleet_is_one_round_trip_and_carries_no_payload(serv
                 Call(("ZADD", keys.delayed, 9e15, PAYLOAD), keys=(keys.delayed,)),
             )
         ]
-        dashboard_queues.run_calls(link, *calls)
+        link.run(command_batch(*calls))
     with proxy_to(server.socket) as proxy:
         feed = Feed(lambda: AsyncLink.open(proxy.url), interval_s=0.05)
         async with Listener(feed, proxy) as told:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-import subprocess
-
 import pytest
 
 from chasqui.inspect.event_stats import event_stats
 from chasqui.inspect.events import StoredEvent
 from chasqui.server.commands.replies import StreamExtent
 from chasqui.wire.event_entry import Event
-from chasqui_cli.tui.command_runner import (
-    CommandRunner,
-    add_options,
-    command_words,
-    is_change,
-    refusal_reason,
-    shell_quote,
-)
+from chasqui_cli.tui.command_runner import CommandRunner
 from chasqui_cli.tui.crash import crash_report
 from chasqui_cli.tui.feed.feed_loop import Feed
 from chasqui_cli.tui.row_filter import RowFilter
 from chasqui_cli.tui.trends import HOUR_MS, Rates, Trend, forecast_text, short_count, sparkline
 from chasqui_cli.tui.web_server import visitor_command
-from tests.support.seeds import hostile_text
 from tests.support.tui.fixed_views import snapshot
 
 
@@ -95,46 +84,6 @@ def test_filters_keep_what_was_asked_for() -> None:
         "name:": False, ":": True, "-": True,
     }.items():  # fmt: skip
         assert RowFilter.parse(text).keeps(row) is kept, text
-
-
-def test_a_line_can_be_pasted_whatever_it_is_about() -> None:
-    for text in (*hostile_text.HOSTILE_TEXTS.values(), "plain", "it's", "a b", "-x", "\udcff"):
-        word = (
-            text.replace("\0", "")
-            .encode("utf-8", "surrogateescape" if "\udcff" in text else "surrogatepass")
-            .decode("utf-8", "surrogateescape")
-        )
-        shown = shell_quote(word)
-        assert shown.isprintable() or "\u00a0" in shown
-        told = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True).stdout
-        assert told == word.encode("utf-8", "surrogateescape"), shown
-
-
-def test_names_that_look_like_options_are_kept_apart() -> None:
-    words = command_words("dlq purge", "-queue", "1-0", limit=3)
-    assert words == ["dlq", "purge", "--limit", "3", "--", "-queue", "1-0"]
-    assert add_options(words, "--yes") == ["dlq", "purge", "--limit", "3", "--yes", "--", "-queue", "1-0"]
-    runner = CommandRunner({}, ["--context", "prod"])
-    assert runner.display_text(words) == "chasqui dlq purge --limit 3 --context prod -- -queue 1-0"
-    assert shlex.split(runner.display_text(["why", "a b"]))[2] == "a b"
-
-
-def test_which_lines_are_run_from_here() -> None:
-    assert is_change(["dlq", "purge", "q"])
-    assert not is_change(["dlq", "purge", "q", "--dry-run"])
-    assert not is_change(["dlq", "peek", "q"])
-    assert refusal_reason(["inspect"], is_web=True) is None
-    assert refusal_reason([], is_web=False)
-    for line in ("worker run a:b", "top", "demo", "metrics", "server stop", "events --follow"):
-        assert refusal_reason(line.split(), is_web=False), line
-    for line in (
-        "inspect -u redis://other",
-        "inspect --redis-url=x",
-        "dlq export q --file=/etc/x",
-        "context list",
-        "log",
-    ):
-        assert refusal_reason(line.split(), is_web=True), line
 
 
 async def test_a_line_that_cannot_be_run_says_why() -> None:

@@ -89,7 +89,7 @@ def test_sentinels_have_a_login_of_their_own() -> None:
         "embedded://demo",
     ],
 )
-def test_an_address_tells_itself_as_a_url(url: str) -> None:
+def test_an_address_is_shown_as_a_url(url: str) -> None:
     assert str(parse_address(url)) == url
     assert parse_address(str(parse_address(url))) == parse_address(url)
 
@@ -146,11 +146,11 @@ def test_no_error_about_a_url_repeats_its_password(url: str, ask: Callable[[Secr
     with pytest.raises(ConfigError) as caught:
         ask(Secret(url))
     assert PASSWORD not in f"{caught.value} {caught.value.hint} {caught.value!r}"
-    told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-    ours = [frame for frame in told.stack if "chasqui" in frame.filename and "tests" not in frame.filename]
+    shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    ours = [frame for frame in shown.stack if "chasqui" in frame.filename and "tests" not in frame.filename]
     assert ours
     assert PASSWORD not in "".join(f"{frame.line} {frame.locals}" for frame in ours)
-    assert told.__context__ is None
+    assert shown.__context__ is None
 
 
 @pytest.mark.parametrize("text", ["redis://:{}@h", "redis://a:{}@h:1/2", "unix://:{}@/s", "redis://h?password={}"])
@@ -221,6 +221,6 @@ def test_a_password_file_without_one_readable_line_is_refused(tmp_path: Path, co
         read_password_file(file)
 
 
-def test_a_missing_password_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_password_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read_password_file(tmp_path / "none")

@@ -1,4 +1,4 @@
-"""What callers may hand to the doors, and what they are told when they may not."""
+"""Which arguments queues take, and the errors for others."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ MOMENT = datetime(2026, 11, 16, 12, 0, 0, 250_000, tzinfo=UTC)
         (MOMENT.astimezone(timezone(timedelta(hours=-5))), None, 1_794_830_400_250),
     ],
 )
-def test_a_delay_is_counted_by_the_server_and_a_moment_is_kept(delay_ms: Any, delay: Any, due: Any) -> None:
+def test_a_delay_is_counted_by_the_server_and_a_moment_is_absolute(delay_ms: Any, delay: Any, due: Any) -> None:
     assert arguments.parse_due(delay_ms, delay) == due
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "said"),
+    ("call", "error", "message"),
     [
         (lambda: ANY.parse_due(-1, None), ArgumentError, "delay_ms must be non-negative, got -1"),
         (lambda: ANY.parse_due(None, timedelta(-1)), ArgumentError, "must be non-negative, got -86400000"),
@@ -109,8 +109,8 @@ def test_a_delay_is_counted_by_the_server_and_a_moment_is_kept(delay_ms: Any, de
         (lambda: POLICY.fire_all("2"), TypeError, "must be an int, got str"),
     ],
 )
-def test_wrong_arguments_are_told(call: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_wrong_arguments_are_refused(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         call()
 
 
@@ -184,7 +184,7 @@ def test_a_schedule_that_cannot_be_read_is_left_out_as_the_reference_does() -> N
     assert arguments.to_repeatable_meta(ListedSpec("k", 1, 0, Undecodable(b"", "why"))) is None
 
 
-def test_rules_say_what_is_set_by_name() -> None:
+def test_rules_list_what_is_set_by_name() -> None:
     assert RepeatPattern.every(5).to_dict() == {"kind": "every", "interval_ms": 5}
     assert RepeatPattern.cron("@daily").to_dict() == {"kind": "cron", "expression": "@daily"}
     assert BackoffSpec.fixed(1).to_dict() == {"kind": "fixed", "delay_ms": 1}

@@ -182,7 +182,7 @@ def test_a_refused_text_is_quoted_with_everything_visible() -> None:
     assert str(refused.value).startswith('invalid cron expression "a\\"\\\\\\n\\u{1b}\\u{301}": ')
 
 
-def test_the_hint_says_so_when_the_text_is_cron_elsewhere() -> None:
+def test_the_hint_explains_when_the_text_is_cron_elsewhere() -> None:
     with pytest.raises(ConfigError) as foreign:
         cron.parse_cron("0 0 * * FRI-MON")
     with pytest.raises(ConfigError) as nonsense:
@@ -203,7 +203,7 @@ def test_the_hint_says_so_when_the_text_is_cron_elsewhere() -> None:
         "0 0 0 2 1 * 5000",
     ],
 )
-def test_what_never_comes_is_said_at_once(expression: str) -> None:
+def test_what_never_comes_is_refused_at_once(expression: str) -> None:
     with pytest.raises(cron.NoSuchTimeError, match=r"time search limit exceeded\.$"):
         cron.parse_cron(expression).next(at("2027-03-01T12:00:00"))
 

@@ -15,7 +15,7 @@ from chasqui.errors import ConfigError
 from chasqui.schedule import fire_times
 from chasqui.wire.repeat_spec import Cron
 
-TOLD = {
+DESCRIPTIONS = {
     "* * * * *": "every minute",
     "*/15 * * * *": "every 15 minutes",
     "*/25 * * * *": "every 25 minutes from minute 0 to 50",
@@ -81,9 +81,9 @@ TOLD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("expression", "told"), TOLD.items())
-def test_an_expression_in_words(expression: str, told: str) -> None:
-    assert description.describe(expression) == told
+@pytest.mark.parametrize(("expression", "text"), DESCRIPTIONS.items())
+def test_an_expression_in_words(expression: str, text: str) -> None:
+    assert description.describe(expression) == text
 
 
 def test_what_is_no_expression_is_refused_as_everywhere() -> None:
@@ -116,7 +116,7 @@ EXPRESSIONS = st.tuples(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(EXPRESSIONS, min_size=2, max_size=40))
-def test_different_meanings_are_told_in_different_words(expressions: list[str]) -> None:
+def test_different_meanings_have_different_words(expressions: list[str]) -> None:
     """One field differs at a time, too: each expression also stands with its neighbour's fields, one by one."""
     meant: dict[str, grammar.CronFields] = {}
     mixed = [
@@ -125,12 +125,12 @@ def test_different_meanings_are_told_in_different_words(expressions: list[str]) 
         for at in range(7)
     ]
     for expression in [*expressions, *mixed]:
-        fields, told = grammar.parse_fields(expression), description.describe(expression)
-        assert told.isprintable()
+        fields, text = grammar.parse_fields(expression), description.describe(expression)
+        assert text.isprintable()
         # Whether a time is fixed or an interval is not a matter of which times are meant.
         plain = tuple(getattr(fields, name) for name in ("seconds", "minutes", "hours", "days", "months"))
         years = frozenset(fields.years)
-        known = meant.setdefault(told, fields)
+        known = meant.setdefault(text, fields)
         before = tuple(getattr(known, name) for name in ("seconds", "minutes", "hours", "days", "months"))
         assert (plain, years) == (before, frozenset(known.years)), expression
 
@@ -138,17 +138,17 @@ def test_different_meanings_are_told_in_different_words(expressions: list[str]) 
 def _remarks(expression: str, tz: str, start: datetime, count: int) -> list[tuple[str, str | None]]:
     pattern, schedule = Cron(expression, tz), cron.parse_cron(expression, tz)
     from_ms = round(start.timestamp() * 1000)
-    told: list[tuple[str, str | None]] = []
+    text: list[tuple[str, str | None]] = []
     before: int | None = None
     for at_ms in fire_times.upcoming_fires(pattern, fire_times.first_fire(pattern, from_ms), count):
-        told.append((dst_notes.local_time_text(at_ms, schedule.zone), dst_notes.dst_remark(schedule, at_ms, before)))
+        text.append((dst_notes.local_time_text(at_ms, schedule.zone), dst_notes.dst_remark(schedule, at_ms, before)))
         before = at_ms
-    return told
+    return text
 
 
-def test_a_time_the_clocks_jump_over_says_when_it_fires_instead() -> None:
-    told = _remarks("30 2 * * *", "Europe/Madrid", datetime(2027, 3, 27, tzinfo=UTC), 3)
-    assert told == [
+def test_a_time_the_clocks_jump_over_notes_when_it_fires_instead() -> None:
+    text = _remarks("30 2 * * *", "Europe/Madrid", datetime(2027, 3, 27, tzinfo=UTC), 3)
+    assert text == [
         ("Sat 2027-03-27 02:30:00 CET", None),
         (
             "Sun 2027-03-28 03:00:00 CEST",
@@ -158,17 +158,17 @@ def test_a_time_the_clocks_jump_over_says_when_it_fires_instead() -> None:
     ]
 
 
-def test_a_time_just_before_the_jump_fires_twice_and_says_so() -> None:
-    told = _remarks("15 1 * * *", "Europe/Madrid", datetime(2027, 3, 28, tzinfo=UTC), 2)
-    assert told[1] == (
+def test_a_time_just_before_the_jump_fires_twice_with_a_note() -> None:
+    text = _remarks("15 1 * * *", "Europe/Madrid", datetime(2027, 3, 28, tzinfo=UTC), 2)
+    assert text[1] == (
         "Sun 2027-03-28 03:00:00 CEST",
         "clocks go forward at 02:00: fires a second time that day, at 03:00",
     )
 
 
-def test_a_time_that_is_shown_twice_fires_once_and_says_so() -> None:
-    told = _remarks("30 2 * * *", "Europe/Madrid", datetime(2026, 10, 24, 12, tzinfo=UTC), 2)
-    assert told == [
+def test_a_time_that_is_shown_twice_fires_once_with_a_note() -> None:
+    text = _remarks("30 2 * * *", "Europe/Madrid", datetime(2026, 10, 24, 12, tzinfo=UTC), 2)
+    assert text == [
         (
             "Sun 2026-10-25 02:30:00 CEST",
             "clocks go back: 02:30 is shown twice that day, fires the first time",
@@ -177,9 +177,9 @@ def test_a_time_that_is_shown_twice_fires_once_and_says_so() -> None:
     ]
 
 
-def test_an_interval_says_where_clocks_changed() -> None:
-    told = _remarks("*/30 * * * *", "Europe/Madrid", datetime(2027, 3, 28, 0, 20, tzinfo=UTC), 3)
-    assert [remark for _, remark in told] == [
+def test_an_interval_notes_where_clocks_changed() -> None:
+    text = _remarks("*/30 * * * *", "Europe/Madrid", datetime(2027, 3, 28, 0, 20, tzinfo=UTC), 3)
+    assert [remark for _, remark in text] == [
         None,
         "clocks went forward by 60 minutes since the fire before",
         None,

@@ -45,26 +45,26 @@ class Job:
 @pytest.mark.parametrize("name", ["", "welcome", "ü" * 10, "%b"])
 @pytest.mark.parametrize("job_id", ["01M7JV5R8B1G6VZBX7CJV2BT1T", "", "jöb %d"])
 @pytest.mark.parametrize(("attempt", "duration_us"), [(0, 1), (8, 63), (62, 999), (99, 1_234_567)])
-def test_templates_say_what_the_codec_says(queue: str, name: str, job_id: str, attempt: int, duration_us: int) -> None:
+def test_templates_are_the_codec_s_bytes(queue: str, name: str, job_id: str, attempt: int, duration_us: int) -> None:
     clock = Still()
-    teller, job = EventEncoder(COMMANDS, Keys(queue), 100_000, clock), Job(job_id, name, attempt)
+    encoder, job = EventEncoder(COMMANDS, Keys(queue), 100_000, clock), Job(job_id, name, attempt)
     ended = clock.monotonic()
     started = ended - (duration_us + 0.5) / 1_000_000
     ts, began = clock.now_ms(), clock.now_ms() - (duration_us + 999) // 1000
 
     def event(kind: str, at: int, took: int | None = None) -> bytes:
-        return teller.any_event(Event(kind, job_id, at, name=name, attempt=attempt + 1, duration_us=took))
+        return encoder.any_event(Event(kind, job_id, at, name=name, attempt=attempt + 1, duration_us=took))
 
-    active, completed = teller.active(job, started), teller.completed(job, started, ended)
+    active, completed = encoder.active(job, started), encoder.completed(job, started, ended)
     assert active in {event("active", at) for at in (began, began + 1)}
     assert completed == event("completed", ts, duration_us)
 
     parts: list[bytes] = []
-    teller.started_and_completed(parts, job, started, ended)
+    encoder.started_and_completed(parts, job, started, ended)
     first = b"".join(parts)
     assert first == active + completed
     for _ in range(2):
-        teller.started_and_completed(parts, job, started, ended)
+        encoder.started_and_completed(parts, job, started, ended)
     untrimmed = EventEncoder(COMMANDS, Keys(queue), None, clock)
     again = untrimmed.active(job, ended) + untrimmed.completed(job, started, ended)
     assert b"".join(parts) == first + 2 * (again if duration_us < 64 else first)

@@ -64,7 +64,7 @@ def test_an_interval_counts_from_the_later_of_now_and_the_start() -> None:
     assert first_fire(Every(5000), NOW, NOW + 70) == NOW + 5070
 
 
-def test_a_first_fire_exactly_at_the_end_is_kept() -> None:
+def test_a_first_fire_exactly_at_the_end_is_valid() -> None:
     assert first_fire(Every(5000), NOW, end_before_ms=NOW + 5000) == NOW + 5000
 
 

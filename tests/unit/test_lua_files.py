@@ -47,7 +47,7 @@ def test_a_script_uses_every_key_it_declares_and_no_other(name: str) -> None:
 
 
 @EVERY
-def test_a_script_takes_a_list_exactly_when_its_header_says_so(name: str) -> None:
+def test_a_script_takes_a_list_exactly_when_its_header_declares_it(name: str) -> None:
     spec, used = scripts.load_script(name), body(name)
     numbers = {int(number) for number in re.findall(r"ARGV\[(\d+)\]", used)}
     assert numbers == set(range(1, len(spec.args) + 1))
@@ -71,7 +71,7 @@ def test_a_script_is_called_by_a_builder(name: str) -> None:
 
 
 @EVERY
-def test_a_script_says_what_it_is_for_and_what_it_returns(name: str) -> None:
+def test_a_script_documents_its_purpose_and_what_it_returns(name: str) -> None:
     spec = scripts.load_script(name)
     assert len(spec.purpose.split()) > 5
     assert spec.returns.endswith(".")

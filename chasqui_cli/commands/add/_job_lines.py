@@ -39,7 +39,7 @@ class JobDefaults:
     def build_job(self, described: dict[str, Any], now_ms: int) -> JobRequest:
         """The job; `ArgumentError` says what is wrong with it."""
         from chasqui.errors import ArgumentError
-        from chasqui.produce.prepared_batch import tool_job_request as wanted
+        from chasqui.produce.prepared_batch import tool_job_request
 
         for key in described:
             if key not in KNOWN_FIELDS:
@@ -50,15 +50,19 @@ class JobDefaults:
         if job_id is not None and not isinstance(job_id, str):
             raise ArgumentError("id is no text")
         delay_ms, at_ms = self._due_time(described, now_ms)
-        return wanted(
+        data, attempts = untagged(described.get("data")), described.get("attempts", self.attempts)
+        backoff = parse_backoff(described.get("backoff", self.backoff))
+        if self.unique and job_id is None:
+            raise ArgumentError("a unique job needs an id", hint="give it one: --id, or `id` in its line")
+        return tool_job_request(
             name,
-            untagged(described.get("data")),
+            data,
             job_id=job_id,
             unique=self.unique,
             delay_ms=delay_ms,
             at_ms=at_ms,
-            attempts=described.get("attempts", self.attempts),
-            backoff=parse_backoff(described.get("backoff", self.backoff)),
+            attempts=attempts,
+            backoff=backoff,
         )
 
     def _due_time(self, described: dict[str, Any], now_ms: int) -> tuple[int | None, int | None]:

@@ -79,7 +79,7 @@ def _facts(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
 
 
 def _command_lines(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
-    name = seen.queue.rpartition(":")[2] if seen.kind == "rsmq" else seen.queue.removeprefix("list:")
+    name = seen.keys.queue
     space = ["--ns", seen.namespace] if seen.namespace not in (None, "rsmq") and seen.namespace else []
     return tuple(
         (shlex.join(["chasqui", seen.kind, verb, *space, *(["--"] * name.startswith("-")), name]), what)

@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from chasqui_cli.changes.confirm import plural
 from chasqui_cli.output.times import format_duration
-from chasqui_cli.tui.command_runner import command_words
+from chasqui_cli.tui.command_line import command_words
 from chasqui_cli.tui.tabs.tab_base import ChangeRequest, TabBase, change_binding
 from chasqui_cli.tui.trends import short_count
 from chasqui_cli.tui.widgets.record_table import RecordTable, TableColumn
@@ -147,9 +147,9 @@ class DlqTab(TabBase):
         self._shows_hex = not self._shows_hex
         self._describe()
 
-    def action_groups(self) -> None:
+    def action_peek(self) -> None:
         """The same on the command line."""
-        self.dashboard.show_output("dlq groups", command_words("dlq groups", self.queue))
+        self.dashboard.show_output("dlq peek", command_words("dlq peek", self.queue))
 
     def _describe(self) -> None:
         letter = self._chosen()

@@ -8,7 +8,7 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from chasqui_cli.tui.command_runner import command_words
+from chasqui_cli.tui.command_line import command_words
 from chasqui_cli.tui.tabs.tab_base import LEVEL_STYLES, TabBase
 from chasqui_cli.tui.widgets.record_table import RecordTable, TableColumn
 from chasqui_cli.tui.widgets.styled_text import Cell

@@ -9,7 +9,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static
 
 from chasqui_cli.output.times import format_duration
-from chasqui_cli.tui.command_runner import command_words
+from chasqui_cli.tui.command_line import command_words
 from chasqui_cli.tui.tabs.tab_base import ChangeRequest, TabBase, change_binding
 from chasqui_cli.tui.trends import short_count
 from chasqui_cli.tui.widgets.record_table import RecordTable, TableColumn

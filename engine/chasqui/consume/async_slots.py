@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("chasqui.worker")
 
 MAX_SYNC_JOBS, MAX_SYNC_S = 128, 0.002
-"""After so many jobs that never waited, or so much time, everything else gets its turn: reads, acknowledgements, tasks."""
+"""After this many jobs that never waited, or this time, the rest gets its turn: reads, acknowledgements, tasks."""
 
 UnfinishedRun = tuple["EntryRow", "Coroutine[Any, Any, None]"]
 """An entry, and what is left to be awaited for it."""

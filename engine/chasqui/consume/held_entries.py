@@ -46,6 +46,7 @@ BufferedEntry = tuple[EntryRow, EntryLease]
 class JobBuffer(deque[BufferedEntry]):
     """Entries that wait for a slot. The slots set `wake`, which is called when there is work."""
 
+    __slots__ = ("wake",)
     wake: Callable[[], None]
 
     def add(self, rows: Sequence[EntryRow], lease: EntryLease) -> None:
@@ -77,7 +78,7 @@ class HeldEntries:
         return lease
 
     def finish(self, count: int = 1) -> None:
-        """So many entries have ended or were given back: they make room. They stay leased until they are settled."""
+        """Entries have ended or were given back: they make room. They stay leased until they are settled."""
         self.unfinished -= count
 
     def is_leased(self, entry_id: bytes, lease: EntryLease, now: float) -> bool:

@@ -13,11 +13,12 @@ from chasqui.errors import ServerError
 from chasqui.foreign.cluster_slots import are_split
 from chasqui.foreign.decoding import to_int, to_text
 from chasqui.foreign.joblist import joblist_calls
+from chasqui.foreign.joblist import keys as joblist_keys
 from chasqui.foreign.joblist import stale_claims as stale
 from chasqui.foreign.joblist.joblist_values import ClaimState
 from chasqui.foreign.joblist.keys import JobListKeys
 from chasqui.foreign.rsmq import rsmq_calls
-from chasqui.foreign.rsmq.keys import RsmqKeys
+from chasqui.foreign.rsmq.keys import KEY_TYPES, RsmqKeys
 from chasqui.foreign.rsmq.message_values import QueueAttributes
 from chasqui.inspect import snapshot
 from chasqui.inspect.snapshot import Snapshot, SnapshotFailure, WrongTypeKey
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from chasqui.server.commands import Commands
     from chasqui.server.flow import Call, Flow, Reply
 
-_RSMQ_TYPES = ("zset", "hash", "set", "zset")
 QueueKeys: TypeAlias = Keys | RsmqKeys | JobListKeys
 """A queue of any kind, by its keys."""
 
@@ -46,7 +46,7 @@ class ForeignSnapshot:
     """
 
     queue: str
-    kind: Literal["rsmq", "joblist"]
+    keys: RsmqKeys | JobListKeys
     server_time_ms: int
     stream_depth: int
     waiting: int
@@ -65,7 +65,6 @@ class ForeignSnapshot:
     events_depth: int | None = None
     promoter_lock: None = None
     scheduler_lock: None = None
-    namespace: str | None = None
     hidden: int | None = None
     completed: int | None = None
     stale: int | None = None
@@ -74,6 +73,14 @@ class ForeignSnapshot:
     attributes: QueueAttributes | None = None
     wrong: tuple[WrongTypeKey, ...] = ()
     split: bool = False
+
+    @property
+    def kind(self) -> Literal["rsmq", "joblist"]:
+        return "rsmq" if isinstance(self.keys, RsmqKeys) else "joblist"
+
+    @property
+    def namespace(self) -> str | None:
+        return self.keys.namespace if isinstance(self.keys, RsmqKeys) else None
 
     @property
     def exists(self) -> bool:
@@ -109,7 +116,7 @@ def snapshots(
     return [
         _to_snapshot(
             place,
-            some[0] if len(some) == 1 else _merge_split_replies(some),
+            some[0] if len(some) == 1 else _merge_split_replies(place, some),
             visibility_ms,
             split=len(some) > 1,
         )
@@ -125,13 +132,13 @@ def _snapshot_calls(commands: Commands, place: QueueKeys, *, cluster: bool) -> l
     return calls.snapshot_by_key(place) if cluster and are_split(whole.keys) else [whole]
 
 
-def _merge_split_replies(looks: Sequence[Reply]) -> Reply:
-    """Looks at single keys as one at all of them; what only several keys together tell is not known."""
+def _merge_split_replies(place: QueueKeys, looks: Sequence[Reply]) -> Reply:
+    """One reply from those about each key; what takes several keys to know is missing."""
     if refused := next((look for look in looks if isinstance(look, Exception)), None):
         return refused
     now_ms = max(look[0] for look in looks)
     types = [look[1][at] for at, look in enumerate(looks)]
-    if len(looks) == len(_RSMQ_TYPES):
+    if isinstance(place, RsmqKeys):
         (messages, hidden, _, _, first), fields = looks[0][2], looks[1][3]
         return [now_ms, types, [messages, hidden, 0, 0, first], fields, looks[2][4], looks[3][5]]
     return [now_ms, types, [look[2][at] for at, look in enumerate(looks)], None, []]
@@ -155,8 +162,7 @@ def _rsmq_snapshot(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
     known = any(field is not None for field in fields)
     return ForeignSnapshot(
         queue=keys.queue,
-        kind="rsmq",
-        namespace=keys.namespace,
+        keys=keys,
         server_time_ms=now_ms,
         stream_depth=messages,
         waiting=messages - hidden,
@@ -168,7 +174,7 @@ def _rsmq_snapshot(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
         parked=parked,
         listed=bool(listed),
         attributes=QueueAttributes.from_fields(fields) if known else None,
-        wrong=_wrong_keys((keys.messages, keys.hash, keys.queues, keys.in_migration), types, _RSMQ_TYPES),
+        wrong=_wrong_keys(keys.all_keys, types, KEY_TYPES),
     )
 
 
@@ -179,7 +185,7 @@ def _joblist_snapshot(keys: JobListKeys, reply: Reply, visibility_ms: int | None
     enqueued = to_int(oldest)
     return ForeignSnapshot(
         queue=keys.queue,
-        kind="joblist",
+        keys=keys,
         server_time_ms=now_ms,
         stream_depth=pending + processing,
         waiting=pending,
@@ -190,7 +196,7 @@ def _joblist_snapshot(keys: JobListKeys, reply: Reply, visibility_ms: int | None
         longest_idle_ms=max(0, now_ms - min(claims)) if claims else 0,
         stale=None if visibility_ms is None else _count_stale(held, now_ms, visibility_ms),
         parked=parked,
-        wrong=_wrong_keys((*keys.lists, keys.in_migration), types, ("list",) * 5),
+        wrong=_wrong_keys(keys.all_lists, types, joblist_keys.KEY_TYPES),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui.foreign.cluster_slots import SPLIT_MESSAGE
+from chasqui.foreign.rsmq.keys import NAMESPACE
 from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text, level_of
 from chasqui.health.thresholds import HealthThresholds
 from chasqui.inspect import throughput
@@ -46,9 +47,8 @@ def throughput_between(before: ForeignSnapshot, after: ForeignSnapshot) -> Throu
 
 
 def _fix_command(seen: ForeignSnapshot, *words: str) -> str:
-    queue = seen.queue.rpartition(":")[2] if seen.kind == "rsmq" else seen.queue.removeprefix("list:")
-    space = ["--ns", seen.namespace] if seen.namespace not in {None, "rsmq"} and seen.namespace else []
-    return chasqui_command(seen.kind, words[0], queue, *words[1:], *space)
+    space = ["--ns", seen.namespace] if seen.namespace and seen.namespace != NAMESPACE else []
+    return chasqui_command(seen.kind, words[0], seen.keys.queue, *words[1:], *space)
 
 
 def _key_findings(seen: ForeignSnapshot, _: HealthThresholds) -> Iterator[Finding]:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from chasqui.clock import SystemClock
-from chasqui.foreign.common_calls import clock
+from chasqui.foreign.common_calls import read_time_ms
 from chasqui.foreign.conversion import ConversionOptions
 from chasqui.foreign.job_import import import_job
 from chasqui.foreign.joblist.joblist_transfer import JobListSource
 from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.foreign.rsmq.rsmq_transfer import RsmqSource
 from chasqui.foreign.transfer import SourceCounts, TransferResult, TransferSource
-from chasqui.server.commands import parse_server_time
 from chasqui.server.flow import Call
 
 if TYPE_CHECKING:
@@ -147,10 +146,11 @@ class Migration:
         cursor: Cursor = None
         while not report.is_full:
             if self._far:
-                if not self._far.run(has_room(self._target, self._caps)):
+                room, dead_room = self._far.run(has_room(self._target, self._caps))
+                if not room:
                     report.counts["full"] = report.counts.get("full", 0) + 1
                     return
-                crossed, cursor = self._link.run(self._source.park(cursor))
+                crossed, cursor = self._link.run(self._source.park(cursor, dead_letters=dead_room))
                 report.add(crossed)
                 self._import_parked(self._far, report, progress)
             else:
@@ -216,10 +216,10 @@ def return_parked(link: Link, source: RsmqKeys | JobListKeys) -> int:
     return link.run(way.return_parked())
 
 
-def has_room(target: Keys, caps: StreamCaps) -> Flow[bool]:
-    """Whether one more job fits; so that nothing is set aside that cannot be taken in."""
-    [length] = yield [Call(("XLEN", target.stream), keys=(target.stream,))]
-    return bool(length < caps.stream)
+def has_room(target: Keys, caps: StreamCaps) -> Flow[tuple[bool, bool]]:
+    """Whether one more job fits, and one more dead letter; so that nothing is set aside that cannot be taken in."""
+    jobs, letters = yield [Call(("XLEN", key), keys=(key,)) for key in (target.stream, target.dlq)]
+    return jobs < caps.stream, letters < caps.dlq
 
 
 def _import_page(
@@ -228,12 +228,11 @@ def _import_page(
     """One round trip to ask the time and one for all of them; what had arrived before is counted apart, and what
     finds no room is not among the ids that have arrived.
     """
-    [now] = yield [clock()]
-    now_ms = parse_server_time(now)
+    now_ms = yield from read_time_ms()
     told = yield [import_job(target, parcel, now_ms=now_ms, caps=caps) for parcel in parcels]
     crossed, arrived = TransferResult(), list[str]()
     for parcel, answer in zip(parcels, told, strict=True):
-        crossed.count({1: parcel.destination(now_ms), 0: "arrived before"}.get(answer, "full"))
+        crossed.add({1: parcel.destination(now_ms), 0: "arrived before"}.get(answer, "full"))
         if answer >= 0:
             arrived.append(parcel.job_id)
     return crossed, arrived

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from chasqui.foreign.conversion import NotConvertible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from chasqui.foreign.job_import import ImportedJob
     from chasqui.server.flow import Flow
     from chasqui.wire.keys import Keys
 
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+T = TypeVar("T", bound=_HasId)
 Cursor: TypeAlias = Any
 """Where a source goes on; None before the first page and after the last."""
 
@@ -42,13 +51,13 @@ class TransferResult:
     counts: Counter[str] = field(default_factory=Counter)
     failures: dict[str, str] = field(default_factory=dict)
 
-    def count(self, what: str) -> None:
-        """One more of these."""
-        self.counts[what] += 1
+    def add(self, outcome: str, count: int = 1) -> None:
+        """Count messages with this outcome; an outcome that no message has is not mentioned."""
+        self.counts += Counter({outcome: count})
 
-    def add_failure(self, job_id: str, why: str) -> None:
-        """One that stays for good."""
-        self.failures[job_id] = why
+    def add_replies(self, replies: Sequence[bytes]) -> None:
+        """Count what scripts return; what is parked has no outcome yet."""
+        self.counts.update(reply.decode() for reply in replies if reply != b"parked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,27 @@ class ParkedPage:
     done: Sequence[str]
     failures: dict[str, str]
     looked: int
+
+
+def convert(
+    items: Sequence[T], to_job: Callable[[T], ImportedJob]
+) -> tuple[list[tuple[T, ImportedJob]], TransferResult]:
+    """Messages with the jobs that they become, and why others cannot be jobs."""
+    ready: list[tuple[T, ImportedJob]] = []
+    result = TransferResult()
+    for item in items:
+        try:
+            ready.append((item, to_job(item)))
+        except NotConvertible as error:
+            result.failures[item.id] = str(error)
+    return ready, result
+
+
+def without_dead_letters(ready: Sequence[tuple[T, ImportedJob]], result: TransferResult) -> list[tuple[T, ImportedJob]]:
+    """Those that do not become dead letters; the target has no room for the others."""
+    jobs = [(item, job) for item, job in ready if not job.dead]
+    result.add("full", len(ready) - len(jobs))
+    return jobs
 
 
 class TransferSource(Protocol):
@@ -79,8 +109,8 @@ class TransferSource(Protocol):
         """Move a page on the same server."""
         ...
 
-    def park(self, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
-        """Set a page aside."""
+    def park(self, cursor: Cursor, *, dead_letters: bool = True) -> Flow[tuple[TransferResult, Cursor]]:
+        """Set a page aside, perhaps without what becomes dead letters."""
         ...
 
     def read_parked(self) -> Flow[ParkedPage]:

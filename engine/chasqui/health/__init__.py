@@ -1,7 +1,7 @@
-"""Whether queues and servers are well: judgement on what others have seen, as findings. Nothing here asks a server.
+"""Checks of queues and servers: rules that turn what was read into findings. Only `samples.py` makes calls.
 
-`of_queue` judges a snapshot, so it costs nothing on top of one; `of_examination` what `checkup.py` has sampled;
-`of_server` what a server tells of itself. Command line, dashboard and monitors share all three.
+`check_queue` checks a snapshot, so it costs nothing on top of one; `check_samples` what `samples.py` has read;
+`check_server` what a server reports about itself. Command line, dashboard and monitors share all three.
 """
 
 from __future__ import annotations

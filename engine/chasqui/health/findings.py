@@ -1,4 +1,4 @@
-"""What a finding is, how bad it is, and what a queue is called that has some."""
+"""Findings, their levels, and the status of a queue that has some."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Level(IntEnum):
 
     @property
     def word(self) -> str:
-        """As people read it."""
+        """In lower case."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be: a sentence, the numbers behind it, and the command line that mends it.
+    """A problem: a sentence, the numbers behind it, and the command line that fixes it.
 
-    code: the same word for the same trouble, whatever its numbers; scripts may rely on it. queue: None for the server.
+    code: one word per kind of problem; scripts may rely on it. queue: None for the server.
     """
 
     level: Level
@@ -46,22 +46,22 @@ class Finding:
 
 
 class WorkCounts(Protocol):
-    """A queue of any kind, as far as its work goes."""
+    """The jobs of a queue of any kind."""
 
     @property
     def waiting(self) -> int:
-        """What nobody has taken."""
+        """How many no worker has read."""
         ...
 
     @property
     def pending(self) -> int | None:
-        """What somebody has taken, if anybody knows."""
+        """How many a worker has read and not finished, if that is known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """A queue in a word and a glyph, for those who see no colours; `level` is 0 when nothing is the matter."""
+    """A queue in a word and a glyph, readable without colours; `level` is 0 when nothing is wrong."""
 
     word: str
     glyph: str
@@ -84,7 +84,7 @@ def worst_level(findings: Iterable[Finding]) -> int:
 
 
 Rule = Callable[[S, L], Iterable[Finding]]
-"""Looks at one thing for one kind of trouble, within limits."""
+"""Checks one subject for one kind of problem."""
 
 
 def run_rules(rules: Iterable[Rule[S, L]], subject: S, limits: L) -> list[Finding]:
@@ -93,19 +93,19 @@ def run_rules(rules: Iterable[Rule[S, L]], subject: S, limits: L) -> list[Findin
 
 
 def level_of(limit: Threshold, value: int) -> Level | None:
-    """Which line a number has crossed, if any."""
+    """Which threshold a number has reached, if any."""
     if limit.crit is not None and value >= limit.crit:
         return Level.CRITICAL
     return Level.WARNING if limit.warn is not None and value >= limit.warn else None
 
 
 def fill_percent(cap: int, length: int) -> int:
-    """How full, in whole percent; rounded down, so that a hundred means full."""
+    """In whole percent, rounded down, so that 100 means full."""
     return 100 * length // cap if cap else 0
 
 
 def chasqui_command(*words: str) -> str:
-    """A command line of ours, as it can be pasted."""
+    """A command line that can be pasted."""
     return shlex.join(["chasqui", *words])
 
 

@@ -1,4 +1,4 @@
-"""What a snapshot alone shows: keys, groups, leaders, ages, depths and caps."""
+"""Rules over a snapshot: keys, groups, leaders, ages, depths and caps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULTS = HealthThresholds()
 
 
 def check_queue(snapshot: Snapshot, limits: HealthThresholds = DEFAULTS) -> list[Finding]:
-    """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
+    """Every problem that a snapshot shows, the worst first."""
     return run_rules(RULES, snapshot, limits)
 
 
@@ -102,8 +102,8 @@ def _late_delayed(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]
     evidence = {"delayed_due": seen.delayed_due, "oldest_delayed_lag_ms": lag_ms}
     if _has_no_leader(seen.promoter_lock, lag_ms, limits):
         text = f"{late}, and nobody promotes"
-        mend = chasqui_command("promote", seen.queue, "--follow")
-        yield Finding(Level.CRITICAL, "no-promoter", text, seen.queue, evidence, mend)
+        fix = chasqui_command("promote", seen.queue, "--follow")
+        yield Finding(Level.CRITICAL, "no-promoter", text, seen.queue, evidence, fix)
     elif level := level_of(limits.delayed_lag_ms, lag_ms):
         yield Finding(level, "delayed-late", late, seen.queue, evidence, chasqui_command("promote", seen.queue))
 
@@ -117,8 +117,8 @@ def _late_schedules(seen: Snapshot, limits: HealthThresholds) -> Iterator[Findin
     evidence = {"repeatable_overdue": overdue, "oldest_repeat_lag_ms": lag_ms}
     if _has_no_leader(seen.scheduler_lock, lag_ms, limits):
         text = f"{late}, and nobody schedules"
-        mend = chasqui_command("schedule", seen.queue, "--follow")
-        yield Finding(Level.CRITICAL, "no-scheduler", text, seen.queue, evidence, mend)
+        fix = chasqui_command("schedule", seen.queue, "--follow")
+        yield Finding(Level.CRITICAL, "no-scheduler", text, seen.queue, evidence, fix)
     elif level := level_of(limits.repeat_lag_ms, lag_ms):
         yield Finding(level, "cron-overdue", late, seen.queue, evidence, chasqui_command("schedule", seen.queue))
 

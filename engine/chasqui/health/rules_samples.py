@@ -1,4 +1,4 @@
-"""What samples show: unreadable data, ghosts, consumers that are gone, runs that overlap, clocks that differ."""
+"""Rules over samples: unreadable data, ghosts, consumers that are gone, runs that overlap, clocks that differ."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 DEFAULTS = SampleLimits()
 MAX_IDS_SHOWN = 5
-"""How many ids are told as evidence; the count is told beside them."""
+"""How many ids are listed as evidence, next to their count."""
 MIN_MEMBER_BYTES = 4
 _NEAR_CLAIM = 0.8
 _RUN_ENDINGS = (event_entry.FAILED, event_entry.RETRY_SCHEDULED, event_entry.DLQ)
 
 
 def check_samples(seen: QueueSamples, options: SampleLimits = DEFAULTS) -> list[Finding]:
-    """What the samples show beyond the snapshot, the worst first."""
+    """Every problem that samples show beyond the snapshot, the worst first."""
     return run_rules(RULES, seen, options)
 
 
@@ -46,17 +46,17 @@ def _refused_reads(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
 
 
 def _undecodable(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
-    """In the stream and among schedules nothing unreadable belongs; among the dead it is expected, and noted."""
+    """Unreadable data is wrong in the stream and among schedules; among the dead letters it is expected, and noted."""
     queue = seen.snapshot.queue
-    told = {
+    places = {
         "stream": (Level.WARNING, "in the stream", chasqui_command("why", "ID", "--queue", queue)),
         "delayed": (Level.WARNING, "among the delayed jobs", chasqui_command("delayed", "list", queue)),
         "dlq": (Level.NOTE, "among the dead letters", chasqui_command("dlq", "peek", queue)),
     }
     for sample in seen.samples:
-        if not sample.unreadable or sample.place not in told:
+        if not sample.unreadable or sample.place not in places:
             continue
-        level, where, mend = told[sample.place]
+        level, where, fix = places[sample.place]
         first = sample.unreadable[0]
         yield Finding(
             level,
@@ -70,7 +70,7 @@ def _undecodable(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
                 "unreadable": len(sample.unreadable),
                 "where": [one.location for one in sample.unreadable[:MAX_IDS_SHOWN]],
             },
-            mend,
+            fix,
         )
 
 
@@ -176,9 +176,9 @@ def _redelivered(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
 
 def _long_runs(seen: QueueSamples, options: SampleLimits) -> Iterator[Finding]:
     durations = sorted(
-        told.event.duration_us
-        for told in seen.events
-        if told.event.kind == event_entry.COMPLETED and told.event.duration_us is not None
+        stored.event.duration_us
+        for stored in seen.events
+        if stored.event.kind == event_entry.COMPLETED and stored.event.duration_us is not None
     )
     if not durations:
         return
@@ -210,10 +210,10 @@ def _double_runs(seen: QueueSamples, _: SampleLimits) -> Iterator[Finding]:
 
 
 def double_runs(events: Sequence[StoredEvent]) -> list[tuple[str, int | None]]:
-    """Attempts that became active twice. An id of the caller's own may be added again once its job is done."""
+    """Attempts that became active twice. A user's own id may be added again once its job is done."""
     active: dict[str, set[int | None]] = {}
     doubled: dict[tuple[str, int | None], None] = {}
-    for event in (told.event for told in events):
+    for event in (stored.event for stored in events):
         if event.job_id is None:
             continue
         if event.kind == event_entry.ACTIVE:
@@ -227,8 +227,8 @@ def double_runs(events: Sequence[StoredEvent]) -> list[tuple[str, int | None]]:
 
 
 def _worker_clock(seen: QueueSamples, options: SampleLimits) -> Iterator[Finding]:
-    """Who tells of an event writes its own time into it; the entry's id is the server's."""
-    apart = [told.event.ts - time_ms(told.entry_id) for told in seen.events if told.event.ts is not None]
+    """A worker writes its own time into an event; the time in the entry's id is the server's."""
+    apart = [stored.event.ts - time_ms(stored.entry_id) for stored in seen.events if stored.event.ts is not None]
     skew_ms = max(apart, key=abs, default=0)
     if abs(skew_ms) >= options.skew_ms:
         ahead = "ahead of" if skew_ms > 0 else "behind"

@@ -1,4 +1,4 @@
-"""What a server tells of itself that matters to jobs: what it deletes, what it forgets, what it can do, its clock."""
+"""Rules over a server's own report: what it deletes, what it forgets, what it can do, its clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ServerFacts:
 
 
 def check_server(facts: ServerFacts, options: SampleLimits = DEFAULTS) -> list[Finding]:
-    """What makes this server a risky place for jobs, the worst first."""
+    """Every risk of this server for jobs, the worst first."""
     return run_rules(RULES, facts, options)
 
 

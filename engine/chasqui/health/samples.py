@@ -1,6 +1,6 @@
-"""A queue looked at closely: samples of everything in it, in five round trips. What they mean is judged in `health/`.
+"""Reads samples of everything in a queue, in five round trips. `rules_samples.py` checks them.
 
-Bounded by `options.Checkup`; what was looked at is told beside what was found. Nothing here changes anything.
+Bounded by `SampleLimits`; how much was read is returned with what was found. Nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SamplePlace = Literal["stream", "delayed", "dlq", "repeat"]
 
 @dataclass(frozen=True, slots=True)
 class UnreadableItem:
-    """Something that should be a job and is none: where it is (an id, a due time, a key), why, and how long it is."""
+    """Something that should be a job and cannot be read: where it is (an id, a due time, a key), why, and its length."""
 
     location: str
     reason: str
@@ -43,7 +43,7 @@ class UnreadableItem:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was read of one place, and what of it could not be."""
+    """What was read of one place, and what of it cannot be decoded."""
 
     place: SamplePlace
     sampled: int
@@ -63,7 +63,7 @@ class GroupSample:
 
 @dataclass(frozen=True, slots=True)
 class QueueSamples:
-    """A queue and its samples. refused: what the server would not answer, in its words."""
+    """A queue and its samples. refused: the errors of calls that the server refused."""
 
     snapshot: Snapshot
     samples: tuple[Sample, ...]
@@ -76,7 +76,7 @@ class QueueSamples:
 def sample_queue(
     commands: Commands, keys: Keys, *, options: SampleLimits | None = None, caps: StreamCaps | None = None
 ) -> Flow[QueueSamples]:
-    """Look at everything of a queue, a bounded part of each."""
+    """Read a bounded part of everything in a queue."""
     bounds = options or SampleLimits()
     seen = yield from snapshot.take_snapshot(commands, keys, caps=caps)
     refused: list[str] = []
@@ -95,7 +95,7 @@ def sample_queue(
 def _read_samples(
     commands: Commands, keys: Keys, seen: Snapshot, bounds: SampleLimits, refused: list[str]
 ) -> Flow[tuple[list[Sample], list[StoredEvent]]]:
-    """Jobs, dead letters and events; the oldest jobs, because that is where what cannot be run stays."""
+    """Jobs, dead letters and events; the oldest jobs, because jobs that cannot run gather there."""
     count = bounds.sample
     asked: list[tuple[Call, int]] = [
         (commands.oldest_entries(keys.stream, count), seen.stream_depth),
@@ -104,9 +104,9 @@ def _read_samples(
         (commands.newest_entries(keys.events, bounds.events), seen.events_depth),
     ]
     wanted = [replace(call, tolerant=True) for call, length in asked if length]
-    answers = iter((yield wanted) if wanted else [])
-    stream, delayed, dlq, told = (
-        _none_if_refused(next(answers), refused) or [] if length else [] for _, length in asked
+    replies = iter((yield wanted) if wanted else [])
+    stream, delayed, dlq, event_rows = (
+        _none_if_refused(next(replies), refused) or [] if length else [] for _, length in asked
     )
     samples = [
         _sample("stream", stream, seen.stream_depth, _unreadable_jobs(stream)),
@@ -115,7 +115,7 @@ def _read_samples(
     ]
     events = [
         StoredEvent(keys.queue, entry.entry_id.decode(), event_entry.decode(entry.fields))
-        for entry in reversed(RawEntry.list_from_reply(told))
+        for entry in reversed(RawEntry.list_from_reply(event_rows))
     ]
     return samples, events
 
@@ -167,7 +167,7 @@ def _sample_groups(
             commands.find_dangling_pending(keys, group.name, count=bounds.pending),
         )
     ]
-    told = [_none_if_refused(reply, refused) for reply in replies]
+    results = [_none_if_refused(reply, refused) for reply in replies]
     return [
         GroupSample(
             group.name,
@@ -177,12 +177,12 @@ def _sample_groups(
                 decode_name_exact(ghost.entry_id) for ghost in PendingEntry.list_from_reply(ghosts[2] if ghosts else ())
             ),
         )
-        for group, consumers, pending, ghosts in zip(groups, told[::3], told[1::3], told[2::3], strict=True)
+        for group, consumers, pending, ghosts in zip(groups, results[::3], results[1::3], results[2::3], strict=True)
     ]
 
 
 def _none_if_refused(reply: Reply, refused: list[str]) -> Reply:
-    """The reply; None for one that is an error, which is written down."""
+    """The reply; None for an error, which is added to `refused`."""
     if isinstance(reply, ServerError):
         refused.append(str(reply))
         return None

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Threshold(NamedTuple):
-    """From where on a number is worth a warning, and from where on it is critical; None for never."""
+    """The value from which a number is worth a warning, and the one from which it is critical; None for never."""
 
     warn: int | None
     crit: int | None
 
 
 class HealthThresholds(NamedTuple):
-    """When a queue is not well. All ours: the reference judges nothing.
+    """From which values on a queue has a finding. All ours: the reference has no health checks.
 
     idle_ms: how long a job in flight may be untouched; workers renew every ten seconds, and take over after thirty.
     full_percent: of the cap, beyond which the reference's workers begin to trim. grace_ms: how late something may be
@@ -33,9 +33,9 @@ class HealthThresholds(NamedTuple):
 
 
 class SampleLimits(NamedTuple):
-    """How much of a queue is looked at to find what is wrong with it.
+    """How much of a queue is read to find problems.
 
-    sample: jobs, members, letters and specs of each place that are read. events, pending: the newest of them, and the
+    sample: jobs, members, dead letters and specs of each place that are read. events, pending: the newest of them, and the
     oldest. claim_ms: after how long without a sign of life the reference's workers take a job over. gone_ms: how long
     a consumer that asked for nothing counts as alive. skew_ms: how far two clocks may be apart.
     """

@@ -1,6 +1,6 @@
-"""Which queues there are: nobody registers them, so the server's keys are looked through, page by page.
+"""Finds the queues of a server. They are not registered anywhere, so its keys are scanned, page by page.
 
-Only streams and sorted sets count, for they hold jobs; results and markers, by far the most keys, are never sent.
+Only streams and sorted sets are scanned; results and markers, by far the most keys, are never sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DiscoveryProgress = Callable[["DiscoveredQueues"], None]
 class DiscoveredQueues:
     """Queues found among the first `looked` of about `total` keys, in alphabetical order.
 
-    A name that is not UTF-8 keeps its bytes as lone surrogates. complete: nothing was left out for want of patience.
+    A name that is not UTF-8 keeps its bytes as lone surrogates. complete: every key was scanned.
     """
 
     queues: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class DiscoveredQueues:
 def discover_on_node(
     *, most_keys: int | None = None, page: int = PAGE_SIZE, progress: DiscoveryProgress | None = None
 ) -> Flow[DiscoveredQueues]:
-    """The queues one node holds. Two walks, one for each type, side by side in the same round trips.
+    """The queues one node holds. Two scans, one for each type, in the same round trips.
 
-    Stops once about `most_keys` keys were looked at; `progress` hears of every page.
+    Stops once about `most_keys` keys were scanned; `progress` is called after every page.
     """
     commands, found = QueryCommands(), set[str]()
     cursors = dict.fromkeys(_KEY_PATTERNS, b"0")
@@ -79,28 +79,28 @@ def discover_queues(
     link: Link, *, most_keys: int | None = None, progress: DiscoveryProgress | None = None
 ) -> DiscoveredQueues:
     """The queues of all nodes."""
-    told = DiscoveredQueues()
+    found_so_far = DiscoveredQueues()
     for node in link.nodes():
-        told = told.merged_with(
-            node.run(discover_on_node(most_keys=most_keys, progress=_progress_from(told, progress)))
+        found_so_far = found_so_far.merged_with(
+            node.run(discover_on_node(most_keys=most_keys, progress=_progress_from(found_so_far, progress)))
         )
-    return told
+    return found_so_far
 
 
 async def discover_queues_async(
     link: AsyncLink, *, most_keys: int | None = None, progress: DiscoveryProgress | None = None
 ) -> DiscoveredQueues:
     """The same, awaited."""
-    told = DiscoveredQueues()
+    found_so_far = DiscoveredQueues()
     for node in await link.nodes():
-        told = told.merged_with(
-            await node.run(discover_on_node(most_keys=most_keys, progress=_progress_from(told, progress)))
+        found_so_far = found_so_far.merged_with(
+            await node.run(discover_on_node(most_keys=most_keys, progress=_progress_from(found_so_far, progress)))
         )
-    return told
+    return found_so_far
 
 
 def _progress_from(before: DiscoveredQueues, progress: DiscoveryProgress | None) -> DiscoveryProgress | None:
-    return None if progress is None else lambda told: progress(before.merged_with(told))
+    return None if progress is None else lambda found: progress(before.merged_with(found))
 
 
 def _queue_names(kind: str, names: Iterable[bytes]) -> set[str]:

@@ -1,5 +1,5 @@
-"""Errors made comparable: what differs from one failure to the next (numbers, ids, addresses, quoted texts) is replaced
-by what it is, so that failures of one cause have one text. Nothing here knows where the text came from.
+"""Makes errors comparable: what differs from one failure to the next (numbers, ids, addresses, quoted texts) is replaced
+by a placeholder, so that failures of one cause have one text.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _replace_variable_parts(line: str) -> str:
 
 
 def _id_placeholder(found: re.Match[str]) -> str:
-    """Words in one, some of them with digits (order_12ab9), are somebody's name for something."""
+    """Compound words with digits (order_12ab9) are ids."""
     word = found.group()
     return "<id>" if len(word) > 5 and any(map(str.isdigit, word)) else word
 

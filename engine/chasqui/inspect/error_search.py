@@ -1,7 +1,7 @@
-"""Flows that find the error a job failed with, among the events: the released engine writes it nowhere else.
+"""Finds the error a job failed with, among the events: the released engine writes it nowhere else.
 
-For a few jobs the server looks around the time of their death and answers ids; for many all events are read, within a
-bound. The last failure counts.
+For a few jobs the server searches around the time of their death and returns ids; for many jobs all events are read,
+up to a limit. The last failure counts.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ SEARCH_SLICE = SearchBudget(entries=1000)
 PAGE_SIZE = 2000
 MAX_EVENTS = 100_000
 _AFTER_MS = 20
-"""A failure is told before the letter is written, or with it."""
+"""The `failed` event is written before the dead letter, or with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundErrors:
-    """Error texts by job id, and among how many events they were looked for (None: only around each death)."""
+    """Error texts by job id, and how many events were read for them (None: only those around each death)."""
 
     texts: Mapping[str, str]
     scanned: int | None = None
@@ -59,7 +59,7 @@ def find_errors(commands: Commands, keys: Keys, died_ms: Mapping[str, int]) -> F
 
 
 def find_recent_errors(commands: Commands, keys: Keys, most: int = MAX_EVENTS) -> Flow[FoundErrors]:
-    """Why jobs failed, as far back as the newest `most` events tell."""
+    """Why jobs failed, from the newest `most` events."""
     texts: dict[str, str] = {}
     looked, span = 0, IdRange(backwards=True)
     while looked < most:
@@ -87,5 +87,5 @@ def _failed_job_and_reason(entry: RawEntry) -> tuple[str, str]:
     fields = entry.fields
     if len(fields) < 2 or (fields[0] == b"e" and fields[1] != b"failed"):
         return "", ""
-    told = event_entry.decode(fields)
-    return (told.job_id or "", told.reason or "") if told.kind == event_entry.FAILED else ("", "")
+    event = event_entry.decode(fields)
+    return (event.job_id or "", event.reason or "") if event.kind == event_entry.FAILED else ("", "")

@@ -1,7 +1,7 @@
-"""What the last events tell of a queue: how long jobs waited and ran, by name, and over which stretch of time.
+"""Statistics of a queue's last events: how long jobs waited and ran, by name, and over which time.
 
-Wait is from the moment an id was minted (ids tell it) or the job was promoted, to the start of its run; where neither
-is known it is not guessed. Pure: it is handed events.
+Wait is from the moment an id was made (it is in the id) or the job was promoted, to the start of its run; where neither
+is known it is not guessed. Pure: the events are an argument.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Half, 95 and 99 of a hundred were no longer than this, in ms; of `count`."""
+    """50, 95 and 99 % of `count` values were not larger than these, in ms."""
 
     count: int
     p50: float
@@ -32,7 +32,7 @@ class Percentiles:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Percentiles | None:
-        """None of nothing."""
+        """None for no values."""
         if not values:
             return None
         ordered = sorted(values)
@@ -68,14 +68,14 @@ class EventStats:
     names: tuple[JobNameStats, ...]
 
 
-def event_stats(told: Sequence[StoredEvent]) -> EventStats:
+def event_stats(events: Sequence[StoredEvent]) -> EventStats:
     """From events, oldest first."""
     waits: list[float] = []
     runs: dict[str, list[float]] = defaultdict(list)
     ended: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     promoted: dict[str, int] = {}
-    for one in told:
-        event = one.event
+    for stored in events:
+        event = stored.event
         if event.kind == event_entry.WAITING and event.job_id and event.ts:
             promoted[event.job_id] = event.ts
         elif event.kind == event_entry.ACTIVE and event.job_id and event.ts:
@@ -88,14 +88,14 @@ def event_stats(told: Sequence[StoredEvent]) -> EventStats:
             ended[event.name][event.kind == event_entry.FAILED] += 1
             if event.duration_us is not None:
                 runs[event.name].append(event.duration_us / 1000)
-    window_ms = _window_ms(told)
+    window_ms = _window_ms(events)
     names = [
         JobNameStats(name, good + bad, bad, (good + bad) * 1000 / max(1, window_ms), Percentiles.of(runs[name]))
         for name, (good, bad) in ended.items()
     ]
     names.sort(key=lambda row: (-row.failed, -row.ended, row.name))
     return EventStats(
-        events=len(told),
+        events=len(events),
         window_ms=window_ms,
         wait=Percentiles.of(waits),
         run=Percentiles.of([value for values in runs.values() for value in values]),
@@ -105,6 +105,6 @@ def event_stats(told: Sequence[StoredEvent]) -> EventStats:
     )
 
 
-def _window_ms(told: Iterable[StoredEvent]) -> int:
-    times = [time_ms(one.entry_id) for one in told]
+def _window_ms(events: Iterable[StoredEvent]) -> int:
+    times = [time_ms(one.entry_id) for one in events]
     return max(times) - min(times) if times else 0

@@ -1,7 +1,7 @@
-"""Flows that look for one job by its id: in a stream, in a sorted set, among the events. Bounded, and telling how far.
+"""Searches one job by its id: in a stream, in a sorted set, among the events. Bounded; the coverage is returned.
 
-The server compares texts and answers ids; only what it points at is fetched and read. What that means for the job is
-for `why.py`.
+The server compares bytes and returns ids; only those entries are fetched and decoded. `job_state_search.py` interprets
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SearchPlace = Literal["stream", "delayed", "dlq", "events"]
 
 @dataclass(frozen=True, slots=True)
 class SearchCoverage:
-    """How far a search went. complete: the whole span was looked at, or all members from the given time on."""
+    """How far a search went. complete: the whole span was searched, or all members from the given time on."""
 
     place: SearchPlace
     scanned: int

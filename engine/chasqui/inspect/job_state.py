@@ -1,7 +1,4 @@
-"""Verdicts on single jobs, as values: what was found, with the evidence. How it is found out is told in `why.py`.
-
-The words people read are made elsewhere.
-"""
+"""The states a job can be in, as values with their evidence. `job_state_search.py` finds them."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ class InFlightState:
 
 @dataclass(frozen=True, slots=True)
 class PassedState:
-    """Still in the stream, but read by every group and pending for none: nobody will run it."""
+    """Still in the stream, but read by every group and pending for none: no worker will run it."""
 
     state: ClassVar[str] = "passed"
     entry_id: str
@@ -66,7 +63,7 @@ class DelayedState:
 
 @dataclass(frozen=True, slots=True)
 class DeadState:
-    """A dead letter. error: what the last failing run said, from the letter itself or from the event of that run."""
+    """A dead letter. error: of the last failing run, from the dead letter itself or from the event of that run."""
 
     state: ClassVar[str] = "dead"
     dead_id: str
@@ -77,9 +74,9 @@ class DeadState:
 
 @dataclass(frozen=True, slots=True)
 class DoneState:
-    """Completed: its result is kept, or the event of it, or both.
+    """Completed: its result is stored, or the event of it, or both.
 
-    result_bytes: None without a result. result_ttl_ms: None also for a result that is kept for ever.
+    result_bytes: None without a result. result_ttl_ms: None also for a result without an expiry.
     """
 
     state: ClassVar[str] = "done"
@@ -99,10 +96,10 @@ class ScheduleState:
 
 @dataclass(frozen=True, slots=True)
 class UnknownState:
-    """No trace of it where we looked. events_since_ms: how far back the events go, None without any.
+    """No trace of it where it was searched. events_since_ms: how far back the events go, None without any.
 
-    was_scheduled: its id was used for a delayed or unique job not long ago. last: what was told of it last; a job
-    that failed a moment ago, or was moved while we looked, leaves no other trace.
+    was_scheduled: its id was used for a delayed or unique job not long ago. last: its last event; a job that
+    failed a moment ago, or was moved during the search, leaves no other trace.
     """
 
     state: ClassVar[str] = "unknown"
@@ -120,7 +117,7 @@ JobState = (
 class JobStateReport:
     """What became of a job. `also`: what else is true, such as the result of an earlier run of the same id.
 
-    events: what was told of it, oldest first. looked: how far each search went.
+    events: of this job, oldest first. coverage: how far each search went.
     """
 
     queue: str

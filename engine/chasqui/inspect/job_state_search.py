@@ -1,6 +1,6 @@
-"""Why a job is where it is: one verdict, with its evidence. The cheap places are asked first, the rest within bounds.
+"""Finds the state of a job, with its evidence. The cheap places are searched first, the rest within limits.
 
-What was found is told as values of `verdict.py`. Nothing here moves or changes a job.
+What was found is returned as values of `job_state.py`. Nothing here moves or changes a job.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_EVENTS = 200
-"""Of one job. Who wants all of a job that is retried for days reads the events themselves."""
+"""Of one job. For all events of a job that is retried for days, read the events themselves."""
 
 
 def find_job_state(
     commands: Commands, keys: Keys, job_id: str, *, options: SearchLimits | None = None
 ) -> Flow[JobStateReport]:
-    """What became of this job. Few round trips when its id or its events tell where to look; at worst as many as it
-    takes to look through `options.most` entries of every place.
+    """What became of this job. Few round trips when its id or its events show where to search; at worst as many as it
+    takes to search `options.max_entries` entries of every place.
     """
     case = _JobStateSearch(commands, keys, check_job_id(job_id), options or SearchLimits())
     yield from case.read_keys()
@@ -66,7 +66,7 @@ def find_job_state(
 
 
 class _JobStateSearch:
-    """One job, and what is known about it so far. Each method that returns a flow looks in one more place."""
+    """One job, and what is known about it so far. Each method that returns a flow searches one more place."""
 
     queue: Snapshot
     index: bytes | None
@@ -83,7 +83,7 @@ class _JobStateSearch:
 
     @property
     def last(self) -> StoredEvent | None:
-        """What was told of the job last."""
+        """The last event of the job."""
         return self.events[-1] if self.events else None
 
     @property
@@ -119,7 +119,7 @@ class _JobStateSearch:
         return (yield from self._find_around(self.minted_ms)) if self.minted_ms is not None else None
 
     def read_events(self, most: int) -> Flow[None]:
-        """The events, newest first, back to when the id was minted. The `completed` among them says it is done."""
+        """The events, newest first, back to when the id was made. A `completed` among them means it is done."""
         if not self.queue.events_depth:
             return
         since = "-" if self.minted_ms is None else str(max(0, self.minted_ms - self.options.after_ms))
@@ -129,7 +129,7 @@ class _JobStateSearch:
         )
         self.events = yield from self._search_stream("events", needle, span, self._match_event, most, MAX_EVENTS)
         self.events.reverse()
-        completed = next((told for told in reversed(self.events) if told.event.kind == "completed"), None)
+        completed = next((stored for stored in reversed(self.events) if stored.event.kind == "completed"), None)
         if completed:
             known = self.done or DoneState(None, None, None)
             self.done = DoneState(known.result_bytes, known.result_ttl_ms, completed)
@@ -168,7 +168,7 @@ class _JobStateSearch:
         return self._delayed_state(found) if found else None
 
     def find_dead(self) -> Flow[DeadState | None]:
-        """The dead letters: around the time the event tells, else newest first."""
+        """The dead letters: around the time of the last event, else newest first."""
         if not self.queue.dlq_depth:
             return None
         died_ms = time_ms(self.last.entry_id) if self.last and self._last_event_is("dlq", None) else None
@@ -185,7 +185,7 @@ class _JobStateSearch:
         return found[0] if found else None
 
     def report(self, live: JobState | None, dead: DeadState | None) -> JobStateReport:
-        """The most telling of what was found; the rest is true as well."""
+        """The most significant state that was found; the others are true as well."""
         found = [finding for finding in (live, dead, self.done, self.scheduled) if finding]
         since = self.queue.events.first_id
         unknown = UnknownState(time_ms(since) if since else None, self.was_scheduled, self.last)
@@ -298,7 +298,7 @@ class _JobStateSearch:
         return StoredEvent(self.keys.queue, row.entry_id.decode(), event) if event.job_id == self.job_id else None
 
     def _last_error(self) -> str | None:
-        failed = [told.event.reason for told in self.events if told.event.kind == event_entry.FAILED]
+        failed = [stored.event.reason for stored in self.events if stored.event.kind == event_entry.FAILED]
         return failed[-1] if failed else None
 
     def _last_event_is(self, *kinds: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Flows that ask what jobs returned. Storing it is part of settling a job, and that is the consumer's business."""
+"""Reads what jobs returned. Results are stored by `consume/`, when a job is settled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def read_results(commands: Commands, keys: Keys, job_ids: Sequence[str]) -> Flow[list[Value]]:
     """What each of these jobs returned, in one round trip; None for one that is not done, unknown or expired.
 
-    A job that returned None leaves nothing behind either. Bytes that are no value raise `WireError`, which has them.
+    A job that returned None leaves nothing behind either. Bytes that cannot be decoded raise `WireError`, which has them.
     """
     if not job_ids:
         return []

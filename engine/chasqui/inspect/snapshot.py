@@ -1,6 +1,6 @@
-"""Snapshots: how queues stand at one moment, in one round trip per node however many they are, without payloads.
+"""Snapshots: the state of queues at one moment, in one round trip per node however many they are, without payloads.
 
-Nothing here judges whether that is well, and finding out which queues there are is for `discovery.py`.
+`health/` checks them; `discovery.py` finds the queues.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _EXPECTED_TYPES = ("stream", "stream", "zset", "zset", "stream", "string", "stri
 
 
 class LockHolder(NamedTuple):
-    """Who leads, and for how long still; without an end (None) nobody else ever will."""
+    """Which holder leads, and for how long still; without an end (None) no other ever will."""
 
     holder: str
     ttl_ms: int | None
 
 
 class GroupSnapshot(NamedTuple):
-    """A consumer group. `lag` is the server's own count of unread entries, None where it cannot tell.
+    """A consumer group. `lag` is the server's own count of unread entries, None where it does not know.
 
     waiting: our best count of them. longest_idle_ms: among the oldest pending entries, where what is abandoned gathers.
     """
@@ -50,7 +50,7 @@ class GroupSnapshot(NamedTuple):
 
 
 class WrongTypeKey(NamedTuple):
-    """A key that holds another type than belongs there; what it should have told is missing from the snapshot."""
+    """A key that holds a wrong type; what it should hold is missing from the snapshot."""
 
     key: str
     found: str
@@ -95,25 +95,25 @@ class Snapshot:
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything of this queue at all, be it of a wrong type."""
+        """Whether there is any key of this queue, even of a wrong type."""
         sets = self.delayed_depth or self.repeatable_count
         streams = self.stream.exists or self.dlq.exists or self.events.exists
         return bool(sets or streams or self.promoter_lock or self.scheduler_lock or self.wrong)
 
     def or_raise(self) -> Snapshot:
-        """The snapshot itself; see `Unseen`."""
+        """The snapshot itself; see `SnapshotFailure`."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFailure:
-    """A queue that could not be looked at, and why; the others of the same round trip are not concerned."""
+    """A queue that could not be read, and why; the others of the same round trip are not affected."""
 
     queue: str
     error: ServerError
 
     def or_raise(self) -> Snapshot:
-        """Whoever cannot do without the snapshot is told why there is none."""
+        """Raise the error, for callers that need the snapshot."""
         raise self.error
 
 
@@ -140,7 +140,7 @@ def take_snapshots(
 
 
 def snapshot_from_reply(keys: Keys, reply: Reply, caps: StreamCaps | None = None) -> Snapshot | SnapshotFailure:
-    """The queue in the answer to `Commands.look`."""
+    """The queue in the reply to `Commands.read_snapshot`."""
     if isinstance(reply, ServerError):
         return SnapshotFailure(keys.queue, reply)
     now_ms, types, stream, groups, dlq, delayed, repeats, events, promoter, scheduler = reply
@@ -194,7 +194,7 @@ def _group_snapshot(stream: StreamExtent, row: Sequence[Reply]) -> GroupSnapshot
 
 
 def _waiting_count(stream: StreamExtent, pending: int, lag: int | None, unread: bytes | None) -> int:
-    """How many entries nobody has read.
+    """How many entries no consumer has read.
 
     The server's own count is wrong after a trim and missing after a deletion. Since settled entries are deleted,
     what is not pending waits: so no more than that can be, and it is the answer where the server has none.

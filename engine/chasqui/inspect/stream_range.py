@@ -1,8 +1,8 @@
-"""Flows over a stretch of a stream, from one entry to another, with every entry accounted for: read, or counted as lost.
+"""Reads a range of a stream, from one entry to another, with every entry accounted for: read, or counted as lost.
 
-A stream tells how many entries it ever had and how many it has; the difference is the ordinal of its floor, of the last
-one that is gone. Learnt in the same instant as the entries, it says exactly how many are missing between two of them.
-Following the newest events is the business of `events.py`; this is for those who read by the million.
+A stream reports how many entries it ever had and how many it has; the difference is the ordinal of the last one that is
+gone. Read atomically with the entries, it shows exactly how many are missing between two of them.
+`events.py` follows the newest events; this is for reading millions of entries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEWEST = "+"
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """A place in a stream: after `id`, which was the `n`-th entry ever. `epoch`: how often the stream was made anew."""
+    """A position in a stream: after `id`, which was the `ordinal`-th entry ever. `epoch`: how often it was created again."""
 
     id: str = ZERO
     ordinal: int = 0
@@ -32,7 +32,7 @@ class StreamPosition:
 
 @dataclass(frozen=True, slots=True)
 class StreamPage:
-    """What one read brought, and how far the stream reached at that moment."""
+    """The result of one read, and the extent of the stream at that moment."""
 
     start: StreamPosition
     reach: StreamExtent
@@ -46,14 +46,14 @@ class StreamPage:
 
     @property
     def starts_after_position(self) -> bool:
-        """Whether whatever followed the mark directly may be gone: the stream begins after it."""
+        """Whether entries right after the position may be gone: the stream begins after it."""
         first = self.reach.first_id
         return first is None or sort_key(first) > sort_key(self.start.id)
 
     @property
     def is_other_stream(self) -> bool:
-        """Whether this is not the stream the mark was made in: that one was deleted and made anew, or its server came
-        back without what it was told last. `standing` tells which.
+        """Whether this is not the stream of the position: that one was deleted and created again, or its server came
+        back without the newest entries. `check_position` finds out which.
         """
         if not self.reach.exists or self.start == StreamPosition(epoch=self.start.epoch):
             return False
@@ -63,7 +63,7 @@ class StreamPage:
 
     @property
     def lost(self) -> int:
-        """How many entries between the mark and the first row cannot be read any more."""
+        """How many entries between the position and the first row cannot be read any more."""
         return (
             max(0, self.removed_ordinal - self.start.ordinal) if self.starts_after_position and self.reach.exists else 0
         )
@@ -83,14 +83,14 @@ class StreamPage:
 def read_page(
     commands: Commands, stream: str, at: StreamPosition, *, last: str = NEWEST, count: int = 10_000
 ) -> Flow[StreamPage]:
-    """Up to `count` entries after a mark. Reading changes nothing, so it may be repeated."""
+    """Up to `count` entries after a position. Reading changes nothing, so it may be repeated."""
     replies = yield commands.read_with_exact_extent(stream, f"({at.id}", last, count)
     reach, rows = exact_extent_and_rows(replies)
     return StreamPage(at, reach, rows, is_last=last == NEWEST and len(rows) < count)
 
 
 class PositionStatus(Enum):
-    """What became of the stream in which a mark was made."""
+    """What became of the stream of a position."""
 
     SAME = "same"
     RECREATED = "recreated"
@@ -98,44 +98,44 @@ class PositionStatus(Enum):
 
 
 def check_position(commands: Commands, stream: str, at: StreamPosition) -> Flow[tuple[PositionStatus, StreamPage]]:
-    """Whether a mark still holds. A server that crashed, or whose replica took over, may have forgotten the newest
-    entries and given their ordinals to others: then the mark's own entry is missing, though older ones are there.
+    """Whether a position is still valid. A server that crashed, or whose replica took over, may have lost the newest
+    entries and given their ordinals to others: then the position's own entry is missing, though older ones are there.
     """
     replies = yield commands.read_with_exact_extent(stream, at.id, NEWEST, 1)
     reach, rows = exact_extent_and_rows(replies)
-    chunk = StreamPage(at, reach, rows, is_last=False)
-    if chunk.is_other_stream:
-        return (PositionStatus.RECREATED if chunk.starts_after_position else PositionStatus.ROLLED_BACK), chunk
+    page = StreamPage(at, reach, rows, is_last=False)
+    if page.is_other_stream:
+        return (PositionStatus.RECREATED if page.starts_after_position else PositionStatus.ROLLED_BACK), page
     is_there = bool(rows) and rows[0][0].decode() == at.id
     if (
         reach.exists
-        and not chunk.starts_after_position
+        and not page.starts_after_position
         and not is_there
         and sort_key(reach.deleted_id) < sort_key(at.id)
     ):
-        return PositionStatus.ROLLED_BACK, chunk
-    return PositionStatus.SAME, chunk
+        return PositionStatus.ROLLED_BACK, page
+    return PositionStatus.SAME, page
 
 
 def position_after_rollback(commands: Commands, stream: str, at: StreamPosition) -> Flow[StreamPosition]:
-    """The mark for what a stream that was rolled back got since, in a new epoch: what came before it was read."""
+    """The position for what was added to a stream since it was rolled back, in a new epoch: all before it was read."""
     rows, onwards = 0, at
     while True:
-        chunk = yield from read_page(commands, stream, onwards)
-        rows += len(chunk.rows)
-        if chunk.is_last:
+        page = yield from read_page(commands, stream, onwards)
+        rows += len(page.rows)
+        if page.is_last:
             break
-        onwards = StreamPosition(chunk.rows[-1][0].decode())
-    last_id = chunk.reach.last_id or ZERO
-    return StreamPosition(min(at.id, last_id, key=sort_key), chunk.reach.added - rows, at.epoch + 1)
+        onwards = StreamPosition(page.rows[-1][0].decode())
+    last_id = page.reach.last_id or ZERO
+    return StreamPosition(min(at.id, last_id, key=sort_key), page.reach.added - rows, at.epoch + 1)
 
 
 def stream_bounds(commands: Commands, stream: str) -> Flow[tuple[StreamPosition, StreamPosition, StreamExtent]]:
     """Before the first entry that is there, and after the last ever given."""
-    chunk = yield from read_page(commands, stream, StreamPosition(), count=1)
-    reach = chunk.reach
+    page = yield from read_page(commands, stream, StreamPosition(), count=1)
+    reach = page.reach
     return (
-        StreamPosition(ZERO, chunk.removed_ordinal),
+        StreamPosition(ZERO, page.removed_ordinal),
         StreamPosition(reach.last_id or ZERO, reach.added),
         reach,
     )
@@ -144,20 +144,20 @@ def stream_bounds(commands: Commands, stream: str) -> Flow[tuple[StreamPosition,
 def position_after(
     commands: Commands, stream: str, at: StreamPosition, count: int, *, last: str = NEWEST, hop: int = 5000
 ) -> Flow[StreamPosition]:
-    """The mark `most` entries on, those that are lost counted too; or at the end, if that comes first.
+    """The position `count` entries further, lost ones included; or the end, if that comes first.
 
-    There is no way to ask a server for the rank of an entry, so the entries are fetched and thrown away.
+    A server cannot be asked for the rank of an entry, so the entries are fetched and discarded.
     """
     goal = at.ordinal + count
     while at.ordinal < goal:
-        chunk = yield from read_page(commands, stream, at, last=last, count=min(hop, goal - at.ordinal))
-        if not chunk.reach.exists or chunk.is_other_stream:
+        page = yield from read_page(commands, stream, at, last=last, count=min(hop, goal - at.ordinal))
+        if not page.reach.exists or page.is_other_stream:
             return at
-        if chunk.start.ordinal + chunk.lost >= goal:
+        if page.start.ordinal + page.lost >= goal:
             return StreamPosition(at.id, goal, at.epoch)
-        if not chunk.rows and not chunk.is_last:
-            return StreamPosition(at.id, at.ordinal + chunk.lost, at.epoch)
-        at = chunk.next_position
-        if chunk.is_last:
+        if not page.rows and not page.is_last:
+            return StreamPosition(at.id, at.ordinal + page.lost, at.epoch)
+        at = page.next_position
+        if page.is_last:
             break
     return at

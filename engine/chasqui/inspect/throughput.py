@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BacklogForecast:
-    """What becomes of the backlog: it clears in `clears_ms`, it stalls, or it grows by `per_s`."""
+    """The backlog clears in `clears_ms`, it stalls, or it grows by `per_s`."""
 
     word: Literal["clears", "stalled", "grows"]
     clears_ms: int | None = None
@@ -23,7 +23,7 @@ class BacklogForecast:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What happened within `over_ms`: jobs added to the stream, read by workers, and buried.
+    """What happened within `window_ms`: jobs added to the stream, read by workers, and moved to the dead letters.
 
     forecast: None while nothing waits.
     """
@@ -46,7 +46,7 @@ class Throughput:
 
 
 def throughput_between(before: Snapshot, after: Snapshot) -> Throughput | None:
-    """How it went from one snapshot to the next; None where nobody can tell: no time passed, or it is another stream."""
+    """What happened between two snapshots; None if it is unknown: no time passed, or it is another stream."""
     over_ms = after.server_time_ms - before.server_time_ms
     added = after.stream.added - before.stream.added
     if over_ms <= 0 or added < 0:
@@ -57,7 +57,7 @@ def throughput_between(before: Snapshot, after: Snapshot) -> Throughput | None:
 
 
 def forecast_backlog(waiting: int, added: int, read: int, over_ms: int) -> BacklogForecast | None:
-    """What becomes of a backlog that moves like this."""
+    """The forecast for a backlog, from what was added and read in this time."""
     if not waiting:
         return None
     if read > added:

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from chasqui.consume.lease_renewal import renewal_interval_ms
 from chasqui.defaults import WorkerOptions
 from chasqui.errors import NoGroup, ServerError
-from chasqui.server.commands import (
-    RELEASED_CONSUMER,
-    ConsumerInfo,
-    GroupInfo,
-    PendingEntry,
-    parse_server_time,
-)
+from chasqui.server.commands import RELEASED_CONSUMER, ConsumerInfo, GroupInfo, PendingEntry, parse_server_time
 from chasqui.server.flow import batches
 from chasqui.wire.entry_fields import printable_name
 

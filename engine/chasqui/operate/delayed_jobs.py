@@ -112,12 +112,7 @@ def delayed_jobs_by_id(commands: Commands, keys: Keys, job_ids: Sequence[str]) -
 
 
 def due_histogram(
-    commands: Commands,
-    keys: Keys,
-    *,
-    buckets: int,
-    step_ms: int | None = None,
-    until_ms: int | None = None,
+    commands: Commands, keys: Keys, *, buckets: int, step_ms: int | None = None, until_ms: int | None = None
 ) -> Flow[Histogram]:
     """When jobs fall due, counted by the server: no job is read, and it takes two round trips.
 

@@ -139,11 +139,7 @@ def parse_repeat_spec(
     end_before_ms: int | None = None,
 ) -> RepeatSpec:
     """A repeatable job, its key still to be made."""
-    bounds: dict[str, Any] = {
-        "limit": limit,
-        "start_after_ms": start_after_ms,
-        "end_before_ms": end_before_ms,
-    }
+    bounds: dict[str, Any] = {"limit": limit, "start_after_ms": start_after_ms, "end_before_ms": end_before_ms}
     for bound, value in bounds.items():
         if value is not None and not _is_count(value, U64_MAX):
             raise ArgumentError(f"{bound} must be a non-negative int")

@@ -67,12 +67,7 @@ class Batch:
         return cls(jobs, [job.name for job in jobs], [job.data for job in jobs], options or {})
 
 
-def add_jobs(
-    commands: Commands,
-    keys: Keys,
-    packed: PackedJobs,
-    memory: ProducerMemory,
-) -> Flow[Delivery]:
+def add_jobs(commands: Commands, keys: Keys, packed: PackedJobs, memory: ProducerMemory) -> Flow[Delivery]:
     """Add jobs, in this order: all of them, or none if the room does not suffice.
 
     When a delayed job is due is counted by the server, not from the job's own date. It takes one round trip for ten

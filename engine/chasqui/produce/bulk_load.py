@@ -139,8 +139,7 @@ def check_chunk(chunk: LoadChunk, load: BulkLoad, now_ms: int) -> LoadChunk:
         check_due(max(dues), now_ms)
     if load.idempotence == "idmp" and dues:
         raise ArgumentError(
-            "idempotence=idmp knows no delayed jobs, and some rows have run_at_ms",
-            hint="use idempotence=rows for them",
+            "idempotence=idmp knows no delayed jobs, and some rows have run_at_ms", hint="use idempotence=rows for them"
         )
     return chunk
 
@@ -237,10 +236,7 @@ def _send_with_idmp(
                 depth += len(chunk.job_ids)
     yield [
         commands.add_entry(
-            keys,
-            _idmp_producer_id(load, job_id),
-            job_id,
-            stream_entry.encode(chunk.envelopes[at], chunk.names[at]),
+            keys, _idmp_producer_id(load, job_id), job_id, stream_entry.encode(chunk.envelopes[at], chunk.names[at])
         )
         for chunk, one in zip(chunks, results, strict=True)
         if one.done

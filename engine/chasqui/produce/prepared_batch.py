@@ -130,7 +130,7 @@ def tool_job_request(
     if job_id is not None:
         check_job_id(job_id)
     elif unique:
-        raise ArgumentError("a unique job needs an id", hint="give it one: --id, or `id` in its line")
+        raise ArgumentError("a unique job needs an id")
     if delay_ms is not None and at_ms is not None:
         raise ArgumentError("delay and at say the same thing: give one of them")
     retry = None if attempts is None and backoff is None else parse_retry(attempts, backoff)

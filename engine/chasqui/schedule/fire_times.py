@@ -1,7 +1,7 @@
 """The plan of fires: which times of a repeatable job are due now, and when it is due again. Pure arithmetic.
 
-The scheduler reads a spec, asks here, and hands the plan to one script; limits and ends are the script's to judge,
-because only it sees the counter and changes it in the same breath.
+The scheduler reads a spec, plans here, and passes the plan to one script. The script checks limits and ends, because
+only it reads and changes the counter atomically.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From a due spec to its jobs: what is planned for one is an order, and orders are carried out by a flow.
+"""Makes jobs of due specs: each is planned, and the plans are executed by a flow.
 
-When a pattern is due is reckoned in `fires.py`; who looks for due specs, and when, is the scheduler's business.
+When a pattern is due is computed in `fire_times.py`; the scheduler looks for due specs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chasqui.wire.repeat_spec import RepeatSpec
 
 MAX_CHUNK_JOBS = 1000
-"""How many jobs one script adds, and one round trip carries: the server serves nobody else meanwhile."""
+"""How many jobs one script adds, and one round trip carries: the server does nothing else meanwhile."""
 
 MAX_CHUNK_BYTES = 4 * 1024 * 1024
 
@@ -35,19 +35,19 @@ class SpecFirePlan:
     key: str
     spec: RepeatSpec
     due_ms: int
-    plan: FirePlan
+    fires: FirePlan
 
 
 @dataclass(frozen=True, slots=True)
 class BadSpec:
-    """A spec that is due and cannot be fired, and why. It is where it was."""
+    """A spec that is due and cannot be fired, and why. It stays unchanged."""
 
     key: str
     reason: str
 
 
 def plan_spec(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan | BadSpec:
-    """What to do with one due spec. Whatever is wrong with it is an answer, so that it stops no other."""
+    """The plan for one due spec. An error in it is a result, so that it stops no other spec."""
     try:
         return _spec_fire_plan(found, now_ms, tick_ms)
     except (ChasquiError, ArithmeticError, ValueError) as error:
@@ -55,18 +55,18 @@ def plan_spec(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan | Ba
 
 
 def fire_specs(
-    commands: Commands, keys: Keys, orders: Sequence[SpecFirePlan], now_ms: int, *, cap: int | None = None
+    commands: Commands, keys: Keys, plans: Sequence[SpecFirePlan], now_ms: int, *, cap: int | None = None
 ) -> Flow[list[FireResult | ServerError]]:
-    """Carry orders out; answers, for each, what came of it. An error there leaves the spec as it was.
+    """Execute plans; returns the result of each. An error there leaves its spec unchanged.
 
-    Run twice, nothing fires twice: a first run has moved the due time that the second one insists on. An order of
-    many jobs goes in volleys, each of which leaves the spec due at the first time of the next.
+    Run twice, nothing fires twice: the first run has moved the due time that the second one checks. A plan of
+    many jobs goes in chunks, each of which leaves the spec due at the first time of the next.
     """
-    outcomes: list[FireResult | ServerError] = [FireResult(0, removed=False) for _ in orders]
-    for trip in _round_trips(commands, keys, orders, now_ms, cap):
-        replies = yield [volley.call for volley in trip]
-        for volley, reply in zip(trip, replies, strict=True):
-            outcomes[volley.place] = _merge_result(outcomes[volley.place], reply)
+    outcomes: list[FireResult | ServerError] = [FireResult(0, removed=False) for _ in plans]
+    for trip in _round_trips(commands, keys, plans, now_ms, cap):
+        replies = yield [chunk.call for chunk in trip]
+        for chunk, reply in zip(trip, replies, strict=True):
+            outcomes[chunk.place] = _merge_result(outcomes[chunk.place], reply)
     return outcomes
 
 
@@ -104,16 +104,16 @@ def _decode_spec(found: StoredSpec) -> RepeatSpec:
 
 
 def _round_trips(
-    commands: Commands, keys: Keys, orders: Sequence[SpecFirePlan], now_ms: int, cap: int | None
+    commands: Commands, keys: Keys, plans: Sequence[SpecFirePlan], now_ms: int, cap: int | None
 ) -> Iterator[list[_FireChunk]]:
-    """Volleys by round trip, made as they are needed: all at once could be gigabytes."""
+    """Chunks by round trip, made as they are needed: all at once could be gigabytes."""
     trip: list[_FireChunk] = []
     room = 1.0
-    for place, order in enumerate(orders):
-        share = 1 / _jobs_per_chunk(order.spec)
-        for volley in _fire_chunks(commands, keys, place, order, now_ms, cap):
-            trip.append(volley)
-            room -= (1 + volley.fires) * share
+    for place, plan in enumerate(plans):
+        share = 1 / _jobs_per_chunk(plan.spec)
+        for chunk in _fire_chunks(commands, keys, place, plan, now_ms, cap):
+            trip.append(chunk)
+            room -= (1 + chunk.fires) * share
             if room <= 0:
                 yield trip
                 trip, room = [], 1.0
@@ -122,19 +122,19 @@ def _round_trips(
 
 
 def _fire_chunks(
-    commands: Commands, keys: Keys, place: int, order: SpecFirePlan, now_ms: int, cap: int | None
+    commands: Commands, keys: Keys, place: int, plan: SpecFirePlan, now_ms: int, cap: int | None
 ) -> Iterator[_FireChunk]:
-    size, times = _jobs_per_chunk(order.spec), order.plan.fire_at_ms
+    size, times = _jobs_per_chunk(plan.spec), plan.fires.fire_at_ms
     for start in range(0, max(1, len(times)), size):
         now, later = times[start : start + size], times[start + size : start + size + 1]
         call = commands.fire_repeat(
             keys,
-            order.key,
-            _build_jobs(order.spec, now, now_ms),
-            due_ms=now[0] if start else order.due_ms,
-            next_ms=later[0] if later else order.plan.next_ms,
-            limit=order.spec.limit,
-            end_before_ms=order.spec.end_before_ms,
+            plan.key,
+            _build_jobs(plan.spec, now, now_ms),
+            due_ms=now[0] if start else plan.due_ms,
+            next_ms=later[0] if later else plan.fires.next_ms,
+            limit=plan.spec.limit,
+            end_before_ms=plan.spec.end_before_ms,
             cap=cap,
         )
         yield _FireChunk(place, len(now), replace(call, tolerant=True))
@@ -158,7 +158,9 @@ def _build_jobs(spec: RepeatSpec, times: Iterable[int], now_ms: int) -> list[Pla
 
 
 def _merge_result(before: FireResult | ServerError, reply: Reply) -> FireResult | ServerError:
-    """What an order has come to with one more volley. After an error, an end or a rival the next ones find nothing."""
+    """The result of a plan with one more chunk. After an error, the end of the spec or another scheduler's fire the
+    next chunks find nothing.
+    """
     if isinstance(before, ServerError) or before.stale:
         return before
     if isinstance(reply, ServerError):

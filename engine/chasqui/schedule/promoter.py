@@ -1,6 +1,6 @@
 """The promoter: jobs whose time has come, by the server's clock, leave the delayed set for the stream.
 
-One tick is one run of a script and what follows from it; which of many promoters ticks is decided by the lease.
+One tick is one run of a script and what follows from it; the leader's lock decides which of many promoters ticks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chasqui.wire.keys import Keys
 
 MAX_BATCH_FACTOR = 32
-"""How many batches one look may span, to see past members that cannot be moved."""
+"""How many batches one run may span, to get past members that cannot be moved."""
 
 
 def promote(
@@ -38,10 +38,10 @@ def promote(
     batch_factor: int = 1,
     event_ts_ms: int | None = None,
 ) -> Flow[PromoteResult]:
-    """Move a batch of due jobs; then, in one round trip, drop their side indexes and say that they wait.
+    """Move a batch of due jobs; then, in one round trip, delete their indexes and send their `waiting` events.
 
     Losing the second half loses an event and leaves an index that finds nothing and expires; no job depends on it.
-    told_ms: the time of the events; None for no events.
+    event_ts_ms: the time of the events; None for no events.
     """
     call = commands.promote(keys, batch=options.batch * batch_factor, cap=options.stream_cap, dead_cap=options.dead_cap)
     [reply] = yield [call]
@@ -53,9 +53,9 @@ def promote(
 
 
 class Promoter:
-    """Promotes for one queue while it leads. Several may run: one works, the others stand by.
+    """Promotes for one queue while it leads. Several may run: one leads, the others stand by.
 
-    holder: the name in the lock; workers give their consumer id. events: whether to say `waiting`.
+    holder: the name in the lock; workers give their consumer id. events: whether to send `waiting` events.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Promoter:
         self._options = options or PromoterOptions()
         self._clock = clock or SystemClock()
         self._events = events
-        self._wide = 1
-        self._led = LeaderLoop(
+        self._batch_factor = 1
+        self._loop = LeaderLoop(
             "promoter",
             link,
             keys.promoter_lock,
@@ -86,31 +86,33 @@ class Promoter:
 
     @property
     def state(self) -> LoopState:
-        """How the loop is, and what it promoted and quarantined so far."""
-        return self._led.state
+        """The state of the loop, and what it promoted and quarantined so far."""
+        return self._loop.state
 
     async def tick(self) -> PromoteResult:
-        """One batch, whoever leads: the script is atomic, so two promoters at once do no harm."""
+        """One batch, also without the lock: the script is atomic, so two promoters at once do no harm."""
         commands = Commands(await self._link.features())
-        told_ms = self._clock.now_ms() if self._events else None
-        flow = promote(commands, self._keys, self._options, batch_factor=self._wide, event_ts_ms=told_ms)
+        event_ts_ms = self._clock.now_ms() if self._events else None
+        flow = promote(commands, self._keys, self._options, batch_factor=self._batch_factor, event_ts_ms=event_ts_ms)
         promoted = await self._link.run(flow)
-        self._led.count("promoted", promoted.count)
-        self._led.count("quarantined", promoted.quarantined)
+        self._loop.count("promoted", promoted.count)
+        self._loop.count("quarantined", promoted.quarantined)
         return promoted
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead or stand by until told to stop; no error of the server ends it."""
-        await self._led.run(self._leader_turn, stop)
+        """Lead or stand by until stopped; no server error ends it."""
+        await self._loop.run(self._leader_turn, stop)
 
     async def _leader_turn(self) -> TurnResult:
-        asked = self._options.batch * self._wide
+        asked = self._options.batch * self._batch_factor
         promoted = await self.tick()
         moved = promoted.count + promoted.quarantined
-        # What is due and was neither moved nor left for the next batch cannot be moved: garbage, and no dead letters.
+        # What is due and was neither moved nor left for the next batch cannot be moved: garbage while the dlq key is bad.
         stuck = promoted.lag_ms > 0 and moved < asked
-        self._wide = 1 if not stuck else self._wide if moved else min(MAX_BATCH_FACTOR, self._wide * 2)
-        pause_s = 0.0 if moved >= self._options.batch else self._led.poll_s
+        self._batch_factor = (
+            1 if not stuck else self._batch_factor if moved else min(MAX_BATCH_FACTOR, self._batch_factor * 2)
+        )
+        pause_s = 0.0 if moved >= self._options.batch else self._loop.poll_s
         return TurnResult(pause_s, "leader", (self._stuck_note(),) if stuck else ())
 
     def _stuck_note(self) -> str:
@@ -118,13 +120,13 @@ class Promoter:
 
 
 def _job_ids(envelopes: Sequence[bytes]) -> list[str]:
-    """Whose they are; what nobody can read goes without an event, as with the reference."""
+    """The ids of promoted jobs; one that cannot be decoded gets no event, as with the reference."""
     jobs = map(envelope.decode_or_undecodable, envelopes)
     return [job.id for job in jobs if not isinstance(job, Undecodable)]
 
 
-def waiting_events(commands: Commands, keys: Keys, ids: Sequence[str], told_ms: int, cap: int) -> list[Call]:
+def waiting_events(commands: Commands, keys: Keys, ids: Sequence[str], ts_ms: int, cap: int) -> list[Call]:
     """One event each, without a name. An events key of the wrong type costs the events and nothing else."""
-    told = (event_entry.Event(event_entry.WAITING, job_id, told_ms) for job_id in ids)
-    calls = (commands.emit_event(keys, event_entry.encode(event), cap=cap) for event in told)
+    events = (event_entry.Event(event_entry.WAITING, job_id, ts_ms) for job_id in ids)
+    calls = (commands.emit_event(keys, event_entry.encode(event), cap=cap) for event in events)
     return [replace(call, tolerant=True) for call in calls]

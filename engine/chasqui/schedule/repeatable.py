@@ -33,7 +33,7 @@ PAGE_SIZE = 500
 
 @dataclass(frozen=True, slots=True)
 class UpsertedSpec:
-    """A spec as it was stored: under this key, to fire next at `next_ms`; `created` is false if it replaced one."""
+    """A spec that was stored: its key, when it fires next; `created` is false if it replaced one."""
 
     key: str
     next_ms: int
@@ -42,7 +42,7 @@ class UpsertedSpec:
 
 @dataclass(frozen=True, slots=True)
 class ListedSpec:
-    """A spec as found: when it fires next, how often it fired, and what it says or why that cannot be read."""
+    """A stored spec: when it fires next, how often it fired, and its content or why that cannot be read."""
 
     key: str
     next_ms: int

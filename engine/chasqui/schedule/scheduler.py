@@ -1,7 +1,7 @@
-"""The scheduler: repeatable jobs that are due, by the server's clock, become jobs. What is due when is `fires.py`.
+"""The scheduler: repeatable jobs that are due, by the server's clock, become jobs. `fire_times.py` computes when.
 
-A spec that cannot be fired stays as it is and is told in the state; it holds up no other. One scheduler leads, but
-nothing hangs on that: a spec fires only if it is still due at the time that was reckoned with.
+A spec that cannot be fired stays unchanged and is reported in the state; it holds up no other. One scheduler leads, but
+correctness does not depend on it: a spec fires only if it is still due at the time that was planned for.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from chasqui.wire.keys import Keys
 
 PLAN_IN_THREAD_AFTER_MS = 60_000
-"""A spec overdue by more may have to be searched for missed times for seconds: that is done beside the event loop."""
+"""A spec overdue by more may have to be searched for missed times for seconds: that is done in a thread."""
 
 MAX_PLANNING_S = 1.0
-"""After this long what is planned is fired, and the rest comes with the next tick: the lease wants renewing."""
+"""After this time what is planned is fired, and the rest comes with the next tick: the lock must be renewed."""
 
 MAX_NOTED_SPECS = 10
 WAKE_MARGIN_MS = 2
@@ -41,9 +41,9 @@ WAKE_MARGIN_MS = 2
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """What one tick did. `more`: due specs are left, so the next tick should come at once; else it may wait `idle_ms`.
+    """What one tick did. `has_more`: due specs are left, so the next tick should come at once; else it may wait `idle_ms`.
 
-    missed: due times that got no job, by the spec's own policy. stale: specs somebody else fired or changed first.
+    missed: due times that got no job, by the spec's own policy. stale: specs that were fired or changed by another.
     """
 
     fired: int = 0
@@ -65,7 +65,7 @@ class _DuePass:
 
 
 class Scheduler:
-    """Fires the repeatable jobs of one queue while it leads. Several may run: one works, the others stand by."""
+    """Fires the repeatable jobs of one queue while it leads. Several may run: one leads, the others stand by."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class Scheduler:
         self._keys = keys
         self._options = options or SchedulerOptions()
         self._clock = clock or SystemClock()
-        self._sweep: _DuePass | None = None
+        self._due_pass: _DuePass | None = None
         self._bad: tuple[BadSpec, ...] = ()
-        self._led = LeaderLoop(
+        self._loop = LeaderLoop(
             "scheduler",
             link,
             keys.scheduler_lock,
@@ -94,8 +94,8 @@ class Scheduler:
 
     @property
     def state(self) -> LoopState:
-        """How the loop is, and what it fired and missed so far; bad specs are among its notes."""
-        return self._led.state
+        """The state of the loop, and what it fired and missed so far; bad specs are among its notes."""
+        return self._loop.state
 
     @property
     def bad_specs(self) -> tuple[BadSpec, ...]:
@@ -103,39 +103,39 @@ class Scheduler:
         return self._bad
 
     async def tick(self) -> TickResult:
-        """Fire one page of due specs, whoever leads: of two schedulers at once only one fires each spec."""
+        """Fire one page of due specs, also without the lock: of two schedulers at once only one fires each spec."""
         commands = Commands(await self._link.features())
-        sweep = self._sweep or _DuePass(await self._link.run(server_time_ms(commands)))
-        self._sweep = None  # a tick that fails starts over
+        due_pass = self._due_pass or _DuePass(await self._link.run(server_time_ms(commands)))
+        self._due_pass = None  # a tick that fails starts over
         batch = self._options.batch
-        page = await self._link.run(commands.due_specs(self._keys, sweep.now_ms, batch, offset=sweep.passed_over))
-        planned = await self._plan_page(page, sweep.now_ms)
-        orders = [one for one in planned if isinstance(one, SpecFirePlan)]
+        page = await self._link.run(commands.due_specs(self._keys, due_pass.now_ms, batch, offset=due_pass.passed_over))
+        planned = await self._plan_page(page, due_pass.now_ms)
+        plans = [one for one in planned if isinstance(one, SpecFirePlan)]
         cap = self._options.stream_cap
-        outcomes = await self._link.run(firing.fire_specs(commands, self._keys, orders, sweep.now_ms, cap=cap))
-        ticked = _tick_result(planned, orders, outcomes)
+        outcomes = await self._link.run(firing.fire_specs(commands, self._keys, plans, due_pass.now_ms, cap=cap))
+        ticked = _tick_result(planned, plans, outcomes)
         self._count(ticked)
-        if self._has_more(sweep, ticked, unplanned=len(page) - len(planned), full=len(page) >= batch):
+        if self._has_more(due_pass, ticked, unplanned=len(page) - len(planned), full=len(page) >= batch):
             return replace(ticked, has_more=True)
-        return replace(ticked, idle_ms=await self._link.run(_ms_until_next(commands, self._keys, sweep.now_ms)))
+        return replace(ticked, idle_ms=await self._link.run(_ms_until_next(commands, self._keys, due_pass.now_ms)))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead or stand by until told to stop; no error of the server ends it."""
-        await self._led.run(self._leader_turn, stop)
+        """Lead or stand by until stopped; no server error ends it."""
+        await self._loop.run(self._leader_turn, stop)
 
     async def _leader_turn(self) -> TurnResult:
         ticked = await self.tick()
         return TurnResult(self._pause_s(ticked), "leader", self._notes())
 
     def _count(self, ticked: TickResult) -> None:
-        self._led.count("fired", ticked.fired)
-        self._led.count("missed", ticked.missed)
-        self._led.count("removed", ticked.removed)
-        self._led.count("stale", ticked.stale)
+        self._loop.count("fired", ticked.fired)
+        self._loop.count("missed", ticked.missed)
+        self._loop.count("removed", ticked.removed)
+        self._loop.count("stale", ticked.stale)
 
     def _pause_s(self, ticked: TickResult) -> float:
         """Until something is due, at most a tick; and never less than a tenth of one, however often it may be due."""
-        tick_s = self._led.poll_s
+        tick_s = self._loop.poll_s
         if ticked.has_more:
             return 0.0
         if ticked.idle_ms is None:
@@ -158,15 +158,15 @@ class Scheduler:
                 break
         return planned
 
-    def _has_more(self, sweep: _DuePass, ticked: TickResult, *, unplanned: int, full: bool) -> bool:
+    def _has_more(self, due_pass: _DuePass, ticked: TickResult, *, unplanned: int, full: bool) -> bool:
         """Whether there is more to look at. The rest of a page that was not finished is seen by reading it again."""
         if not unplanned:
-            sweep.bad += ticked.bad
-            sweep.passed_over += len(ticked.bad) + ticked.stale
+            due_pass.bad += ticked.bad
+            due_pass.passed_over += len(ticked.bad) + ticked.stale
         if unplanned or full:
-            self._sweep = sweep
+            self._due_pass = due_pass
             return True
-        self._bad = tuple(sweep.bad)
+        self._bad = tuple(due_pass.bad)
         return False
 
 
@@ -178,22 +178,22 @@ def _ms_until_next(commands: Commands, keys: Keys, now_ms: int) -> Flow[int | No
 
 def _tick_result(
     planned: Sequence[SpecFirePlan | BadSpec],
-    orders: Sequence[SpecFirePlan],
+    plans: Sequence[SpecFirePlan],
     outcomes: Sequence[FireResult | ServerError],
 ) -> TickResult:
-    """What a page came to. An error of the script's own concerns one spec; any other, whoever else would ask."""
+    """The result of a page. An error of the script concerns one spec; any other error is raised."""
     bad = [one for one in planned if isinstance(one, BadSpec)]
     done: list[tuple[SpecFirePlan, FireResult]] = []
-    for order, outcome in zip(orders, outcomes, strict=True):
+    for plan, outcome in zip(plans, outcomes, strict=True):
         if isinstance(outcome, FireResult):
-            done.append((order, outcome))
+            done.append((plan, outcome))
         elif outcome.code == "ERR":
-            bad.append(BadSpec(order.key, str(outcome)))
+            bad.append(BadSpec(plan.key, str(outcome)))
         else:
             raise outcome
     return TickResult(
         fired=sum(fired.count for _, fired in done),
-        missed=sum(order.plan.lost for order, fired in done if not fired.stale),
+        missed=sum(plan.fires.lost for plan, fired in done if not fired.stale),
         removed=sum(fired.removed for _, fired in done),
         stale=sum(fired.stale for _, fired in done),
         bad=tuple(bad),

@@ -13,16 +13,7 @@ from chasqui.wire import msgpack_codec, retry_override
 from chasqui.wire.msgpack_codec import MAX_PAYLOAD, U32_MAX, PackFunction, Undecodable, Value, unpack
 from chasqui.wire.msgpack_scan import split_value
 from chasqui.wire.payload import Payload, from_element
-from chasqui.wire.record_layout import (
-    NIL,
-    ZERO,
-    RecordLayout,
-    as_text,
-    as_u32,
-    as_u64,
-    check_field,
-    decode_field,
-)
+from chasqui.wire.record_layout import NIL, ZERO, RecordLayout, as_text, as_u32, as_u64, check_field, decode_field
 from chasqui.wire.retry_override import Backoff, RetryOverride
 
 __all__ = ["Backoff", "Envelope", "Payload", "RetryOverride", "decode", "encode"]

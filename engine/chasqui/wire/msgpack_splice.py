@@ -61,9 +61,7 @@ def _pack_new(value: Value) -> bytes:
 
 
 def _splice_map(
-    children: Sequence[bytes],
-    before: Sequence[tuple[Value, Value]],
-    after: Sequence[tuple[Value, Value]],
+    children: Sequence[bytes], before: Sequence[tuple[Value, Value]], after: Sequence[tuple[Value, Value]]
 ) -> bytes:
     """Each pair with the bytes of the first one left of the same key."""
     left = list(zip(before, children[::2], children[1::2], strict=True))

@@ -5,31 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chasqui import BackoffSpec, Keys, Link, RepeatPattern, SyncQueue
-from chasqui.server.flow import Call
 from chasqui.wire import dead_letter_entry, envelope, event_entry
 from chasqui.wire.payload import from_data
+from tests.support import links
 
 if TYPE_CHECKING:
-    from chasqui.server.flow import Arg, Flow
+    from chasqui.server.flow import Arg
 
 GROUP = "default"
 
 
 def command(link: Link, *words: Arg) -> Any:
-    """A plain command."""
-
-    def flow() -> Flow[Any]:
-        [reply] = yield [Call(words)]
-        return reply
-
-    return link.run(flow())
-
-
-def run_calls(link: Link, *calls: Call) -> list[Any]:
-    def flow() -> Flow[list[Any]]:
-        return (yield list(calls))
-
-    return link.run(flow())
+    return link.run(links.command(*words))
 
 
 def add_waiting(link: Link, queue: str, count: int, name: str = "send-email") -> None:

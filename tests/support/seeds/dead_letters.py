@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chasqui.server.flow import Call, Flow
+from chasqui.server.flow import Call
 from chasqui.server.link import Link
 from chasqui.wire import dead_letter_entry, envelope, event_entry, msgpack_codec
 from chasqui.wire.dead_letter_entry import DeadLetterEntry
@@ -13,6 +13,7 @@ from chasqui.wire.envelope import Envelope, Payload, RetryOverride
 from chasqui.wire.event_entry import Event
 from chasqui.wire.keys import Keys
 from chasqui.wire.retry_override import Backoff
+from tests.support.links import PlainCommands, command_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,8 +23,8 @@ GARBAGE = b"\xc1\x00not a job"
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterSeeder:
-    """One queue's dead letters, laid open."""
+class DeadLetterSeeder(PlainCommands):
+    """Adds dead letters to one queue, and reads them."""
 
     link: Link
     keys: Keys
@@ -31,9 +32,6 @@ class DeadLetterSeeder:
     @property
     def queue(self) -> str:
         return self.keys.queue
-
-    def command(self, *words: Any) -> Any:
-        return self.link.run(_alone(Call(words, keys=(self.keys.stream,))))
 
     def add_dead_letter(
         self,
@@ -58,7 +56,7 @@ class DeadLetterSeeder:
         calls = [Call(("XADD", self.keys.dlq, "*", *words), keys=(self.keys.dlq,)) for words in letters]
         found: list[str] = []
         for start in range(0, len(calls), 1000):
-            found += [reply.decode() for reply in self.link.run(_batch(calls[start : start + 1000]))]
+            found += [reply.decode() for reply in self.link.run(command_batch(*calls[start : start + 1000]))]
         return found
 
     def add_event(self, kind: str, job_id: str, reason: str | None = None) -> None:
@@ -99,26 +97,17 @@ def dead_letter_fields(
     return dead_letter_entry.encode(DeadLetterEntry(content, "1-1", reason, detail, name=name))
 
 
-def seed_every_kind(yard: DeadLetterSeeder) -> dict[str, str]:
+def seed_every_kind(seeder: DeadLetterSeeder) -> dict[str, str]:
     """Add one dead letter of each kind: entry ids by job id, or by what is wrong with it."""
     found = {
-        "told": yard.add_dead_letter("told", {"to": "ada@example.org", "n": 1}, detail="timeout after 31 s"),
-        "untold": yard.add_dead_letter("untold", {"to": "bob", "blob": b"\xc0\xff"}, name="charge", retry=RETRY),
-        "secret": yard.add_dead_letter("secret", {"user": "eve", "password": "hunter2"}, reason="unrecoverable"),
-        "garbage": yard.add_dead_letter("", d=GARBAGE, reason="decode_failed", name=""),
-        "inner": yard.add_dead_letter("inner", d=envelope.encode(Envelope("inner", Payload("bin", b"\xc1"), 1, 2))),
-        "late": yard.add_dead_letter("late", [1, 2, 3], detail="timeout after 7 s"),
+        "told": seeder.add_dead_letter("told", {"to": "ada@example.org", "n": 1}, detail="timeout after 31 s"),
+        "untold": seeder.add_dead_letter("untold", {"to": "bob", "blob": b"\xc0\xff"}, name="charge", retry=RETRY),
+        "secret": seeder.add_dead_letter("secret", {"user": "eve", "password": "hunter2"}, reason="unrecoverable"),
+        "garbage": seeder.add_dead_letter("", d=GARBAGE, reason="decode_failed", name=""),
+        "inner": seeder.add_dead_letter("inner", d=envelope.encode(Envelope("inner", Payload("bin", b"\xc1"), 1, 2))),
+        "late": seeder.add_dead_letter("late", [1, 2, 3], detail="timeout after 7 s"),
     }
-    yard.add_event("failed", "untold", "first error")
-    yard.add_event("failed", "untold", "card 4711 declined")
-    yard.add_event("dlq", "untold", "retries_exhausted")
+    seeder.add_event("failed", "untold", "first error")
+    seeder.add_event("failed", "untold", "card 4711 declined")
+    seeder.add_event("dlq", "untold", "retries_exhausted")
     return found
-
-
-def _alone(call: Call) -> Flow[Any]:
-    [reply] = yield [call]
-    return reply
-
-
-def _batch(calls: Sequence[Call]) -> Flow[list[Any]]:
-    return (yield calls)

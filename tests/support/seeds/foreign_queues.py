@@ -9,14 +9,14 @@ from chasqui.foreign import joblist, rsmq
 from chasqui.foreign.joblist.keys import JobListKeys
 from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.server.link import Link
-from tests.support.links import command
+from tests.support.links import PlainCommands
 
 READY, TRIED, DELAYED, HELD = (f"gqll7vywlc{letter * 22}" for letter in "abcd")
 PENDING, CLAIMED, FAILED, BROKEN, ORPHAN = "p1", "c1", "f1", "b1", "o1"
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignQueues:
+class ForeignQueues(PlainCommands):
     """An RSMQ queue `orders` in a namespace, and a list job queue, both called after the test."""
 
     link: Link
@@ -36,13 +36,6 @@ class ForeignQueues:
 
     def run(self, flow: Any) -> Any:
         return self.link.run(flow)
-
-    def command(self, *words: Any) -> Any:
-        return self.link.run(command(*words))
-
-    def now_ms(self) -> int:
-        seconds, micros = self.command("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
 
 
 def seed_both(scene: ForeignQueues) -> None:

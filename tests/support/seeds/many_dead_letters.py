@@ -45,16 +45,16 @@ def numbered_dead_letter(number: int) -> list[bytes]:
 class ManyDeadLetters:
     """`size` dead letters on a server, and a shell to work on them."""
 
-    yard: DeadLetterSeeder
+    seeder: DeadLetterSeeder
     shell: SubprocessCli
     url: str
     size: int
 
     def seed(self) -> list[str]:
-        return self.yard.add_dead_letters(map(numbered_dead_letter, range(self.size)))
+        return self.seeder.add_dead_letters(map(numbered_dead_letter, range(self.size)))
 
     def __call__(self, *words: str) -> CommandResult:
-        return self.shell("dlq", words[0], self.yard.queue, *words[1:], "-u", self.url)
+        return self.shell("dlq", words[0], self.seeder.queue, *words[1:], "-u", self.url)
 
     def cost(self, *words: str) -> tuple[CommandResult, float, float]:
         """How it ended, and the seconds it took: by the wall, and of this machine's processor."""
@@ -71,10 +71,10 @@ class ManyDeadLetters:
 
         def write() -> None:
             with Link.open(self.url) as link:
-                yard = DeadLetterSeeder(link, self.yard.keys)
+                seeder = DeadLetterSeeder(link, self.seeder.keys)
                 while not stop.wait(0.002):
-                    written.append(yard.add_dead_letter(f"late-{len(written)}", {"kind": "vip"}, reason="stalled"))
-                    yard.command("XADD", yard.keys.stream, "*", "d", "x")
+                    written.append(seeder.add_dead_letter(f"late-{len(written)}", {"kind": "vip"}, reason="stalled"))
+                    seeder.command("XADD", seeder.keys.stream, "*", "d", "x")
 
         writer = threading.Thread(target=write)
         writer.start()
@@ -92,7 +92,7 @@ class ManyDeadLetters:
                 "chasqui_cli",
                 "dlq",
                 words[0],
-                self.yard.queue,
+                self.seeder.queue,
                 *words[1:],
                 "-u",
                 self.url,
@@ -129,41 +129,41 @@ def check_that_exactly_what_was_shown_is_replayed(crowd: ManyDeadLetters) -> Non
         paced = crowd(*words, "--yes", "--rps", "100", "--limit", "100")
         assert len(paced.out.split()) == 100
     assert written
-    left = set(crowd.yard.dead_ids())
+    left = set(crowd.seeder.dead_ids())
     acted = {*done.out.split(), *paced.out.split()}
     assert left == (set(ids) | set(written)) - acted, "something else than what was named was touched"
 
 
 def check_that_a_kill_loses_and_doubles_nothing(crowd: ManyDeadLetters) -> None:
     crowd.seed()
-    before = sorted(fields for _, fields in crowd.yard.dead_letters())
+    before = sorted(fields for _, fields in crowd.seeder.dead_letters())
     unreadable = sum(number % 100 == 7 for number in range(crowd.size))
     words = ("replay", "--limit", "1000000", "--yes", "-q")
     killed = 0
     for part in (0.2, 0.5, 0.8):
         process = crowd.start(*words)
-        while process.poll() is None and crowd.yard.command("XLEN", crowd.yard.keys.stream) < part * crowd.size:
+        while process.poll() is None and crowd.seeder.command("XLEN", crowd.seeder.keys.stream) < part * crowd.size:
             CLOCK.sleep_sync(0.001)
         killed += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert killed, "none was caught at work, so this proves nothing"
     assert crowd(*words).code == 0
-    jobs = Counter(crowd.yard.job_ids())
+    jobs = Counter(crowd.seeder.job_ids())
     assert len(jobs) == crowd.size - unreadable
     assert set(jobs.values()) == {1}, "doubled"
-    assert len(crowd.yard.dead_letters()) == unreadable
+    assert len(crowd.seeder.dead_letters()) == unreadable
     for op in crowd.shell("log", "-o", "name").out.split():
         undone = crowd.shell("undo", op, "--yes", "-q", "-u", crowd.url, "-o", "jsonl")
         assert undone.code == 0, undone.err
-    assert crowd.yard.jobs() == []
-    assert sorted(fields for _, fields in crowd.yard.dead_letters()) == before
+    assert crowd.seeder.jobs() == []
+    assert sorted(fields for _, fields in crowd.seeder.dead_letters()) == before
 
 
 def rate_of(crowd: ManyDeadLetters, count: int, rps: int) -> float:
     """Jobs a second, as the server dated them."""
     crowd("replay", "--limit", str(count), "--rps", str(rps), "--yes", "-q")
-    rows = crowd.yard.command("XRANGE", crowd.yard.keys.stream, "-", "+")
+    rows = crowd.seeder.command("XRANGE", crowd.seeder.keys.stream, "-", "+")
     times = [int(row[0].split(b"-")[0]) for row in rows]
     batch = max(1, rps // 50)
     return (len(times) - batch) / ((times[-1] - times[0]) / 1000)

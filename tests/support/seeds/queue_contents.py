@@ -1,17 +1,16 @@
-"""Queues with something in every place, for the verbs that tend queues."""
+"""A queue by its keys, for the tests of commands that change queues."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from chasqui import Commands, Keys, Link
-from chasqui.server.flow import Call, Flow
+from tests.support.links import PlainCommands
 
 
 @dataclass(slots=True)
-class QueueContents:
-    """A queue laid open."""
+class QueueContents(PlainCommands):
+    """A queue by its keys."""
 
     link: Link
     queue: str
@@ -23,18 +22,3 @@ class QueueContents:
     @property
     def commands(self) -> Commands:
         return Commands(self.link.features())
-
-    def command(self, *words: str | bytes | int) -> Any:
-        return self.link.run(_alone(words))
-
-    def now_ms(self) -> int:
-        seconds, micros = self.command("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
-
-    def run(self, flow: Flow[Any]) -> Any:
-        return self.link.run(flow)
-
-
-def _alone(words: tuple[str | bytes | int, ...]) -> Flow[Any]:
-    [reply] = yield [Call(words)]
-    return reply

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
-from chasqui.foreign import ForeignSnapshot
+from chasqui.foreign import ForeignSnapshot, JobListKeys, RsmqKeys
 from chasqui.inspect.event_stats import EventStats, JobNameStats, Percentiles
 from chasqui.inspect.snapshot import GroupSnapshot, LockHolder, Snapshot
 from chasqui.server.commands.replies import StreamExtent
@@ -91,7 +91,8 @@ def row(queue: str, level: int = 0, word: str = "working", **news: Any) -> Queue
 def foreign_queue_row(queue: str, kind: Literal["rsmq", "joblist"], *, rates: Rates | None, **news: Any) -> QueueRow:
     """A queue of another system: what it has no idea of is None."""
     fields: dict[str, Any] = {"server_time_ms": NOW_MS, "stream_depth": 64, "longest_idle_ms": None}
-    seen = ForeignSnapshot(queue=queue, kind=kind, **(fields | news))
+    keys = RsmqKeys(queue, news.pop("namespace", "rsmq")) if kind == "rsmq" else JobListKeys(queue)
+    seen = ForeignSnapshot(queue=queue, keys=keys, **(fields | news))
     return replace(row(queue, rates=rates), snapshot=seen)
 
 

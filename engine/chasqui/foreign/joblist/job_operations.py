@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chasqui.errors import ArgumentError
-from chasqui.foreign.common_calls import publish
 from chasqui.foreign.decoding import to_int, to_text
 from chasqui.foreign.joblist import joblist_calls as calls
 from chasqui.foreign.joblist import lifecycle
@@ -108,7 +107,7 @@ def retry(
         raise ArgumentError(f"{source} jobs are not over; only completed and failed ones can be retried")
     told = yield [calls.retry(keys, keys.list_key(source), job_id, at_once=at_once, reset=reset) for job_id in job_ids]
     tended = JobChanges.from_replies(job_ids, told)
-    yield from _publish_status(keys, tended.done, "retry", options)
+    yield from lifecycle.publish_events(keys, tended.done, "retry", options)
     return tended
 
 
@@ -186,7 +185,3 @@ def _claim_of(keys: JobListKeys, job_id: str) -> Flow[tuple[str, int] | None]:
     if isinstance(fields, Exception) or not fields[0] or fields[2] != b"processing":
         return None
     return to_text(fields[0]), to_int(fields[1]) or 1
-
-
-def _publish_status(keys: JobListKeys, ids: Sequence[str], status: str, options: JobListOptions) -> Flow[None]:
-    yield [publish(keys.events, options.write_json({"id": job_id, "status": status})) for job_id in ids]

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.foreign import conversion
-from chasqui.foreign.common_calls import clock
-from chasqui.foreign.conversion import NotConvertible
+from chasqui.foreign.common_calls import clock, read_time_ms
 from chasqui.foreign.decoding import to_text
 from chasqui.foreign.joblist import joblist_calls as calls
 from chasqui.foreign.joblist import lifecycle, stale_claims
 from chasqui.foreign.joblist.joblist_values import JobListOptions, ListJob, parse_hash
-from chasqui.foreign.transfer import ParkedPage, SourceCounts, TransferResult
+from chasqui.foreign.transfer import ParkedPage, SourceCounts, TransferResult, convert, without_dead_letters
 from chasqui.server.commands import parse_server_time
 
 if TYPE_CHECKING:
@@ -74,22 +73,20 @@ class JobListSource:
             )
             for job, parcel in ready
         ]
-        for answer in told:
-            crossed.count(answer.decode())
+        crossed.add_replies(told)
         stayed = len(crossed.failures) + crossed.counts["changed"]
         return crossed, _next_position(place, stayed, more=more)
 
-    def park(self, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
+    def park(self, cursor: Cursor, *, dead_letters: bool = True) -> Flow[tuple[TransferResult, Cursor]]:
         """Set the next page aside for another server."""
         place = yield from self._start_position(cursor)
         jobs, now_ms, more = yield from self._read_page(place)
         ready, crossed = self._convert(jobs, now_ms)
+        ready = ready if dead_letters else without_dead_letters(ready, crossed)
         source = self.keys.list_key(place.which)
         told = yield [calls.park_job(self.keys, source, job.id) for job, _ in ready]
-        for answer in told:
-            if answer != b"parked":
-                crossed.count(answer.decode())
-        return crossed, _next_position(place, len(crossed.failures), more=more)
+        crossed.add_replies(told)
+        return crossed, _next_position(place, len(crossed.failures) + crossed.counts["full"], more=more)
 
     def read_parked(self) -> Flow[ParkedPage]:
         """Some of what is set aside. What has no hash any more was deleted by somebody: it is done."""
@@ -128,8 +125,8 @@ class JobListSource:
                 options=JobListOptions(visibility_ms=self._visibility_ms),
                 rule=stale_claims.patient_rule(self._unsigned),
             )
-            [now] = yield [clock()]
-            self._unsigned = {job_id: self._unsigned.get(job_id, parse_server_time(now)) for job_id in told.unsigned}
+            now_ms = yield from read_time_ms()
+            self._unsigned = {job_id: self._unsigned.get(job_id, now_ms) for job_id in told.unsigned}
         return _ListPosition()
 
     def _read_page(self, place: _ListPosition) -> Flow[tuple[list[ListJob], int, bool]]:
@@ -154,14 +151,7 @@ class JobListSource:
     def _convert(
         self, jobs: Sequence[ListJob], now_ms: int
     ) -> tuple[list[tuple[ListJob, ImportedJob]], TransferResult]:
-        ready: list[tuple[ListJob, ImportedJob]] = []
-        crossed = TransferResult()
-        for job in jobs:
-            try:
-                ready.append((job, conversion.job_from_list_job(job, self._terms, now_ms)))
-            except NotConvertible as fault:
-                crossed.add_failure(job.id, str(fault))
-        return ready, crossed
+        return convert(jobs, lambda job: conversion.job_from_list_job(job, self._terms, now_ms))
 
 
 def _next_position(place: _ListPosition, stayed: int, *, more: bool) -> _ListPosition | None:

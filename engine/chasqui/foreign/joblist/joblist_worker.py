@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui.clock import SystemClock
 from chasqui.errors import ChasquiError, ServerError
-from chasqui.foreign.common_calls import clock
+from chasqui.foreign.common_calls import read_time_ms
 from chasqui.foreign.joblist import joblist_calls as calls
 from chasqui.foreign.joblist import lifecycle, stale_claims
 from chasqui.foreign.joblist.joblist_values import DEFAULTS
-from chasqui.server.commands import parse_server_time
 from chasqui.supervision.supervisor import SupervisedLoop, TurnResult
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ class JobListWorker:
     async def _sync_clock(self) -> None:
         """Learn how far our clock is from the server's."""
         before = self._clock.now_ms()
-        now = parse_server_time(await self._link.run(_server_time()))
+        now = await self._link.run(read_time_ms())
         self._skew_ms = now - (before + self._clock.now_ms()) // 2
 
     async def _run_next_job(self, slot: SupervisedLoop) -> TurnResult:
@@ -116,8 +115,8 @@ class JobListWorker:
         slot.count(outcome)
         return TurnResult()
 
-    async def _run_handler(self, claim: JobClaim) -> Callable[[], Flow[str]]:
-        """Run the handler; answers how the job is to be settled."""
+    async def _run_handler(self, claim: JobClaim) -> Callable[[int], Flow[str]]:
+        """Run the handler; returns how the job is settled, at a time."""
         try:
             if inspect.iscoroutinefunction(self._handler):
                 result = await self._handler(claim)
@@ -125,55 +124,58 @@ class JobListWorker:
                 result = await asyncio.to_thread(self._handler, claim)
             words = self._options.write_json(result).encode("utf-8", "surrogatepass")
         except Exception as error:  # noqa: BLE001 - a user's handler: whatever it raises is the job's failure
-            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return lambda: self._fail(claim, said)
-        return lambda: self._complete(claim, words)
+            message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return lambda now_ms: self._fail(claim, message, now_ms)
+        return lambda now_ms: self._complete(claim, words, now_ms)
 
-    def _complete(self, claim: JobClaim, words: bytes) -> Flow[str]:
+    def _complete(self, claim: JobClaim, words: bytes, now_ms: int) -> Flow[str]:
         done = yield from lifecycle.complete(
-            self._keys, claim.id, claim.token, words, now_ms=self._now_ms(), options=self._options
+            self._keys, claim.id, claim.token, words, now_ms=now_ms, options=self._options
         )
         return "completed" if done else "lost"
 
-    def _fail(self, claim: JobClaim, error: str) -> Flow[str]:
+    def _fail(self, claim: JobClaim, error: str, now_ms: int) -> Flow[str]:
         outcome = yield from lifecycle.fail(
-            self._keys,
-            claim.id,
-            claim.token,
-            error,
-            attempts=claim.attempts,
-            now_ms=self._now_ms(),
-            options=self._options,
+            self._keys, claim.id, claim.token, error, attempts=claim.attempts, now_ms=now_ms, options=self._options
         )
         return outcome or "lost"
 
-    async def _settle(self, claim: JobClaim, verdict: Callable[[], Flow[str]]) -> str:
-        """Settle the job, again if the server does not answer; but not a second time what it did already: the guide's
-        complete succeeds as often as it is said.
-        """
+    async def _settle(self, claim: JobClaim, settlement: Callable[[int], Flow[str]]) -> str:
+        """Settle the job, again if the server does not reply; but not twice: the guide's complete succeeds every time."""
+        now_ms = self._now_ms()
         while True:
             try:
-                return await self._link.run(verdict())
+                return await self._link.run(settlement(now_ms))
             except ServerError as error:
                 if not error.transient:
                     raise
                 log.warning("%s: job %s could not be settled yet: %s", self._keys.queue, claim.id, error)
-            if outcome := await self._read_outcome(claim):
+            if outcome := await self._read_outcome(claim, now_ms):
                 return outcome
 
-    async def _read_outcome(self, claim: JobClaim) -> str | None:
-        """What became of the job when our reply was lost, and perhaps not our word; asked until there is an answer."""
+    async def _read_outcome(self, claim: JobClaim, now_ms: int) -> str | None:
+        """The outcome of a job after the reply to its settlement was lost; None if it is not settled.
+
+        Our failure is known by its time. An event is published after the reply, so it is published now.
+        """
         while True:
             await self._clock.sleep(SETTLE_PAUSE_S)
             try:
-                token, status = await self._link.run(_token_and_status(self._keys, claim.id))
+                token, status, failed_ms = await self._link.run(_settlement_state(self._keys, claim.id))
+                if token == claim.token and status in {"processing", "completed"}:
+                    outcome = status
+                elif failed_ms == str(now_ms):
+                    outcome = "failed" if status == "failed" else "retry"
+                else:
+                    return "lost"
+                if outcome == "processing":
+                    return None
+                await self._link.run(lifecycle.publish_events(self._keys, [claim.id], outcome, self._options))
             except ServerError as error:
                 if not error.transient:
                     raise
-                continue
-            if status == "processing" and token == claim.token:
-                return None
-            return status if status in {"completed", "failed"} else "lost"
+            else:
+                return outcome
 
     async def _reclaim_stale(self) -> TurnResult:
         """Take back what is stale. What nobody signed must be seen so for a whole visibility first."""
@@ -238,14 +240,9 @@ class _ClaimRenewer:
                     log.warning("%s: job %s was taken back while it ran", keys.queue, claim.id)
 
 
-def _server_time() -> Flow[Any]:
-    [now] = yield [clock()]
-    return now
-
-
-def _token_and_status(keys: JobListKeys, job_id: str) -> Flow[tuple[str, str]]:
-    [fields] = yield [calls.job_field_values(keys, job_id, ["claim_token", "status"])]
-    if isinstance(fields, Exception):
-        return "", ""
-    token, status = ((field or b"").decode("utf-8", "replace") for field in fields)
-    return token, status
+def _settlement_state(keys: JobListKeys, job_id: str) -> Flow[list[str]]:
+    """Token, status, and when the job failed last; empty for what is missing."""
+    [fields] = yield [calls.job_field_values(keys, job_id, ["claim_token", "status", "last_error_at_ms"])]
+    return (
+        [""] * 3 if isinstance(fields, Exception) else [(field or b"").decode("utf-8", "replace") for field in fields]
+    )

@@ -21,6 +21,8 @@ from chasqui.foreign.joblist.joblist_values import (
 from chasqui.foreign.joblist.keys import LISTS, new_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chasqui.foreign.joblist.joblist_values import JobListOptions
     from chasqui.foreign.joblist.keys import JobListKeys, ListName
     from chasqui.server.flow import Flow
@@ -96,7 +98,7 @@ def complete(
         calls.complete(keys, job_id, token, words, now_ms=now_ms, ttl_s=options.ttl_s, history=options.history)
     ]
     if done:
-        yield [_publish_event(keys, job_id, "completed", options)]
+        yield from publish_events(keys, [job_id], "completed", options)
     return bool(done)
 
 
@@ -128,7 +130,7 @@ def fail(
     outcomes: dict[int, FailOutcome | None] = {0: None, 1: "retry", 2: "failed"}
     outcome = outcomes[told]
     if outcome:
-        yield [_publish_event(keys, job_id, outcome, options)]
+        yield from publish_events(keys, [job_id], outcome, options)
     return outcome
 
 
@@ -181,5 +183,6 @@ def _encode_json(value: Any, options: JobListOptions) -> bytes:
     return value if isinstance(value, bytes) else options.write_json(value).encode("utf-8", "surrogatepass")
 
 
-def _publish_event(keys: JobListKeys, job_id: str, status: str, options: JobListOptions) -> Any:
-    return publish(keys.events, options.write_json({"id": job_id, "status": status}))
+def publish_events(keys: JobListKeys, job_ids: Sequence[str], status: str, options: JobListOptions) -> Flow[None]:
+    """Publish what became of jobs."""
+    yield [publish(keys.events, options.write_json({"id": job_id, "status": status})) for job_id in job_ids]

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from chasqui.foreign.common_calls import clock, publish
+from chasqui.foreign.common_calls import clock
 from chasqui.foreign.decoding import to_number, to_text
 from chasqui.foreign.joblist import joblist_calls as calls
 from chasqui.foreign.joblist.joblist_values import DEFAULTS, ClaimState
+from chasqui.foreign.joblist.lifecycle import publish_events
 from chasqui.server.commands import parse_server_time
 
 if TYPE_CHECKING:
@@ -127,10 +128,11 @@ def reclaim(
     if dry_run:
         return plan
     stale = [one.claim for one in judged if one.status == "stale"]
-    told = yield [_reclaim_call(keys, held, at_ms, options, give_up=held.id in plan.failed) for held in stale]
+    failed = frozenset(plan.failed)
+    told = yield [_reclaim_call(keys, held, at_ms, options, give_up=held.id in failed) for held in stale]
     yield [calls.remove_orphan_id(keys, keys.processing, job_id) for job_id in plan.dropped]
     done = _move_to_changed(plan, {held.id for held, moved in zip(stale, told, strict=True) if not moved})
-    yield [publish(keys.events, options.write_json({"id": job_id, "status": "failed"})) for job_id in done.failed]
+    yield from publish_events(keys, done.failed, "failed", options)
     return done
 
 
@@ -140,9 +142,10 @@ def _plan(judged: Sequence[JudgedClaim], give_up_at: int | None, *, drop_orphans
         by.setdefault(one.status, []).append(one)
     stale, orphans = [one.claim for one in by.get("stale", ())], by.get("orphan", [])
     poison = [held.id for held in stale if give_up_at is not None and (held.attempts or 0) >= give_up_at]
+    poisonous = frozenset(poison)
     return ReclaimResult(
         looked=len(judged),
-        moved=tuple(held.id for held in stale if held.id not in poison),
+        moved=tuple(held.id for held in stale if held.id not in poisonous),
         failed=tuple(poison),
         skipped=(*by.get("broken", ()), *(() if drop_orphans else orphans)),
         dropped=tuple(one.claim.id for one in orphans) if drop_orphans else (),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chasqui.foreign.cluster_slots import is_cross_slot_error, raise_if_refused
-from chasqui.foreign.common_calls import clock
+from chasqui.foreign.common_calls import clock, read_time_ms
 from chasqui.foreign.decoding import to_bytes, to_text
 from chasqui.foreign.rsmq import rsmq_calls as calls
 from chasqui.foreign.rsmq.message_values import Message, MessageCounts
@@ -145,8 +145,7 @@ def read_message(keys: RsmqKeys, message_id: str) -> Flow[Message | None]:
 
 def count_by_state(keys: RsmqKeys) -> Flow[MessageCounts]:
     """Messages by state, by the server's clock in ms. Hidden ones are looked at, some thousand at a time."""
-    [now] = yield [clock()]
-    now_ms = parse_server_time(now)
+    now_ms = yield from read_time_ms()
     looked = in_flight = 0
     while True:
         [counted] = yield [calls.count_hidden(keys, now_ms=now_ms, skip=looked, count=COUNT_PAGE)]

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from chasqui.foreign import conversion
 from chasqui.foreign.common_calls import clock
 from chasqui.foreign.conversion import NotConvertible
+from chasqui.foreign.decoding import to_text
 from chasqui.foreign.rsmq import message_queries
 from chasqui.foreign.rsmq import rsmq_calls as calls
 from chasqui.foreign.rsmq.message_values import Message
-from chasqui.foreign.transfer import ParkedPage, SourceCounts, TransferResult
+from chasqui.foreign.transfer import ParkedPage, SourceCounts, TransferResult, convert, without_dead_letters
 from chasqui.server.commands import members_with_scores, parse_server_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from chasqui.foreign.conversion import ConversionOptions
     from chasqui.foreign.job_import import ImportedJob
@@ -59,7 +60,9 @@ class RsmqSource:
     def forward(self, target: Keys, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
         """Move the next page to a queue on the same server, each message in one step."""
         page = yield from message_queries.read_page(self.keys, after=cursor, count=PAGE)
-        ready, crossed = self._convert(page.messages, page.now_ms, hidden_too=False)
+        free = [message for message in page.messages if message.state(page.now_ms) != "in-flight"]
+        ready, crossed = convert(free, self._to_job(page.now_ms))
+        crossed.add("held", len(page.messages) - len(free))
         told = yield [
             calls.forward_message(
                 self.keys,
@@ -71,45 +74,32 @@ class RsmqSource:
             )
             for message, parcel in ready
         ]
-        for answer in told:
-            crossed.count(answer.decode())
+        crossed.add_replies(told)
         return crossed, page.after
 
-    def park(self, cursor: Cursor) -> Flow[tuple[TransferResult, Cursor]]:
+    def park(self, cursor: Cursor, *, dead_letters: bool = True) -> Flow[tuple[TransferResult, Cursor]]:
         """Set the next page aside for another server."""
         page = yield from message_queries.read_page(self.keys, after=cursor, count=PAGE, preview=0)
-        ready, crossed = [], TransferResult()
-        for message in page.messages:
-            if message.size is None:
-                crossed.add_failure(message.id, "it has no body")
-            elif not conversion.is_valid_job_id(message.id):
-                crossed.add_failure(message.id, "its id is no text")
-            elif message.state(page.now_ms) == "in-flight":
-                crossed.count("held")
-            else:
-                ready.append(message.id)
-        told = yield [calls.park_message(self.keys, message_id) for message_id in ready]
-        for answer in told:
-            if answer != b"parked":
-                crossed.count(answer.decode())
+        ready, crossed = convert(page.messages, self._to_parked_job(page.now_ms))
+        free = [(message, job) for message, job in ready if message.state(page.now_ms) != "in-flight"]
+        crossed.add("held", len(ready) - len(free))
+        free = free if dead_letters else without_dead_letters(free, crossed)
+        crossed.add_replies((yield [calls.park_message(self.keys, message.id) for message, _ in free]))
         return crossed, page.after
 
     def read_parked(self) -> Flow[ParkedPage]:
         """Some of what is set aside. What lost its body meanwhile was deleted by whoever held it: it is done."""
         now, rows = yield [clock(), calls.parked_messages(self.keys, PAGE)]
         members = members_with_scores(rows)
-        ids = [member.decode("utf-8", "surrogateescape") for member, _ in members]
+        ids = [to_text(member) for member, _ in members]
         fields = yield [calls.message_fields(self.keys, message_id) for message_id in ids]
         messages = [
             Message.from_row([member, str(score).encode(), receives, first, None if body is None else len(body), body])
             for (member, score), (body, receives, first) in zip(members, fields, strict=True)
         ]
         done = [message.id for message in messages if message.body is None]
-        ready, crossed = self._convert(
-            [message for message in messages if message.body is not None],
-            parse_server_time(now),
-            hidden_too=True,
-        )
+        whole = [message for message in messages if message.body is not None]
+        ready, crossed = convert(whole, self._to_job(parse_server_time(now)))
         return ParkedPage([parcel for _, parcel in ready], done, crossed.failures, len(ids))
 
     def delete_parked(self, job_ids: Sequence[str]) -> Flow[None]:
@@ -121,23 +111,21 @@ class RsmqSource:
         back = 0
         while True:
             [rows] = yield [calls.parked_messages(self.keys, PAGE)]
-            ids = [member.decode("utf-8", "surrogateescape") for member, _ in members_with_scores(rows)]
+            ids = [to_text(member) for member, _ in members_with_scores(rows)]
             if not ids:
                 return back
             [some] = yield [calls.unpark_messages(self.keys, ids)]
             back += some
 
-    def _convert(
-        self, messages: Sequence[Message], now_ms: int, *, hidden_too: bool
-    ) -> tuple[list[tuple[Message, ImportedJob]], TransferResult]:
-        ready: list[tuple[Message, ImportedJob]] = []
-        crossed = TransferResult()
-        for message in messages:
-            if not hidden_too and message.state(now_ms) == "in-flight":
-                crossed.count("held")
-                continue
-            try:
-                ready.append((message, conversion.job_from_message(message, self._terms, now_ms)))
-            except NotConvertible as fault:
-                crossed.add_failure(message.id, str(fault))
-        return ready, crossed
+    def _to_job(self, now_ms: int) -> Callable[[Message], ImportedJob]:
+        return lambda message: conversion.job_from_message(message, self._terms, now_ms)
+
+    def _to_parked_job(self, now_ms: int) -> Callable[[Message], ImportedJob]:
+        """As `_to_job`, before the body is read."""
+
+        def to_job(message: Message) -> ImportedJob:
+            if message.body is not None and not conversion.is_valid_job_id(message.id):
+                raise NotConvertible("its id is no text")
+            return conversion.job_from_message(message, self._terms, now_ms)
+
+        return to_job
