@@ -10,10 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
 
+from chasqui.inspect import results
 from chasqui.models import Job
 from chasqui.produce import arguments
 from chasqui.produce.prepared_batch import ScheduleRequest
 from chasqui.produce.queue_base import DEFAULT_URL, QueueBase
+from chasqui.schedule import repeatable
 from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import AsyncLink
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from chasqui.produce.queue_base import Durability, OnFull, Prefix
     from chasqui.server.connection_setup import Credentials
     from chasqui.server.flow import Flow
+    from chasqui.wire.keys import Keys
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -100,9 +103,7 @@ class Queue(QueueBase):
         this object within the server's memory adds nothing. repeat: the job returned is then the schedule.
         """
         if repeat is not None:
-            return await self.upsert_repeatable_job(
-                name, data, repeat=repeat, attempts=attempts, backoff=backoff, job_id=job_id, missed_fires=missed_fires
-            )
+            return await self.upsert_repeatable_job(name, data, repeat=repeat, missed_fires=missed_fires)
         arguments.check_no_missed_fires(missed_fires)
         job = arguments.job_request(
             name, data, delay_ms=delay_ms, delay=delay, attempts=attempts, backoff=backoff, job_id=job_id
@@ -184,15 +185,15 @@ class Queue(QueueBase):
 
     async def remove_repeatable_by_key(self, key: str) -> bool:
         """Remove a schedule; False when there was none."""
-        return await self._run(self._remove_schedule, key)
+        return await self._run(repeatable.remove_spec, key)
 
     async def get_job_result(self, job_id: str) -> Any:
         """What the job returned; None when it is not done, returned None, or its result has expired."""
-        return (await self._run(self._read_results, [job_id]))[0]
+        return (await self._run(results.read_results, [job_id]))[0]
 
     async def get_job_result_bulk(self, job_ids: Sequence[str]) -> list[Any]:
         """What each job returned, in one round trip."""
-        return await self._run(self._read_results, list(job_ids))
+        return await self._run(results.read_results, list(job_ids))
 
     async def close(self) -> None:
         """Close the connections of this event loop. A later call opens them again, as in the reference."""
@@ -214,7 +215,7 @@ class Queue(QueueBase):
 
     async def _finish_add(self, prepared: PreparedBatch[Job]) -> list[Job]:
         if prepared.jobs:
-            delivery = await self._run(self._deliver, prepared)
+            delivery = await self._run(prepared.deliver, self._memory)
             self._raise_unless_added(prepared, delivery, partial(self._finish_add, prepared))
         added = list(prepared.jobs[:])
         for place, request in prepared.schedules:
@@ -222,11 +223,13 @@ class Queue(QueueBase):
         return added
 
     async def _add_schedule(self, request: ScheduleRequest) -> Job:
-        return self._schedule_as_job(Job, request, await self._run(self._store_schedule, request))
+        return self._schedule_as_job(Job, request, await self._run(repeatable.upsert_spec, request.spec))
 
-    async def _run(self, flow: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
+    async def _run(
+        self, flow: Callable[Concatenate[Commands, Keys, P], Flow[T]], *args: P.args, **named: P.kwargs
+    ) -> T:
         link = self._link()
-        return await link.run(flow(Commands(await link.features()), *args, **named))
+        return await link.run(flow(Commands(await link.features()), self._keys, *args, **named))
 
     def _link(self) -> AsyncLink:
         """The one that was given, or one for this event loop: connections cannot leave theirs."""

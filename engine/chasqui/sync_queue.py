@@ -8,10 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from chasqui.inspect import results
 from chasqui.models import SyncJob
 from chasqui.produce import arguments
 from chasqui.produce.prepared_batch import ScheduleRequest
 from chasqui.produce.queue_base import DEFAULT_URL, QueueBase
+from chasqui.schedule import repeatable
 from chasqui.server.address import with_tls
 from chasqui.server.commands import Commands
 from chasqui.server.link import Link
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from chasqui.produce.queue_base import Durability, OnFull, Prefix
     from chasqui.server.connection_setup import Credentials
     from chasqui.server.flow import Flow
+    from chasqui.wire.keys import Keys
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -98,9 +101,7 @@ class SyncQueue(QueueBase):
         this object within the server's memory adds nothing. repeat: the job returned is then the schedule.
         """
         if repeat is not None:
-            return self.upsert_repeatable_job(
-                name, data, repeat=repeat, attempts=attempts, backoff=backoff, job_id=job_id, missed_fires=missed_fires
-            )
+            return self.upsert_repeatable_job(name, data, repeat=repeat, missed_fires=missed_fires)
         arguments.check_no_missed_fires(missed_fires)
         job = arguments.job_request(
             name, data, delay_ms=delay_ms, delay=delay, attempts=attempts, backoff=backoff, job_id=job_id
@@ -182,15 +183,15 @@ class SyncQueue(QueueBase):
 
     def remove_repeatable_by_key(self, key: str) -> bool:
         """Remove a schedule; False when there was none."""
-        return self._run(self._remove_schedule, key)
+        return self._run(repeatable.remove_spec, key)
 
     def get_job_result(self, job_id: str) -> Any:
         """What the job returned; None when it is not done, returned None, or its result has expired."""
-        return self._run(self._read_results, [job_id])[0]
+        return self._run(results.read_results, [job_id])[0]
 
     def get_job_result_bulk(self, job_ids: Sequence[str]) -> list[Any]:
         """What each job returned, in one round trip."""
-        return self._run(self._read_results, list(job_ids))
+        return self._run(results.read_results, list(job_ids))
 
     def close(self) -> None:
         """Close the connections. A later call opens them again, as in the reference."""
@@ -212,7 +213,7 @@ class SyncQueue(QueueBase):
 
     def _finish_add(self, prepared: PreparedBatch[SyncJob]) -> list[SyncJob]:
         if prepared.jobs:
-            delivery = self._run(self._deliver, prepared)
+            delivery = self._run(prepared.deliver, self._memory)
             self._raise_unless_added(prepared, delivery, partial(self._finish_add, prepared))
         added = list(prepared.jobs[:])
         for place, request in prepared.schedules:
@@ -220,11 +221,11 @@ class SyncQueue(QueueBase):
         return added
 
     def _add_schedule(self, request: ScheduleRequest) -> SyncJob:
-        return self._schedule_as_job(SyncJob, request, self._run(self._store_schedule, request))
+        return self._schedule_as_job(SyncJob, request, self._run(repeatable.upsert_spec, request.spec))
 
-    def _run(self, flow: Callable[Concatenate[Commands, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
+    def _run(self, flow: Callable[Concatenate[Commands, Keys, P], Flow[T]], *args: P.args, **named: P.kwargs) -> T:
         link = self._link()
-        return link.run(flow(Commands(link.features()), *args, **named))
+        return link.run(flow(Commands(link.features()), self._keys, *args, **named))
 
     def _link(self) -> Link:
         if self._given:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chasqui.inspect.job_search import DelayedJob, decode_delayed_job
 from chasqui.server.commands.replies import PendingEntry, RawEntry, members_with_scores
-from chasqui.wire import delayed_member, envelope, stream_entry
+from chasqui.wire import envelope, stream_entry
 from chasqui.wire.entry_fields import decode_name_exact
 from chasqui.wire.msgpack_codec import Undecodable
 
@@ -20,20 +21,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedJob:
-    """A job as found: in the stream at `entry_id`, or in the delayed set, due at `run_at_ms`.
-
-    prefix: how its name was written in front of it, for a delayed one.
-    """
+class WaitingJob:
+    """A job in the stream."""
 
     job: Envelope | Undecodable
     name: str
-    entry_id: str | None = None
-    run_at_ms: int | None = None
-    prefix: str | None = None
+    entry_id: str
 
 
-def list_waiting(commands: Commands, keys: Keys, count: int, *, after: str | None = None) -> Flow[list[ListedJob]]:
+def list_waiting(commands: Commands, keys: Keys, count: int, *, after: str | None = None) -> Flow[list[WaitingJob]]:
     """Jobs in the stream, oldest first."""
     [rows] = yield [commands.oldest_entries(keys.stream, count, after=after)]
     return [_from_stream(entry) for entry in RawEntry.list_from_reply(rows)]
@@ -66,22 +62,15 @@ def list_in_flight(commands: Commands, keys: Keys, groups: Sequence[str], count:
     ]
 
 
-def list_delayed(commands: Commands, keys: Keys, count: int, *, offset: int = 0) -> Flow[list[ListedJob]]:
+def list_delayed(commands: Commands, keys: Keys, count: int, *, offset: int = 0) -> Flow[list[DelayedJob]]:
     """Jobs in the delayed set, soonest first."""
     [rows] = yield [commands.delayed_page(keys, offset, count)]
-    return [_from_delayed_set(member, run_at_ms) for member, run_at_ms in members_with_scores(rows)]
+    return [decode_delayed_job(member, run_at_ms) for member, run_at_ms in members_with_scores(rows)]
 
 
-def _from_stream(entry: RawEntry) -> ListedJob:
+def _from_stream(entry: RawEntry) -> WaitingJob:
     entry_id = entry.entry_id.decode()
     found = stream_entry.decode(entry.fields)
     if found.d is None:
-        return ListedJob(Undecodable(b"", "the entry has no field d"), found.name, entry_id)
-    return ListedJob(envelope.decode_or_undecodable(found.d), found.name, entry_id)
-
-
-def _from_delayed_set(member: bytes, run_at_ms: int) -> ListedJob:
-    found = delayed_member.decode_or_undecodable(member)
-    if isinstance(found, Undecodable):
-        return ListedJob(found, "", run_at_ms=run_at_ms)
-    return ListedJob(found.envelope, found.name, run_at_ms=run_at_ms, prefix=found.prefix)
+        return WaitingJob(Undecodable(b"", "the entry has no field d"), found.name, entry_id)
+    return WaitingJob(envelope.decode_or_undecodable(found.d), found.name, entry_id)

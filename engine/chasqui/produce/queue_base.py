@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from chasqui.clock import Clock, SystemClock
 from chasqui.defaults import ProducerOptions
 from chasqui.errors import ArgumentError, QueueFull, Unconfirmed
-from chasqui.inspect import results
 from chasqui.models import LazyJobs
 from chasqui.operate import dead_letters
 from chasqui.produce import arguments
@@ -125,9 +124,6 @@ class QueueBase(ABC):
         prepared.schedules = schedules
         return prepared
 
-    def _deliver(self, commands: Commands, prepared: PreparedBatch[J]) -> Flow[Delivery]:
-        return prepared.deliver(commands, self._keys, self._memory)
-
     def _raise_unless_added(self, prepared: PreparedBatch[J], delivery: Delivery, retry: Callable[[], Any]) -> None:
         """Mark duplicates among the jobs. If not all jobs were added, raise the error with all that is known."""
         for place in delivery.duplicates:
@@ -143,30 +139,21 @@ class QueueBase(ABC):
         now_ms, created = self._clock.now_ms(), stored.created
         return kind(stored.key, request.spec.job_name, request.data, 0, now_ms, self, created)
 
-    def _store_schedule(self, commands: Commands, request: ScheduleRequest) -> Flow[UpsertedSpec]:
-        return repeatable.upsert_spec(commands, self._keys, request.spec)
-
-    def _list_schedules(self, commands: Commands, limit: int) -> Flow[list[RepeatableMeta]]:
-        found = yield from repeatable.list_specs(commands, self._keys, _check_limit(limit))
+    def _list_schedules(self, commands: Commands, keys: Keys, limit: int) -> Flow[list[RepeatableMeta]]:
+        found = yield from repeatable.list_specs(commands, keys, _check_limit(limit))
         return [meta for meta in map(arguments.to_repeatable_meta, found) if meta]
 
-    def _remove_schedule(self, commands: Commands, key: str) -> Flow[bool]:
-        return repeatable.remove_spec(commands, self._keys, key)
-
-    def _read_results(self, commands: Commands, job_ids: Sequence[str]) -> Flow[list[Any]]:
-        return results.read_results(commands, self._keys, job_ids)
-
-    def _cancel_delayed(self, commands: Commands, job_id: str) -> Flow[bool]:
-        [cancelled] = yield [commands.cancel_delayed(self._keys, job_id)]
+    def _cancel_delayed(self, commands: Commands, keys: Keys, job_id: str) -> Flow[bool]:
+        [cancelled] = yield [commands.cancel_delayed(keys, job_id)]
         return bool(cancelled)
 
-    def _peek_dead_letters(self, commands: Commands, limit: int) -> Flow[list[dict[str, Any]]]:
-        dead = yield from dead_letters.list_dead_letters(commands, self._keys, _check_limit(limit))
+    def _peek_dead_letters(self, commands: Commands, keys: Keys, limit: int) -> Flow[list[dict[str, Any]]]:
+        dead = yield from dead_letters.list_dead_letters(commands, keys, _check_limit(limit))
         return [_dead_letter_dict(job) for job in dead]
 
-    def _replay_dead_letters(self, commands: Commands, limit: int) -> Flow[int]:
+    def _replay_dead_letters(self, commands: Commands, keys: Keys, limit: int) -> Flow[int]:
         cap = self._options.cap
-        done = yield from dead_letters.replay_oldest(commands, self._keys, _check_limit(limit), cap=cap)
+        done = yield from dead_letters.replay_oldest(commands, keys, _check_limit(limit), cap=cap)
         if done.is_stream_full and not done.moved and cap is not None:
             raise QueueFull(self._name, depth=cap, cap=cap, asked=1)
         return done.moved
