@@ -89,7 +89,7 @@ def overlapping(seed: QueueSeeder) -> None:
         seed.add_event("active", "twice", attempt=3)
 
 
-def bury_garbage(seed: QueueSeeder) -> None:
+def add_garbage_dead_letter(seed: QueueSeeder) -> None:
     seed.command("XADD", seed.keys.dlq, "*", "d", b"\xc1", "source_id", "1-0", "reason", "decode_failed")
 
 
@@ -127,13 +127,13 @@ def test_a_healthy_queue_has_no_findings(seed: QueueSeeder) -> None:
 
 
 @pytest.mark.parametrize("code", SPOILS)
-def test_each_trouble_is_found_with_what_mends_it(seed: QueueSeeder, code: str) -> None:
+def test_each_problem_is_found_with_its_fix(seed: QueueSeeder, code: str) -> None:
     level, spoil = SPOILS[code]
     healthy(seed)
     spoil(seed)
-    told = {finding.code: finding for finding in found(seed)}
-    assert code in told
-    finding = told[code]
+    findings = {finding.code: finding for finding in found(seed)}
+    assert code in findings
+    finding = findings[code]
     assert (finding.level, finding.queue) == (level, seed.queue)
     assert finding.fix
     assert finding.fix.split()[0] in ("chasqui", "redis-cli", "timedatectl")
@@ -148,10 +148,10 @@ def test_what_cannot_be_read_is_found_in_every_place(seed: QueueSeeder, place: s
     elif place == "delayed":
         seed.command("ZADD", seed.keys.delayed, seed.now_ms + HOUR_MS, b"no job at all")
     else:
-        bury_garbage(seed)
-    told = [finding for finding in found(seed) if finding.code == "undecodable"]
-    assert [(one.evidence["place"], one.evidence["unreadable"]) for one in told] == [(place, 1)]
-    assert told[0].level == (Level.NOTE if place == "dlq" else Level.WARNING)
+        add_garbage_dead_letter(seed)
+    undecodable = [finding for finding in found(seed) if finding.code == "undecodable"]
+    assert [(one.evidence["place"], one.evidence["unreadable"]) for one in undecodable] == [(place, 1)]
+    assert undecodable[0].level == (Level.NOTE if place == "dlq" else Level.WARNING)
 
 
 def test_a_dead_letter_without_a_payload_field_is_reported_as_such(seed: QueueSeeder) -> None:
@@ -161,16 +161,16 @@ def test_a_dead_letter_without_a_payload_field_is_reported_as_such(seed: QueueSe
     assert finding.text == "1 of 1 looked at among the dead letters cannot be read: the letter has no field d"
 
 
-def test_consumers_that_are_gone_are_told_apart_by_what_they_hold(seed: QueueSeeder) -> None:
+def test_consumers_that_are_gone_differ_by_what_they_hold(seed: QueueSeeder) -> None:
     healthy(seed)
     seed.command("XGROUP", "CREATECONSUMER", seed.keys.stream, GROUP, "old")
     seen = examined(seed)
-    told = health.check_samples(seen, SampleLimits(gone_ms=0))
-    gone = [finding for finding in told if finding.code == "gone-consumers"]
+    findings = health.check_samples(seen, SampleLimits(gone_ms=0))
+    gone = [finding for finding in findings if finding.code == "gone-consumers"]
     assert [(one.level, one.evidence["consumers"], one.evidence["pending"]) for one in gone] == [(Level.WARNING, 2, 1)]
 
 
-def test_a_look_is_bounded_and_says_how_far_it_went(seed: QueueSeeder) -> None:
+def test_sampling_is_bounded_and_reports_its_extent(seed: QueueSeeder) -> None:
     healthy(seed)
     for _ in range(30):
         seed.add()

@@ -1,4 +1,4 @@
-"""The leader's lease, on every kind of server: one leads, the others wait, and nobody's lock is stolen."""
+"""The leader's lock, on every kind of server: one leads, the others wait, and no lock is stolen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_holder_is_named_in_the_reference_s_form_and_never_twice() -> None:
     assert leader_lock.new_holder("s") != leader_lock.new_holder("s")
 
 
-async def test_a_lease_is_taken_kept_and_dropped_by_its_holder_only(server: Server, queue: str) -> None:
+async def test_a_lock_is_acquired_renewed_and_released_by_its_holder_only(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, _):
         lock = b.keys.promoter_lock
         mine = b.run(leader_lock.acquire_lock(b.commands, lock, "ada", TTL_S))
@@ -105,7 +105,7 @@ async def test_a_leader_asked_to_end_frees_its_lock_at_once(any_server: Server, 
             assert await asyncio.to_thread(leader.wait, 10) == 0
 
 
-async def test_a_foreign_lock_that_never_expires_is_told_and_left_until_it_is_forced_open(
+async def test_a_foreign_lock_that_never_expires_is_noted_and_left_until_it_is_forced_open(
     server: Server, queue: str
 ) -> None:
     async with leader_harness(server, queue) as (b, link):

@@ -41,14 +41,14 @@ def events(b: QueueHarness) -> list[event_entry.Event]:
     return [event_entry.decode(fields) for _, fields in b.command("XRANGE", b.keys.events, "-", "+")]
 
 
-async def test_a_tick_moves_what_is_due_says_so_and_leaves_the_rest(server: Server, queue: str) -> None:
+async def test_a_tick_moves_what_is_due_sends_events_and_leaves_the_rest(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         (first, one), (second, two), (_, three) = job(1, "mail"), job(2), job(3)
         delay(b, one, -2000)
         delay(b, two, -1000)
         delay(b, three, 60_000)
-        told = await Promoter(link, b.keys, clock=SkewedClock(0)).tick()
-        assert (told.count, told.depth, told.quarantined) == (2, 1, 0)
+        promoted = await Promoter(link, b.keys, clock=SkewedClock(0)).tick()
+        assert (promoted.count, promoted.depth, promoted.quarantined) == (2, 1, 0)
         assert numbers(b) == [1, 2]
         assert b.command("XRANGE", b.keys.stream, "-", "+")[0][1][2:] == [b"n", b"mail"]
         assert [(event.kind, event.job_id, event.name, event.extra) for event in events(b)] == [
@@ -85,7 +85,7 @@ async def test_a_promoted_job_can_no_longer_be_cancelled_and_its_id_stays_used(s
         assert b.command("EXISTS", b.keys.delayed_marker("order-7")) == 1
 
 
-async def test_without_events_nothing_is_said(server: Server, queue: str) -> None:
+async def test_without_events_none_is_sent(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         delay(b, job(1)[1])
         await Promoter(link, b.keys, events=False).tick()
@@ -114,7 +114,7 @@ async def test_more_than_a_batch_is_moved_without_a_pause(server: Server, queue:
 
 
 @pytest.mark.parametrize("wrong_by_ms", [-60_000, 60_000])
-async def test_a_running_promoter_moves_a_job_when_its_time_comes_whatever_its_own_clock_says(
+async def test_a_running_promoter_moves_a_job_when_its_time_comes_whatever_its_own_clock_shows(
     server: Server, queue: str, wrong_by_ms: int
 ) -> None:
     async with leader_harness(server, queue) as (b, link):
@@ -128,7 +128,7 @@ async def test_a_running_promoter_moves_a_job_when_its_time_comes_whatever_its_o
             assert due_ms <= int(entry_id.split(b"-")[0]) < due_ms + 1000
 
 
-async def test_garbage_is_quarantined_whole_and_holds_nobody_up(server: Server, queue: str) -> None:
+async def test_garbage_is_quarantined_whole_and_holds_no_job_up(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         for number, junk in enumerate(GARBAGE):
             delay(b, junk, -9000 + number)
@@ -174,7 +174,7 @@ async def test_an_events_key_of_the_wrong_type_costs_the_events_only(server: Ser
             assert "failures" not in promoter.state.counts
 
 
-async def test_garbage_that_nobody_takes_is_told_and_does_not_starve_the_jobs_behind_it(
+async def test_garbage_that_cannot_be_moved_is_noted_and_does_not_starve_the_jobs_behind_it(
     server: Server, queue: str
 ) -> None:
     async with leader_harness(server, queue) as (b, link):

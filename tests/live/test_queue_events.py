@@ -1,4 +1,4 @@
-"""Following events on real servers: nothing missed, nothing told twice, and no hole that is not told."""
+"""Following events on real servers: nothing missed, nothing read twice, and no gap that is not reported."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def event(keys: Keys, number: object, entry_id: str = "*") -> Call:
     return Call(words, keys=(keys.events,))
 
 
-def tell(server: Server, *calls: Call) -> None:
+def add_events(server: Server, *calls: Call) -> None:
     with Link.open(server.url) as link:
         link.run(command_batch(*calls))
 
@@ -65,37 +65,37 @@ async def until(holds: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def following(events: QueueEvents) -> AsyncIterator[list[QueueEvent | Gap]]:
-    """What is heard, as it grows."""
-    heard: list[QueueEvent | Gap] = []
+    """What is received, as it grows."""
+    received: list[QueueEvent | Gap] = []
 
     async def listen() -> None:
         async for one in events.with_gaps():
-            heard.append(one)  # noqa: PERF401 - others watch it grow
+            received.append(one)  # noqa: PERF401 - others watch it grow
 
     async with events:
         task = asyncio.create_task(listen())
         try:
-            yield heard
+            yield received
         finally:
             await events.close()
             await asyncio.wait_for(task, 5)
 
 
-def jobs(heard: list[QueueEvent | Gap]) -> list[str | None]:
-    return [one.job_id for one in heard if isinstance(one, QueueEvent)]
+def jobs(received: list[QueueEvent | Gap]) -> list[str | None]:
+    return [one.job_id for one in received if isinstance(one, QueueEvent)]
 
 
-def gaps(heard: list[QueueEvent | Gap]) -> list[tuple[str, int | None]]:
-    return [(one.why, one.lost_estimate) for one in heard if isinstance(one, Gap)]
+def gaps(received: list[QueueEvent | Gap]) -> list[tuple[str, int | None]]:
+    return [(one.why, one.lost_estimate) for one in received if isinstance(one, Gap)]
 
 
-async def test_an_event_is_told_with_the_fields_users_know(server: Server, queue: str) -> None:
+async def test_an_event_is_read_with_the_fields_users_know(server: Server, queue: str) -> None:
     keys = Keys(queue)
     events = QueueEvents(queue, redis_url=server.url, last_event_id="0", block_ms=100)
     assert events.name == queue
     words = ("XADD", keys.events, "5-1", "e", "failed", "id", "j", "ts", 7, "n", "mail", "attempt", 2)
     extras = ("reason", "no\xff such", "duration_us", 12, "backoff_ms", "soon", "of", "others")
-    tell(server, Call((*words, *extras)), Call(("XADD", keys.events, "6-0", "e", "drained", "id", "", "ts", 8)))
+    add_events(server, Call((*words, *extras)), Call(("XADD", keys.events, "6-0", "e", "drained", "id", "", "ts", 8)))
     iterator = aiter(events)
     first, second = await anext(iterator), await anext(iterator)
     assert first == QueueEvent(
@@ -113,7 +113,7 @@ async def test_an_event_is_told_with_the_fields_users_know(server: Server, queue
 
 
 async def test_of_a_tight_producer_not_one_event_is_missed(server: Server, queue: str) -> None:
-    """The producer is never idle between two polls, so a `$` asked for anew each time would lose events."""
+    """The producer is never idle between two polls, so a `$` asked for again each time would lose events."""
     keys, producing = Keys(queue), 0
 
     def produce(link: Link) -> None:
@@ -124,39 +124,39 @@ async def test_of_a_tight_producer_not_one_event_is_missed(server: Server, queue
 
     events = QueueEvents(queue, redis_url=server.url, count=7 if server.kind == "redis-7.0" else 100)
     with Link.open(server.url) as link:
-        async with following(events) as heard:
+        async with following(events) as received:
             work = asyncio.create_task(asyncio.to_thread(produce, link))
-            await until(lambda: len(heard) >= MANY)
+            await until(lambda: len(received) >= MANY)
             await work
-    assert jobs(heard) == [str(number) for number in range(MANY)]
-    assert gaps(heard) == []
+    assert jobs(received) == [str(number) for number in range(MANY)]
+    assert gaps(received) == []
 
 
-async def test_events_that_come_while_nobody_asks_are_told_later(server: Server, queue: str) -> None:
-    events, heard = QueueEvents(queue, redis_url=server.url, block_ms=10), []
+async def test_events_that_come_between_two_reads_are_read_later(server: Server, queue: str) -> None:
+    events, received = QueueEvents(queue, redis_url=server.url, block_ms=10), []
     async with events:
         iterator = aiter(events)
         for number in range(5):
-            tell(server, event(Keys(queue), 2 * number), event(Keys(queue), 2 * number + 1))
-            heard += [(await anext(iterator)).job_id, (await anext(iterator)).job_id]
-    assert heard == [str(number) for number in range(10)]
+            add_events(server, event(Keys(queue), 2 * number), event(Keys(queue), 2 * number + 1))
+            received += [(await anext(iterator)).job_id, (await anext(iterator)).job_id]
+    assert received == [str(number) for number in range(10)]
 
 
 async def test_a_second_iteration_goes_on_where_the_first_was_left(server: Server, queue: str) -> None:
     events = QueueEvents(queue, redis_url=server.url, last_event_id="0")
-    tell(server, *(event(Keys(queue), number) for number in range(6)))
-    heard = []
+    add_events(server, *(event(Keys(queue), number) for number in range(6)))
+    received = []
     for _ in range(3):
         async for one in events:
-            heard.append(one.job_id)
-            if len(heard) % 2 == 0:
+            received.append(one.job_id)
+            if len(received) % 2 == 0:
                 break
-    assert heard == ["0", "1", "2", "3", "4", "5"]
+    assert received == ["0", "1", "2", "3", "4", "5"]
     await events.close()
 
 
 async def test_reading_resumes_after_an_id(server: Server, queue: str) -> None:
-    tell(server, *(event(Keys(queue), number) for number in range(4)))
+    add_events(server, *(event(Keys(queue), number) for number in range(4)))
     events = QueueEvents(queue, redis_url=server.url, last_event_id="0")
     second = [one async for one in _first(events, 2)][-1]
     await events.close()
@@ -175,18 +175,18 @@ async def _first(events: QueueEvents, most: int) -> AsyncIterator[QueueEvent]:
 
 async def test_closing_ends_a_wait_at_once(server: Server, queue: str) -> None:
     events = QueueEvents(queue, redis_url=server.url, block_ms=60_000)
-    async with following(events) as heard:
+    async with following(events) as received:
         await CLOCK.sleep(0)
         began = CLOCK.monotonic()
         await events.close()
     assert CLOCK.monotonic() - began < 10
-    assert heard == []
+    assert received == []
 
 
 async def test_a_link_that_was_lent_stays_open(server: Server, queue: str) -> None:
     async with AsyncLink.open(server.url) as link:
         async with QueueEvents(queue, link=link) as events:
-            tell(server, event(Keys(queue), "1"))
+            add_events(server, event(Keys(queue), "1"))
             assert (await anext(aiter(events))).job_id == "1"
         assert await link.run(command("PING")) == b"PONG"
 
@@ -197,96 +197,96 @@ async def test_tls_turns_a_plain_url_into_a_secured_one() -> None:
     await events.close()
 
 
-async def test_a_wrong_start_is_told_to_the_caller(server: Server, queue: str) -> None:
+async def test_a_wrong_start_is_an_error(server: Server, queue: str) -> None:
     events = QueueEvents(queue, redis_url=server.url, last_event_id="yesterday")
     with pytest.raises(ArgumentError, match="is no event id"):
         await anext(aiter(events))
     await events.close()
 
 
-async def test_a_missing_server_is_told_when_the_context_is_entered() -> None:
+async def test_a_missing_server_is_an_error_when_the_context_is_entered() -> None:
     with pytest.raises(ServerError, match="nothing listens"):
         async with QueueEvents("q", redis_url="redis://127.0.0.1:1"):
             pass
 
 
-# What is lost is told
+# What is lost is reported
 
 
-async def test_a_trim_during_an_outage_is_told_with_the_number_lost(server: Server, queue: str) -> None:
+async def test_a_trim_during_an_outage_is_reported_with_the_number_lost(server: Server, queue: str) -> None:
     keys = Keys(queue)
     with proxy_to(server.socket) as proxy:
-        async with following(QueueEvents(queue, redis_url=proxy.url, block_ms=100)) as heard:
-            tell(server, event(keys, "before"))
-            await until(lambda: jobs(heard) == ["before"])
+        async with following(QueueEvents(queue, redis_url=proxy.url, block_ms=100)) as received:
+            add_events(server, event(keys, "before"))
+            await until(lambda: jobs(received) == ["before"])
             proxy.refuse()
-            tell(server, *(event(keys, number) for number in range(100)))
+            add_events(server, *(event(keys, number) for number in range(100)))
             do(server, "XTRIM", keys.events, "MAXLEN", 10)
             proxy.listen()
-            await until(lambda: len(jobs(heard)) == 11)
-    assert gaps(heard) == [("trimmed", 90)]
-    assert isinstance(heard[1], Gap)
-    assert jobs(heard) == ["before", *(str(number) for number in range(90, 100))]
+            await until(lambda: len(jobs(received)) == 11)
+    assert gaps(received) == [("trimmed", 90)]
+    assert isinstance(received[1], Gap)
+    assert jobs(received) == ["before", *(str(number) for number in range(90, 100))]
 
 
-async def test_a_trim_before_anything_was_told_is_no_loss(server: Server, queue: str) -> None:
+async def test_a_trim_before_anything_was_read_is_not_a_loss(server: Server, queue: str) -> None:
     keys = Keys(queue)
-    tell(server, *(event(keys, number) for number in range(100)))
+    add_events(server, *(event(keys, number) for number in range(100)))
     do(server, "XTRIM", keys.events, "MAXLEN", 10)
-    async with following(QueueEvents(queue, redis_url=server.url, last_event_id="0", block_ms=50)) as heard:
-        await until(lambda: len(jobs(heard)) == 10)
+    async with following(QueueEvents(queue, redis_url=server.url, last_event_id="0", block_ms=50)) as received:
+        await until(lambda: len(jobs(received)) == 10)
         do(server, "XTRIM", keys.events, "MAXLEN", 0)
-        tell(server, event(keys, "after"))
-        await until(lambda: len(jobs(heard)) == 11)
-    assert gaps(heard) == []
+        add_events(server, event(keys, "after"))
+        await until(lambda: len(jobs(received)) == 11)
+    assert gaps(received) == []
 
 
-async def test_a_deleted_stream_is_told_and_followed_again(server: Server, queue: str) -> None:
+async def test_a_deleted_stream_is_reported_and_followed_again(server: Server, queue: str) -> None:
     keys = Keys(queue)
-    async with following(QueueEvents(queue, redis_url=server.url, block_ms=50)) as heard:
-        tell(server, event(keys, "1"))
-        await until(lambda: jobs(heard) == ["1"])
+    async with following(QueueEvents(queue, redis_url=server.url, block_ms=50)) as received:
+        add_events(server, event(keys, "1"))
+        await until(lambda: jobs(received) == ["1"])
         do(server, "DEL", keys.events)
-        await until(lambda: gaps(heard) == [("deleted", None)])
-        tell(server, event(keys, "2"))
-        await until(lambda: jobs(heard) == ["1", "2"])
-    assert gaps(heard) == [("deleted", None)]
+        await until(lambda: gaps(received) == [("deleted", None)])
+        add_events(server, event(keys, "2"))
+        await until(lambda: jobs(received) == ["1", "2"])
+    assert gaps(received) == [("deleted", None)]
 
 
-async def test_a_stream_made_anew_between_two_looks_is_told(server: Server, queue: str) -> None:
+async def test_a_stream_created_again_between_two_reads_is_reported(server: Server, queue: str) -> None:
     keys = Keys(queue)
-    async with following(QueueEvents(queue, redis_url=server.url, block_ms=60_000)) as heard:
-        tell(server, *(event(keys, number) for number in range(3)))
-        await until(lambda: len(jobs(heard)) == 3)
-        tell(server, Call(("DEL", keys.events)), event(keys, "new"))
-        await until(lambda: jobs(heard)[3:] == ["new"])
-    assert gaps(heard) == [("recreated", None)]
+    async with following(QueueEvents(queue, redis_url=server.url, block_ms=60_000)) as received:
+        add_events(server, *(event(keys, number) for number in range(3)))
+        await until(lambda: len(jobs(received)) == 3)
+        add_events(server, Call(("DEL", keys.events)), event(keys, "new"))
+        await until(lambda: jobs(received)[3:] == ["new"])
+    assert gaps(received) == [("recreated", None)]
 
 
-async def test_a_stream_made_anew_with_lower_ids_is_told_from_its_beginning(server: Server, queue: str) -> None:
+async def test_a_stream_created_again_with_lower_ids_is_read_from_its_beginning(server: Server, queue: str) -> None:
     keys = Keys(queue)
-    async with following(QueueEvents(queue, redis_url=server.url, block_ms=50)) as heard:
-        tell(server, event(keys, "high", "99999999999999-0"))
-        await until(lambda: jobs(heard) == ["high"])
-        tell(server, Call(("DEL", keys.events)), event(keys, "low", "5-0"), event(keys, "lower", "6-0"))
-        await until(lambda: jobs(heard)[1:] == ["low", "lower"])
-    assert [why for why, _ in gaps(heard)] in (["rewound"], ["deleted"])
+    async with following(QueueEvents(queue, redis_url=server.url, block_ms=50)) as received:
+        add_events(server, event(keys, "high", "99999999999999-0"))
+        await until(lambda: jobs(received) == ["high"])
+        add_events(server, Call(("DEL", keys.events)), event(keys, "low", "5-0"), event(keys, "lower", "6-0"))
+        await until(lambda: jobs(received)[1:] == ["low", "lower"])
+    assert [why for why, _ in gaps(received)] in (["rewound"], ["deleted"])
 
 
 async def test_gaps_are_for_the_callback_or_the_log_when_only_events_are_wanted(
     server: Server, queue: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keys, told = Keys(queue), list[Gap]()
-    for on_gap in (told.append, None):
+    keys, gaps = Keys(queue), list[Gap]()
+    for on_gap in (gaps.append, None):
         do(server, "DEL", keys.events)
-        tell(server, event(keys, "1"))
+        add_events(server, event(keys, "1"))
         events = QueueEvents(queue, redis_url=server.url, on_gap=on_gap)
         async with events:
-            tell(server, event(keys, "2"), event(keys, "3"))
+            add_events(server, event(keys, "2"), event(keys, "3"))
             do(server, "XTRIM", keys.events, "MAXLEN", 1)
             with caplog.at_level(logging.WARNING, "chasqui.events"):
                 assert (await anext(aiter(events))).job_id == "3"
-    assert [gap.lost_estimate for gap in told] == [1]
+    assert [gap.lost_estimate for gap in gaps] == [1]
     assert [record.message for record in caplog.records if "were lost (1; trimmed)" in record.message]
 
 
@@ -296,47 +296,47 @@ async def test_gaps_are_for_the_callback_or_the_log_when_only_events_are_wanted(
 async def test_a_restarted_server_is_followed_again(server: Server) -> None:
     keys = Keys("q")
     with start_server(server.kind, args=["--appendonly", "yes"], tcp=True) as own:
-        async with following(QueueEvents("q", redis_url=own.url, block_ms=200)) as heard:
-            await asyncio.to_thread(tell, own, event(keys, "1"))
-            await until(lambda: jobs(heard) == ["1"])
+        async with following(QueueEvents("q", redis_url=own.url, block_ms=200)) as received:
+            await asyncio.to_thread(add_events, own, event(keys, "1"))
+            await until(lambda: jobs(received) == ["1"])
             await asyncio.to_thread(own.restart)
-            await asyncio.to_thread(tell, own, event(keys, "2"))
-            await until(lambda: jobs(heard) == ["1", "2"])
-        assert gaps(heard) == []
+            await asyncio.to_thread(add_events, own, event(keys, "2"))
+            await until(lambda: jobs(received) == ["1", "2"])
+        assert gaps(received) == []
 
 
-async def test_a_server_that_forgot_everything_is_followed_again_and_the_hole_told(server: Server) -> None:
+async def test_a_server_that_forgot_everything_is_followed_again_and_the_gap_reported(server: Server) -> None:
     keys = Keys("q")
     with start_server(server.kind, tcp=True) as own:
-        async with following(QueueEvents("q", redis_url=own.url, block_ms=200)) as heard:
-            await asyncio.to_thread(tell, own, event(keys, "1"), event(keys, "2"))
-            await until(lambda: jobs(heard) == ["1", "2"])
+        async with following(QueueEvents("q", redis_url=own.url, block_ms=200)) as received:
+            await asyncio.to_thread(add_events, own, event(keys, "1"), event(keys, "2"))
+            await until(lambda: jobs(received) == ["1", "2"])
             own.kill()
             await asyncio.to_thread(own.start)
-            await asyncio.to_thread(tell, own, event(keys, "3"))
-            await until(lambda: jobs(heard) == ["1", "2", "3"])
-        assert [why for why, _ in gaps(heard)] in (["recreated"], ["deleted"])
+            await asyncio.to_thread(add_events, own, event(keys, "3"))
+            await until(lambda: jobs(received) == ["1", "2", "3"])
+        assert [why for why, _ in gaps(received)] in (["recreated"], ["deleted"])
 
 
 async def test_lost_replies_lose_and_repeat_nothing(server: Server, queue: str) -> None:
     keys = Keys(queue)
     with proxy_to(server.socket) as proxy:
-        async with following(QueueEvents(queue, redis_url=proxy.url, block_ms=50, count=3)) as heard:
+        async with following(QueueEvents(queue, redis_url=proxy.url, block_ms=50, count=3)) as received:
             for number in range(20):
                 proxy.lose_replies = number % 3
-                tell(server, event(keys, 2 * number), event(keys, 2 * number + 1))
-                await until(lambda: len(jobs(heard)) == 2 * number + 2)  # noqa: B023 - awaited in the same turn
-    assert jobs(heard) == [str(number) for number in range(40)]
-    assert gaps(heard) == []
+                add_events(server, event(keys, 2 * number), event(keys, 2 * number + 1))
+                await until(lambda: len(jobs(received)) == 2 * number + 2)  # noqa: B023 - awaited in the same turn
+    assert jobs(received) == [str(number) for number in range(40)]
+    assert gaps(received) == []
 
 
 async def test_a_key_of_another_type_is_waited_out(server: Server, queue: str) -> None:
     keys = Keys(queue)
     do(server, "SET", keys.events, "no stream")
-    async with following(QueueEvents(queue, redis_url=server.url, block_ms=50)) as heard:
+    async with following(QueueEvents(queue, redis_url=server.url, block_ms=50)) as received:
         do(server, "DEL", keys.events)
-        tell(server, event(keys, "1"))
-        await until(lambda: jobs(heard) == ["1"])
+        add_events(server, event(keys, "1"))
+        await until(lambda: jobs(received) == ["1"])
 
 
 # Many queues
@@ -344,57 +344,57 @@ async def test_a_key_of_another_type_is_waited_out(server: Server, queue: str) -
 
 @asynccontextmanager
 async def tailing(link: AsyncLink, tail: EventFollower) -> AsyncIterator[list[StoredEvent | Gap]]:
-    heard: list[StoredEvent | Gap] = []
+    received: list[StoredEvent | Gap] = []
 
     async def listen() -> None:
         async for one in tail:
-            heard.append(one)  # noqa: PERF401 - others watch it grow
+            received.append(one)  # noqa: PERF401 - others watch it grow
 
     await tail.start()
     task = asyncio.create_task(listen())
     try:
-        yield heard
+        yield received
     finally:
         await tail.close()
         await asyncio.wait_for(task, 5)
 
 
-def told_by(heard: list[StoredEvent | Gap]) -> set[tuple[str, str | None]]:
-    return {(one.queue, one.event.job_id) for one in heard if isinstance(one, StoredEvent)}
+def queues_and_ids(received: list[StoredEvent | Gap]) -> set[tuple[str, str | None]]:
+    return {(one.queue, one.event.job_id) for one in received if isinstance(one, StoredEvent)}
 
 
 async def test_many_queues_are_awaited_in_one_call(server: Server, queue: str) -> None:
     names = [f"{queue}-{number}" for number in range(50)]
     async with AsyncLink.open(server.url, read_only=True) as link:
         tail = EventFollower(link, names[:-1], options=TailOptions(block_ms=5000))
-        async with tailing(link, tail) as heard:
+        async with tailing(link, tail) as received:
             tail.add_queue(names[-1])
-            tell(server, *(event(Keys(name), "1") for name in names[:-1]))
-            await until(lambda: len(heard) == 49)
+            add_events(server, *(event(Keys(name), "1") for name in names[:-1]))
+            await until(lambda: len(received) == 49)
             before = link.round_trips
-            tell(server, event(Keys(names[7]), "2"), event(Keys(names[-1]), "late"))
-            await until(lambda: len(heard) == 51)
+            add_events(server, event(Keys(names[7]), "2"), event(Keys(names[-1]), "late"))
+            await until(lambda: len(received) == 51)
             assert link.round_trips - before <= 6
-    assert told_by(heard) == {(name, "1") for name in names[:-1]} | {(names[7], "2"), (names[-1], "late")}
+    assert queues_and_ids(received) == {(name, "1") for name in names[:-1]} | {(names[7], "2"), (names[-1], "late")}
 
 
 async def test_one_spoiled_queue_does_not_silence_the_others(server: Server, queue: str) -> None:
     good, bad = Keys(f"{queue}-good"), Keys(f"{queue}-bad")
     do(server, "SET", bad.events, "no stream")
     async with AsyncLink.open(server.url, read_only=True) as link:
-        async with tailing(link, EventFollower(link, [good.queue, bad.queue], options=TailOptions(50))) as heard:
-            tell(server, event(good, "1"))
-            await until(lambda: told_by(heard) == {(good.queue, "1")})
+        async with tailing(link, EventFollower(link, [good.queue, bad.queue], options=TailOptions(50))) as received:
+            add_events(server, event(good, "1"))
+            await until(lambda: queues_and_ids(received) == {(good.queue, "1")})
             do(server, "DEL", bad.events)
-            tell(server, event(bad, "2"))
-            await until(lambda: told_by(heard) == {(good.queue, "1"), (bad.queue, "2")})
+            add_events(server, event(bad, "2"))
+            await until(lambda: queues_and_ids(received) == {(good.queue, "1"), (bad.queue, "2")})
 
 
 async def test_a_queue_that_is_added_while_others_start_is_followed_too(
     server: Server, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = Keys(queue), Keys(f"{queue} too")
-    tell(server, event(first, 1), event(second, 2))
+    add_events(server, event(first, 1), event(second, 2))
     async with AsyncLink.open(server.url, read_only=True) as link:
         follower = EventFollower(link, [first.queue], last_event_id="0")
         run, added = AsyncLink.run, list[str]()
@@ -422,10 +422,10 @@ async def test_in_a_cluster_queues_of_all_nodes_are_followed() -> None:
         keys = [Keys(f"q{number}") for number in range(20)]
         async with AsyncLink.open(nodes.url) as writer, AsyncLink.open(nodes.url, read_only=True) as link:
             options = TailOptions(block_ms=5000, poll_ms=20)
-            async with tailing(link, EventFollower(link, [one.queue for one in keys], options=options)) as heard:
+            async with tailing(link, EventFollower(link, [one.queue for one in keys], options=options)) as received:
                 await writer.run(command_batch(*(event(one, "1") for one in keys)))
-                await until(lambda: len(heard) == 20)
-            async with tailing(link, EventFollower(link, ["q0"], options=options)) as heard_alone:
+                await until(lambda: len(received) == 20)
+            async with tailing(link, EventFollower(link, ["q0"], options=options)) as received_alone:
                 await writer.run(command_batch(event(keys[0], "2")))
-                await until(lambda: len(heard_alone) == 1)
-    assert told_by(heard) == {(one.queue, "1") for one in keys}
+                await until(lambda: len(received_alone) == 1)
+    assert queues_and_ids(received) == {(one.queue, "1") for one in keys}

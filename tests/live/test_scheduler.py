@@ -1,4 +1,4 @@
-"""The scheduler on every kind of server: each due spec fires as its policy says, and no bad one stops a good one."""
+"""The scheduler on every kind of server: each due spec fires as its policy demands, and no bad one stops a good one."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ async def test_a_due_spec_becomes_a_job_and_is_due_again_an_interval_later(serve
         due_ms = b.now_ms() - 100
         store(b, spec("s", Every(HOUR)), due_ms)
         store(b, spec("later", Every(HOUR)), due_ms + HOUR)
-        told = await tick(b, link)
-        assert (told.fired, told.missed, told.removed, told.bad, told.has_more) == (1, 0, 0, (), False)
+        ticked = await tick(b, link)
+        assert (ticked.fired, ticked.missed, ticked.removed, ticked.bad, ticked.has_more) == (1, 0, 0, (), False)
         [(_, fields)] = b.command("XRANGE", b.keys.stream, "-", "+")
         made = envelope.decode(fields[1])
         assert fields[2:] == [b"n", b"mail"]
@@ -108,7 +108,7 @@ async def test_captured_ticks_play_out_the_same_when_they_happen_now(
 
 async def _plays_out(b: QueueHarness, link: AsyncLink, item: golden.Item) -> bool:
     """Moved to the present; false when the next time came meanwhile, so that there is nothing to compare."""
-    asked, told, case = item["context"], item["expect"], item["id"]
+    asked, expect, case = item["context"], item["expect"], item["id"]
     shift = b.now_ms() - asked["now_ms"]
     ends_ms = int(bytes.fromhex(item["hex"]["argv"][12]))
     captured = repeat_spec.decode(bytes.fromhex(item["hex"]["spec"]))
@@ -116,14 +116,14 @@ async def _plays_out(b: QueueHarness, link: AsyncLink, item: golden.Item) -> boo
     assert moved.missed_fires == _vector_policy(asked["policy"])
     b.command("DEL", b.keys.stream, b.keys.repeat, b.keys.repeat_spec(moved.key))
     store(b, moved, asked["score"] + shift)
-    earlier = (moved.limit or 0) - told["stream_len_after"] if told["spec_removed"] else 0
+    earlier = (moved.limit or 0) - expect["stream_len_after"] if expect["spec_removed"] else 0
     b.command("HSET", b.keys.repeat_spec(moved.key), "fired", max(0, earlier))
     ticked = await tick(b, link)
-    if b.now_ms() - shift >= told["next_fire_ms_arg"]:
+    if b.now_ms() - shift >= expect["next_fire_ms_arg"]:
         return False
-    assert (ticked.fired, ticked.removed) == (told["stream_len_after"], told["spec_removed"]), case
+    assert (ticked.fired, ticked.removed) == (expect["stream_len_after"], expect["spec_removed"]), case
     assert [made.payload.raw for made in jobs(b)] == [captured.payload.raw] * ticked.fired, case
-    expected = None if told["spec_removed"] else told["next_fire_ms_arg"] + shift
+    expected = None if expect["spec_removed"] else expect["next_fire_ms_arg"] + shift
     assert next_ms(b, moved.key) == expected, case
     return True
 
@@ -139,8 +139,8 @@ async def test_after_an_outage_each_policy_fires_exactly_what_it_promises(
     async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 60_500
         store(b, spec("s", pattern, policy), due_ms)
-        told = await tick(b, link)
-        assert (told.fired, told.missed) == (fired, 61 - fired)
+        ticked = await tick(b, link)
+        assert (ticked.fired, ticked.missed) == (fired, 61 - fired)
         assert len(jobs(b)) == fired
         assert next_ms(b, "s") == due_ms + 61_000
 
@@ -149,8 +149,8 @@ async def test_none_is_made_up_for_that_lies_after_the_end(server: Server, queue
     async with leader_harness(server, queue) as (b, link):
         due_ms = b.now_ms() - 10 * MINUTE
         store(b, spec("s", Every(MINUTE), FireAll(100), end_before_ms=due_ms + 2 * MINUTE), due_ms)
-        told = await tick(b, link)
-        assert (told.fired, told.removed, next_ms(b, "s")) == (3, 1, None)
+        ticked = await tick(b, link)
+        assert (ticked.fired, ticked.removed, next_ms(b, "s")) == (3, 1, None)
 
 
 async def test_a_limit_counts_over_all_ticks_and_ends_the_spec(server: Server, queue: str) -> None:
@@ -170,8 +170,8 @@ async def test_a_spec_whose_next_fire_is_past_its_end_is_removed(server: Server,
         due_ms = b.now_ms() - 100
         store(b, spec("ends", Every(HOUR), end_before_ms=due_ms + HOUR - 1), due_ms)
         store(b, spec("just not", Every(HOUR), end_before_ms=due_ms + HOUR), due_ms)
-        told = await tick(b, link)
-        assert (told.fired, told.removed) == (2, 1)
+        ticked = await tick(b, link)
+        assert (ticked.fired, ticked.removed) == (2, 1)
         assert (next_ms(b, "ends"), next_ms(b, "just not")) == (None, due_ms + HOUR)
 
 
@@ -188,9 +188,9 @@ async def test_a_long_catch_up_goes_in_volleys_and_is_exact_all_the_same(server:
         due_ms = b.now_ms() - 25_003
         store(b, spec("many", Every(10), FireAll(2400)), due_ms)
         store(b, spec("limited", Every(10), FireAll(2400), limit=1500, job_name="other"), due_ms)
-        told = await tick(b, link)
-        assert (told.fired, told.removed, told.stale) == (3900, 1, 0)
-        assert told.missed >= 2 * 100
+        ticked = await tick(b, link)
+        assert (ticked.fired, ticked.removed, ticked.stale) == (3900, 1, 0)
+        assert ticked.missed >= 2 * 100
         names = [fields[3] for _, fields in b.command("XRANGE", b.keys.stream, "-", "+")]
         assert (names.count(b"mail"), names.count(b"other")) == (2400, 1500)
         assert len({made.id for made in jobs(b)}) == 3900
@@ -257,17 +257,17 @@ def bad_specs(b: QueueHarness, due_ms: int) -> int:
     return 10
 
 
-async def test_bad_specs_stay_are_told_and_hold_no_other_up(server: Server, queue: str) -> None:
+async def test_bad_specs_stay_are_noted_and_hold_no_other_up(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         now = b.now_ms()
         many = bad_specs(b, now - 5000)
         before = b.command("ZRANGE", b.keys.repeat, 0, -1)
         store(b, spec("good", Every(HOUR)), now - 100)
-        told = await tick(b, link)
-        assert (told.fired, len(told.bad)) == (1, many)
-        assert all(bad.reason for bad in told.bad)
+        ticked = await tick(b, link)
+        assert (ticked.fired, len(ticked.bad)) == (1, many)
+        assert all(bad.reason for bad in ticked.bad)
         assert b.command("ZRANGE", b.keys.repeat, 0, many - 1) == before
-        assert {bad.key for bad in told.bad} == {key.decode(errors="backslashreplace") for key in before}
+        assert {bad.key for bad in ticked.bad} == {key.decode(errors="backslashreplace") for key in before}
 
 
 async def test_pages_full_of_bad_specs_do_not_starve_a_good_one(server: Server, queue: str) -> None:
@@ -284,7 +284,7 @@ async def test_pages_full_of_bad_specs_do_not_starve_a_good_one(server: Server, 
         assert len(ticks) == many // 2 + 1
 
 
-async def test_the_state_names_bad_specs_until_they_are_mended(server: Server, queue: str) -> None:
+async def test_the_state_names_bad_specs_until_they_are_fixed(server: Server, queue: str) -> None:
     async with leader_harness(server, queue) as (b, link):
         store_raw(b, "broken", b"\xc1", b.now_ms() - 5000)
         led = Scheduler(link, b.keys)
@@ -315,8 +315,8 @@ async def test_two_schedulers_at_once_fire_everything_once(server: Server, queue
         for number in range(50):
             store(b, spec(f"s{number}", Every(HOUR)), b.now_ms() - 1000)
         two = [Scheduler(link, b.keys) for _ in range(2)]
-        told = await asyncio.gather(*(one.tick() for one in two))
-        assert sum(one.fired for one in told) == 50 == len(jobs(b))
+        ticks = await asyncio.gather(*(one.tick() for one in two))
+        assert sum(one.fired for one in ticks) == 50 == len(jobs(b))
 
 
 async def test_what_is_due_is_the_server_s_opinion(server: Server, queue: str) -> None:
@@ -330,7 +330,7 @@ async def test_what_is_due_is_the_server_s_opinion(server: Server, queue: str) -
 
 
 @pytest.mark.parametrize("interval_ms", [100, 300, 1000])
-async def test_an_interval_no_longer_than_a_tick_is_kept_all_the_same(
+async def test_an_interval_no_longer_than_a_tick_fires_on_time_all_the_same(
     server: Server, queue: str, interval_ms: int
 ) -> None:
     async with leader_harness(server, queue) as (b, link):
@@ -381,9 +381,9 @@ async def test_a_catch_up_that_takes_long_leaves_the_event_loop_free_and_others_
                 turns += 1
 
         beside = asyncio.ensure_future(others())
-        told = await tick(b, link)
+        ticked = await tick(b, link)
         beside.cancel()
-        assert (told.fired, told.missed) == (1, 20_001)
+        assert (ticked.fired, ticked.missed) == (1, 20_001)
         assert turns > 3
 
 
@@ -464,7 +464,7 @@ async def test_schedulers_killed_one_after_the_other_neither_lose_nor_double_a_f
         for so_many in (3, 6):
             with leader_process("scheduler", any_server, queue):
                 await eventually(lambda: len(jobs(b)) >= so_many)  # noqa: B023 - awaited here
-            b.command("DEL", b.keys.scheduler_lock)  # killed now; its lease would end by itself, in five seconds
+            b.command("DEL", b.keys.scheduler_lock)  # killed now; its lock would expire in five seconds
         due = next_ms(b, "s") or 0
         assert len(jobs(b)) == (due - begun) // 200 - 1
         assert b.command("HGET", b.keys.repeat_spec("s"), "fired") == b"%d" % len(jobs(b))

@@ -39,7 +39,7 @@ HOSTILE = [
 
 
 @dataclass(slots=True)
-class Desk:
+class SnapshotHarness:
     """A link that may write, for setting scenes, and one that may not, for looking."""
 
     link: Link
@@ -47,7 +47,7 @@ class Desk:
     commands: Commands
     keys: Keys
 
-    def say(self, *words: Arg) -> Any:
+    def command(self, *words: Arg) -> Any:
         return self.link.run(command(*words))
 
     def add(self, *data: bytes) -> None:
@@ -58,31 +58,31 @@ class Desk:
 
 
 @pytest.fixture
-def desk(server: Server, queue: str) -> Iterator[Desk]:
+def harness(server: Server, queue: str) -> Iterator[SnapshotHarness]:
     with Link.open(server.url) as link, Link.open(server.url, read_only=True) as viewer:
-        yield Desk(link, viewer, Commands(viewer.features()), Keys(queue))
+        yield SnapshotHarness(link, viewer, Commands(viewer.features()), Keys(queue))
 
 
-def test_an_entry_from_the_future_has_waited_for_no_time(desk: Desk) -> None:
-    now_ms = int(desk.say("TIME")[0]) * 1000
-    desk.say("XADD", desk.keys.stream, f"{now_ms + 3_600_000}-0", "d", "1")
-    assert desk.seen().oldest_waiting_ms == 0
+def test_an_entry_from_the_future_has_waited_for_no_time(harness: SnapshotHarness) -> None:
+    now_ms = int(harness.command("TIME")[0]) * 1000
+    harness.command("XADD", harness.keys.stream, f"{now_ms + 3_600_000}-0", "d", "1")
+    assert harness.seen().oldest_waiting_ms == 0
 
 
-def test_a_queue_with_everything_in_it(desk: Desk) -> None:
-    keys = desk.keys
-    now_ms = int(desk.say("TIME")[0]) * 1000
-    desk.add(b"1", b"2", b"3", b"4", b"5")
-    desk.say("XGROUP", "CREATE", keys.stream, "default", "0")
-    desk.say("XREADGROUP", "GROUP", "default", "ada", "COUNT", 2, "STREAMS", keys.stream, ">")
-    desk.say("XGROUP", "CREATECONSUMER", keys.stream, "default", "bob")
-    desk.say("XADD", keys.dlq, "*", "d", "x")
-    desk.say("ZADD", keys.delayed, now_ms - 60_000, "overdue", now_ms + 60_000, "later")
-    desk.say("ZADD", keys.repeat, now_ms - 5000, "a", now_ms + 60_000, "b", now_ms + 70_000, "c")
-    desk.say("XADD", keys.events, "*", "e", "drained")
-    desk.say("SET", keys.promoter_lock, "c-7", "EX", 5)
-    desk.say("SET", keys.scheduler_lock, "stuck")
-    seen = desk.seen()
+def test_a_queue_with_everything_in_it(harness: SnapshotHarness) -> None:
+    keys = harness.keys
+    now_ms = int(harness.command("TIME")[0]) * 1000
+    harness.add(b"1", b"2", b"3", b"4", b"5")
+    harness.command("XGROUP", "CREATE", keys.stream, "default", "0")
+    harness.command("XREADGROUP", "GROUP", "default", "ada", "COUNT", 2, "STREAMS", keys.stream, ">")
+    harness.command("XGROUP", "CREATECONSUMER", keys.stream, "default", "bob")
+    harness.command("XADD", keys.dlq, "*", "d", "x")
+    harness.command("ZADD", keys.delayed, now_ms - 60_000, "overdue", now_ms + 60_000, "later")
+    harness.command("ZADD", keys.repeat, now_ms - 5000, "a", now_ms + 60_000, "b", now_ms + 70_000, "c")
+    harness.command("XADD", keys.events, "*", "e", "drained")
+    harness.command("SET", keys.promoter_lock, "c-7", "EX", 5)
+    harness.command("SET", keys.scheduler_lock, "stuck")
+    seen = harness.seen()
     assert (seen.queue, seen.kind) == (keys.queue, "chasquimq")
     assert abs(seen.server_time_ms - now_ms) < 10_000
     assert (seen.stream_depth, seen.waiting, seen.pending, seen.consumers) == (5, 3, 2, 2)
@@ -102,112 +102,112 @@ def test_a_queue_with_everything_in_it(desk: Desk) -> None:
     assert (seen.stream.added, seen.wrong, seen.exists) == (5, (), True)
 
 
-def test_a_queue_that_is_not_there_is_empty_and_is_not_made_by_looking(desk: Desk) -> None:
-    seen = desk.seen()
+def test_a_queue_that_is_not_there_is_empty_and_is_not_made_by_looking(harness: SnapshotHarness) -> None:
+    seen = harness.seen()
     assert not seen.exists
     assert (seen.stream_depth, seen.waiting, seen.groups, seen.oldest_waiting_ms) == (0, 0, (), 0)
-    assert desk.say("EXISTS", desk.keys.stream) == 0
+    assert harness.command("EXISTS", harness.keys.stream) == 0
 
 
-def test_what_waits_is_counted_right_after_a_deletion_and_after_a_trim(desk: Desk) -> None:
-    stream = desk.keys.stream
-    desk.say("XGROUP", "CREATE", stream, "default", "0", "MKSTREAM")
-    entries = [desk.say("XADD", stream, "*", "d", n) for n in range(10)]
-    desk.say("XREADGROUP", "GROUP", "default", "ada", "COUNT", 2, "STREAMS", stream, ">")
-    desk.say("XDEL", stream, entries[5])
-    assert (desk.seen().groups[0].lag, desk.seen().waiting) == (None, 7)
-    desk.say("XTRIM", stream, "MAXLEN", 3)
-    assert desk.seen().waiting == 3
+def test_what_waits_is_counted_right_after_a_deletion_and_after_a_trim(harness: SnapshotHarness) -> None:
+    stream = harness.keys.stream
+    harness.command("XGROUP", "CREATE", stream, "default", "0", "MKSTREAM")
+    entries = [harness.command("XADD", stream, "*", "d", n) for n in range(10)]
+    harness.command("XREADGROUP", "GROUP", "default", "ada", "COUNT", 2, "STREAMS", stream, ">")
+    harness.command("XDEL", stream, entries[5])
+    assert (harness.seen().groups[0].lag, harness.seen().waiting) == (None, 7)
+    harness.command("XTRIM", stream, "MAXLEN", 3)
+    assert harness.seen().waiting == 3
 
 
-def test_not_one_byte_of_payload_is_sent(desk: Desk) -> None:
-    keys = desk.keys
+def test_not_one_byte_of_payload_is_sent(harness: SnapshotHarness) -> None:
+    keys = harness.keys
     big = b"x" * MIB
-    desk.add(big)
-    desk.say("XGROUP", "CREATE", keys.stream, "default", "0")
-    desk.say("XREADGROUP", "GROUP", "default", "ada", "COUNT", 1, "STREAMS", keys.stream, ">")
-    desk.add(big)
-    desk.say("XADD", keys.dlq, "*", "d", big)
-    desk.say("XADD", keys.events, "*", "reason", big)
-    desk.say("ZADD", keys.delayed, 1, big)
-    desk.seen()
-    before = desk.viewer.bytes_in
-    seen = desk.seen()
+    harness.add(big)
+    harness.command("XGROUP", "CREATE", keys.stream, "default", "0")
+    harness.command("XREADGROUP", "GROUP", "default", "ada", "COUNT", 1, "STREAMS", keys.stream, ">")
+    harness.add(big)
+    harness.command("XADD", keys.dlq, "*", "d", big)
+    harness.command("XADD", keys.events, "*", "reason", big)
+    harness.command("ZADD", keys.delayed, 1, big)
+    harness.seen()
+    before = harness.viewer.bytes_in
+    seen = harness.seen()
     assert (seen.pending, seen.waiting, seen.dlq_depth, seen.delayed_depth) == (1, 1, 1, 1)
-    assert desk.viewer.bytes_in - before < 1000
+    assert harness.viewer.bytes_in - before < 1000
 
 
-def test_a_hundred_queues_are_one_round_trip(desk: Desk) -> None:
-    queues = [Keys(f"{desk.keys.queue}-{number}") for number in range(100)]
-    desk.link.run(command_batch(*(Call(("XADD", keys.stream, "*", "d", "x")) for keys in queues)))
-    desk.seen()
-    before = desk.viewer.round_trips
-    found = desk.viewer.run(snapshot.take_snapshots(desk.commands, queues))
-    assert desk.viewer.round_trips - before == 1
+def test_a_hundred_queues_are_one_round_trip(harness: SnapshotHarness) -> None:
+    queues = [Keys(f"{harness.keys.queue}-{number}") for number in range(100)]
+    harness.link.run(command_batch(*(Call(("XADD", keys.stream, "*", "d", "x")) for keys in queues)))
+    harness.seen()
+    before = harness.viewer.round_trips
+    found = harness.viewer.run(snapshot.take_snapshots(harness.commands, queues))
+    assert harness.viewer.round_trips - before == 1
     assert [one.queue for one in found] == [keys.queue for keys in queues]
     assert all(isinstance(one, Snapshot) and one.waiting == 1 for one in found)
 
 
 @pytest.mark.parametrize("part", ["stream", "dlq", "delayed", "repeat", "events", "promoter_lock", "scheduler_lock"])
-def test_a_key_of_another_type_is_told_and_the_rest_is_seen(desk: Desk, part: str) -> None:
-    key, expected = getattr(desk.keys, part), "string" if "lock" in part else "zset"
+def test_a_key_of_another_type_is_reported_and_the_rest_is_seen(harness: SnapshotHarness, part: str) -> None:
+    key, expected = getattr(harness.keys, part), "string" if "lock" in part else "zset"
     expected = "stream" if part in {"stream", "dlq", "events"} else expected
-    desk.say("HSET", key, "no", "such type")
-    other = desk.keys.dlq if part == "stream" else desk.keys.stream
-    desk.say("XADD", other, "*", "d", "x")
-    seen = desk.seen()
+    harness.command("HSET", key, "no", "such type")
+    other = harness.keys.dlq if part == "stream" else harness.keys.stream
+    harness.command("XADD", other, "*", "d", "x")
+    seen = harness.seen()
     assert seen.wrong == (WrongTypeKey(key, "hash", expected),)
     assert seen.exists
     assert seen.stream_depth + seen.dlq_depth == 1
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_of_any_kind_are_found_and_looked_at(desk: Desk, name: str) -> None:
-    hostile = Keys(f"{desk.keys.queue}{name}")
-    desk.link.run(command_batch(Call(("XADD", hostile.stream, "*", "d", "x"), keys=(hostile.stream,))))
-    assert hostile.queue in discovery.discover_queues(desk.viewer).queues
-    assert desk.viewer.run(snapshot.take_snapshot(desk.commands, hostile)).waiting == 1
+def test_names_of_any_kind_are_found_and_looked_at(harness: SnapshotHarness, name: str) -> None:
+    hostile = Keys(f"{harness.keys.queue}{name}")
+    harness.link.run(command_batch(Call(("XADD", hostile.stream, "*", "d", "x"), keys=(hostile.stream,))))
+    assert hostile.queue in discovery.discover_queues(harness.viewer).queues
+    assert harness.viewer.run(snapshot.take_snapshot(harness.commands, hostile)).waiting == 1
 
 
-def test_a_queue_is_found_by_any_key_that_holds_jobs_and_by_nothing_else(desk: Desk) -> None:
-    names = [Keys(f"{desk.keys.queue}-{number}") for number in range(7)]
+def test_a_queue_is_found_by_any_key_that_holds_jobs_and_by_nothing_else(harness: SnapshotHarness) -> None:
+    names = [Keys(f"{harness.keys.queue}-{number}") for number in range(7)]
     for key in (names[0].stream, names[1].dlq, names[2].events):
-        desk.say("XADD", key, "*", "d", "x")
+        harness.command("XADD", key, "*", "d", "x")
     for key in (names[3].delayed, names[4].repeat):
-        desk.say("ZADD", key, 1, "x")
-    desk.say("SET", names[5].result("x}:stream"), "a result")
-    desk.say("SET", names[6].promoter_lock, "somebody")
-    found = discovery.discover_queues(desk.viewer)
+        harness.command("ZADD", key, 1, "x")
+    harness.command("SET", names[5].result("x}:stream"), "a result")
+    harness.command("SET", names[6].promoter_lock, "somebody")
+    found = discovery.discover_queues(harness.viewer)
     assert found.complete
-    ours = [name for name in found.queues if name.startswith(desk.keys.queue)]
+    ours = [name for name in found.queues if name.startswith(harness.keys.queue)]
     assert ours == [keys.queue for keys in names[:5]]
 
 
-def test_looking_for_queues_tells_how_it_gets_on_and_stops_when_told(desk: Desk) -> None:
-    prefix = desk.keys.queue
+def test_discovery_reports_its_progress_and_stops_at_its_limit(harness: SnapshotHarness) -> None:
+    prefix = harness.keys.queue
     for start in range(0, 20_000, 5000):
-        desk.link.run(command_batch(*(Call(("SET", f"{prefix}-{n}", "")) for n in range(start, start + 5000))))
-    heard: list[DiscoveredQueues] = []
-    found = discovery.discover_queues(desk.viewer, progress=heard.append)
-    assert found == heard[-1]
-    assert len(heard) >= 4
-    assert [one.scanned for one in heard] == sorted(one.scanned for one in heard)
-    bounded = discovery.discover_queues(desk.viewer, most_keys=5000)
+        harness.link.run(command_batch(*(Call(("SET", f"{prefix}-{n}", "")) for n in range(start, start + 5000))))
+    reports: list[DiscoveredQueues] = []
+    found = discovery.discover_queues(harness.viewer, progress=reports.append)
+    assert found == reports[-1]
+    assert len(reports) >= 4
+    assert [one.scanned for one in reports] == sorted(one.scanned for one in reports)
+    bounded = discovery.discover_queues(harness.viewer, most_keys=5000)
     assert not bounded.complete
     assert bounded.scanned < bounded.total
 
 
-def test_a_viewer_sees_what_he_may_and_is_told_what_he_may_not(desk: Desk) -> None:
+def test_a_restricted_user_sees_its_keys_and_the_reasons_for_the_others(harness: SnapshotHarness) -> None:
     mine, other, user = (
-        Keys(desk.keys.queue),
-        Keys(f"{desk.keys.queue}-secret"),
+        Keys(harness.keys.queue),
+        Keys(f"{harness.keys.queue}-secret"),
         f"viewer-{uuid.uuid4().hex[:8]}",
     )
     reads = "+ping +time +type +get +pttl +zcard +zcount +zrange +xinfo +xpending +xrange +evalsha_ro +script|load"
     key_rule = f"%R~{{chasqui:{mine.queue}}}:*"
-    desk.say("ACL", "SETUSER", user, "on", ">pw", "-@all", *reads.split(), "+command|docs", "+info", key_rule)
-    desk.say("XADD", mine.stream, "*", "d", "x")
-    host = str(desk.link.address).removeprefix("unix://")
+    harness.command("ACL", "SETUSER", user, "on", ">pw", "-@all", *reads.split(), "+command|docs", "+info", key_rule)
+    harness.command("XADD", mine.stream, "*", "d", "x")
+    host = str(harness.link.address).removeprefix("unix://")
     with Link.open(f"unix://{user}:pw@{host}", read_only=True) as viewer:
         found = viewer.run(snapshot.take_snapshots(Commands(viewer.features()), [other, mine]))
     assert isinstance(found[0], SnapshotFailure)

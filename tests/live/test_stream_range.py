@@ -1,4 +1,4 @@
-"""Stretches of a stream on real servers: whatever is trimmed, deleted or made anew, the sum comes out."""
+"""Ranges of a stream on real servers: whatever is trimmed, deleted or created again, the sum is right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fill(b: QueueHarness, count: int) -> list[str]:
 
 
 def outlive(b: QueueHarness, entry_id: str) -> None:
-    """Let the millisecond of an entry pass: in a stream made anew its ids could not be told apart by anybody."""
+    """Let the millisecond of an entry pass: the ids of a stream created again could not be distinguished."""
     while b.now_ms() <= sort_key(entry_id)[0]:
         pass
 
@@ -52,7 +52,7 @@ def test_what_was_trimmed_between_two_reads_is_counted(on_every_server: Everywhe
     assert on_every_server(story).result == [8, 5, 23, False]
 
 
-def test_a_stream_made_anew_is_recognised_though_its_ids_go_on(on_every_server: Everywhere) -> None:
+def test_a_stream_created_again_is_recognised_though_its_ids_go_on(on_every_server: Everywhere) -> None:
     def story(b: QueueHarness) -> list[Any]:
         fill(b, 10)
         at = read(b, StreamPosition(), count=100).next_position
@@ -91,7 +91,7 @@ def test_reading_takes_one_round_trip(harnesses: list[QueueHarness]) -> None:
         assert (len(chunk.rows), link.round_trips) == (3, 1)
 
 
-def test_a_key_that_is_no_stream_is_told(harnesses: list[QueueHarness]) -> None:
+def test_a_key_that_is_not_a_stream_is_an_error(harnesses: list[QueueHarness]) -> None:
     b = harnesses[0]
     b.command("SET", b.keys.events, "text")
     with pytest.raises(WrongType, match="not a stream"):
@@ -102,36 +102,36 @@ def standing(b: QueueHarness, at: StreamPosition) -> stream_range.PositionStatus
     return b.run(stream_range.check_position(b.commands, b.keys.events, at))[0]
 
 
-def rolled_back(b: QueueHarness, ids: list[str], kept: int) -> None:
+def rolled_back(b: QueueHarness, ids: list[str], remaining: int) -> None:
     """The stream as a server has it that crashed before the newest entries were on its disk."""
     b.command("DEL", b.keys.events)
-    for n, entry_id in enumerate(ids[:kept]):
+    for n, entry_id in enumerate(ids[:remaining]):
         b.command("XADD", b.keys.events, entry_id, "e", "active", "id", str(n))
 
 
-def test_a_stream_whose_server_forgot_the_newest_is_told_from_one_made_anew(
+def test_a_stream_rolled_back_and_one_created_again_are_distinguished(
     on_every_server: Everywhere,
 ) -> None:
     def story(b: QueueHarness) -> list[Any]:
         ids = fill(b, 20)
         at = StreamPosition(ids[-1], 20)
-        told = [standing(b, at)]
-        rolled_back(b, ids, kept=15)
-        told.append(standing(b, at))
+        statuses = [standing(b, at)]
+        rolled_back(b, ids, remaining=15)
+        statuses.append(standing(b, at))
         assert b.run(stream_range.position_after_rollback(b.commands, b.keys.events, at)) == StreamPosition(
             ids[14], 15, epoch=1
         )
         outlive(b, at.id)
         fill(b, 12)
-        told.append(standing(b, at))
+        statuses.append(standing(b, at))
         resumed = b.run(stream_range.position_after_rollback(b.commands, b.keys.events, at))
         assert resumed == StreamPosition(at.id, 15, epoch=1)
         assert len(read(b, resumed).rows) == 12
-        told.append(standing(b, read(b, resumed).next_position))
+        statuses.append(standing(b, read(b, resumed).next_position))
         b.command("DEL", b.keys.events)
         fill(b, 3)
-        told.append(standing(b, at))
-        return [one.value for one in told]
+        statuses.append(standing(b, at))
+        return [one.value for one in statuses]
 
     assert on_every_server(story).result == ["same", "rolled back", "rolled back", "same", "recreated"]
 
@@ -142,13 +142,13 @@ def test_an_entry_that_was_deleted_or_trimmed_does_not_make_another_stream(
     def story(b: QueueHarness) -> list[Any]:
         ids = fill(b, 20)
         b.command("XDEL", b.keys.events, ids[9])
-        told = [standing(b, StreamPosition(ids[9], 10))]
+        statuses = [standing(b, StreamPosition(ids[9], 10))]
         b.command("XDEL", b.keys.events, ids[19])
-        told.append(standing(b, StreamPosition(ids[19], 20)))
+        statuses.append(standing(b, StreamPosition(ids[19], 20)))
         b.command("XTRIM", b.keys.events, "MAXLEN", 3)
-        told.append(standing(b, StreamPosition(ids[4], 5)))
+        statuses.append(standing(b, StreamPosition(ids[4], 5)))
         b.command("XTRIM", b.keys.events, "MAXLEN", 0)
-        told.append(standing(b, StreamPosition(ids[19], 20)))
-        return [one.value for one in told]
+        statuses.append(standing(b, StreamPosition(ids[19], 20)))
+        return [one.value for one in statuses]
 
     assert on_every_server(story).result == ["same"] * 4

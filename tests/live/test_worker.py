@@ -56,15 +56,15 @@ async def test_a_job_is_handed_over_as_it_was_added(shop: WorkerHarness) -> None
 
 
 async def test_old_events_are_dropped_beyond_the_cap(shop: WorkerHarness) -> None:
-    told = "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'e', 'old') end"
-    shop.bench.command("EVAL", told, 1, shop.bench.keys.events, 101_000)
+    script = "for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'e', 'old') end"
+    shop.bench.command("EVAL", script, 1, shop.bench.keys.events, 101_000)
     for number in range(300):
         shop.add(f"job {number}")
     await shop.run_until_empty(do_nothing)
     assert 100_000 <= shop.bench.command("XLEN", shop.bench.keys.events) < 101_000
 
 
-async def test_a_worker_that_outruns_the_server_does_not_pile_up_what_it_has_to_say(
+async def test_a_worker_that_outruns_the_server_does_not_pile_up_acknowledgements(
     shop: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [msgpack_codec.pack([f"{number}", msgpack_codec.pack(None), 1, 0]) for number in range(5000)]
@@ -84,30 +84,30 @@ async def test_a_worker_that_outruns_the_server_does_not_pile_up_what_it_has_to_
     assert worker.done == 5000
 
 
-async def test_events_tell_a_run_from_beginning_to_end_in_the_reference_s_order(shop: WorkerHarness) -> None:
+async def test_events_report_a_run_from_beginning_to_end_in_the_reference_s_order(shop: WorkerHarness) -> None:
     shop.add("named", name="mail")
     shop.add("nameless", attempt=1)
     await shop.run_until_empty(do_nothing)
     rows = shop.bench.command("XRANGE", shop.bench.keys.events, "-", "+")
-    told = [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in rows]
-    assert [(event[b"e"], event[b"id"], event.get(b"attempt")) for event in told] == [
+    events = [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in rows]
+    assert [(event[b"e"], event[b"id"], event.get(b"attempt")) for event in events] == [
         (b"active", b"named", b"1"),
         (b"completed", b"named", b"1"),
         (b"active", b"nameless", b"2"),
         (b"completed", b"nameless", b"2"),
         (b"drained", b"", None),
     ]
-    assert [list(event) for event in told] == [
+    assert [list(event) for event in events] == [
         [b"e", b"id", b"ts", b"n", b"attempt"],
         [b"e", b"id", b"ts", b"n", b"attempt", b"duration_us"],
         [b"e", b"id", b"ts", b"attempt"],
         [b"e", b"id", b"ts", b"attempt", b"duration_us"],
         [b"e", b"id", b"ts"],
     ]
-    assert all(abs(int(event[b"ts"]) - CLOCK.now_ms()) < 60_000 for event in told)
+    assert all(abs(int(event[b"ts"]) - CLOCK.now_ms()) < 60_000 for event in events)
 
 
-async def test_a_run_that_takes_a_while_is_told_before_it_ends(shop: WorkerHarness) -> None:
+async def test_a_run_that_takes_a_while_is_reported_before_it_ends(shop: WorkerHarness) -> None:
     shop.add("slow")
     gate = asyncio.Event()
 
@@ -115,9 +115,9 @@ async def test_a_run_that_takes_a_while_is_told_before_it_ends(shop: WorkerHarne
         await gate.wait()
 
     async with shop.running_worker(handler):
-        await wait_until(lambda: shop.kinds("slow") == ["active"], "it is told to be active")
+        await wait_until(lambda: shop.kinds("slow") == ["active"], "its active event is there")
         gate.set()
-        await wait_until(lambda: shop.kinds("slow") == ["active", "completed"], "it is told to be completed")
+        await wait_until(lambda: shop.kinds("slow") == ["active", "completed"], "its completed event is there")
     [_, completed] = shop.events("slow")
     assert completed.duration_us is not None
     assert completed.duration_us > 0
@@ -132,7 +132,7 @@ async def test_events_can_be_silenced(shop: WorkerHarness) -> None:
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "plain"])
-async def test_results_are_kept_for_a_while_and_none_leaves_no_key(shop: WorkerHarness, is_plain: bool) -> None:
+async def test_results_are_stored_for_a_while_and_none_leaves_no_key(shop: WorkerHarness, is_plain: bool) -> None:
     values = {"zero": 0, "text": "", "list": [], "no": False, "map": {"a": [1]}, "none": None}
     for job_id in values:
         shop.add(job_id)
@@ -144,17 +144,17 @@ async def test_results_are_kept_for_a_while_and_none_leaves_no_key(shop: WorkerH
         return values[job.id]
 
     await shop.run_until_empty(plain_handler if is_plain else handler, store_results=True, result_ttl_ms=90_500)
-    keys, say = shop.bench.keys, shop.bench.command
-    found = {job_id: say("GET", keys.result(job_id)) for job_id in values}
+    keys, command = shop.bench.keys, shop.bench.command
+    found = {job_id: command("GET", keys.result(job_id)) for job_id in values}
     assert found.pop("none") is None
     assert {job_id: msgpack_codec.unpack(data) for job_id, data in found.items()} == {
         job_id: value for job_id, value in values.items() if job_id != "none"
     }
-    assert 80 < say("TTL", keys.result("map")) <= 91
+    assert 80 < command("TTL", keys.result("map")) <= 91
     assert shop.is_empty()
 
 
-async def test_no_result_is_kept_unless_asked_for(shop: WorkerHarness) -> None:
+async def test_no_result_is_stored_unless_asked_for(shop: WorkerHarness) -> None:
     shop.add("one")
 
     async def handler(job: Job) -> Any:
@@ -236,7 +236,7 @@ async def test_a_plain_function_runs_in_a_thread_and_the_loop_goes_on(shop: Work
 
     async with shop.running_worker(handler):
         await wait_until(lambda: threads, "it has begun")
-        await wait_until(lambda: shop.kinds() == ["active"], "that is told while it blocks")
+        await wait_until(lambda: shop.kinds() == ["active"], "the event is there while it blocks")
         gate.set()
         await wait_until(shop.is_empty, "it is done")
     assert threads[0] is not threading.main_thread()
@@ -311,10 +311,10 @@ async def test_a_thousand_jobs_are_each_run_once(shop: WorkerHarness) -> None:
     assert shop.kinds().count("completed") == 1000
 
 
-# Entries that are no jobs
+# Entries that are not jobs
 
 
-async def test_entries_that_cannot_run_are_buried_at_once_with_every_byte(shop: WorkerHarness) -> None:
+async def test_entries_that_cannot_run_become_dead_letters_with_every_byte(shop: WorkerHarness) -> None:
     misfits = {
         "malformed": (b"x", b"1", b"n", b"named", b"y", b"2"),
         "decode_failed": (b"d", b"\xc1", b"n", b"named", b"x", b"1"),
@@ -337,8 +337,8 @@ async def test_entries_that_cannot_run_are_buried_at_once_with_every_byte(shop: 
     assert [letter.d for letter in letters] == [b"", b"\xc1", b"\x00" * 2000, bad_payload]
     assert letters[0].detail == "missing or non-bytes payload field"
     assert letters[2].detail == "2000 bytes, over the limit of 1000"
-    told = [(event.kind, event.job_id, event.attempt, event.reason) for event in shop.events()]
-    assert told[:-1] == [
+    events = [(event.kind, event.job_id, event.attempt, event.reason) for event in shop.events()]
+    assert events[:-1] == [
         ("dlq", None, 0, "malformed"),
         ("dlq", None, 0, "decode_failed"),
         ("dlq", None, 0, "oversize_payload"),
@@ -347,18 +347,18 @@ async def test_entries_that_cannot_run_are_buried_at_once_with_every_byte(shop: 
     assert shop.is_empty()
 
 
-async def test_an_entry_of_a_thousand_fields_is_buried_whole(shop: WorkerHarness) -> None:
+async def test_an_entry_of_a_thousand_fields_becomes_one_dead_letter(shop: WorkerHarness) -> None:
     fields = [word for number in range(1200) for word in (b"f%d" % number, b"v%d" % number)]
     shop.add_raw(*fields)
     await shop.run_until_empty(do_nothing)
     [letter] = shop.dead()
-    *kept, (name, folded) = letter.original
+    *own_fields, (name, folded) = letter.original
     assert name == b"folded"
-    pairs = [*kept, *(tuple(pair) for pair in msgpack_codec.unpack(folded))]
+    pairs = [*own_fields, *(tuple(pair) for pair in msgpack_codec.unpack(folded))]
     assert [word for pair in pairs for word in pair] == fields
 
 
-async def test_forms_that_nobody_writes_any_more_are_run_all_the_same(shop: WorkerHarness) -> None:
+async def test_forms_that_are_not_written_any_more_run_all_the_same(shop: WorkerHarness) -> None:
     data = msgpack_codec.pack({1: "number as key"})
     shop.add_raw(b"n", b"late", b"d", msgpack_codec.pack({"id": "map", "payload": data, "created_at_ms": 7}))
     shop.add_raw(b"d", msgpack_codec.pack(["three", data, 7]))
@@ -376,7 +376,7 @@ async def test_forms_that_nobody_writes_any_more_are_run_all_the_same(shop: Work
     ]
 
 
-async def test_a_job_that_may_never_run_is_buried_on_arrival(shop: WorkerHarness) -> None:
+async def test_a_job_that_may_never_run_is_rejected_on_arrival(shop: WorkerHarness) -> None:
     shop.add("never", attempt=3)
     await shop.run_until_empty(do_nothing, max_attempts=3)
     [letter] = shop.dead()
@@ -441,7 +441,7 @@ async def test_a_worker_works_over_a_given_link_and_leaves_it_open(shop: WorkerH
         assert shop.is_empty()
 
 
-async def test_a_server_that_is_not_there_is_told_at_the_start() -> None:
+async def test_a_server_that_is_not_there_is_an_error_at_the_start() -> None:
     with pytest.raises(Unreachable, match="nothing listens"):
         await Worker("q", do_nothing, redis_url="redis://127.0.0.1:1").run()
 
@@ -583,7 +583,7 @@ def test_the_constructor_is_the_reference_s_and_ours_by_keyword() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"read_block_ms": -1}, "read_block_ms must be non-negative; got -1"),
         ({"claim_min_idle_ms": -5}, "claim_min_idle_ms must be non-negative; got -5"),
@@ -591,10 +591,10 @@ def test_the_constructor_is_the_reference_s_and_ours_by_keyword() -> None:
         ({"result_ttl_ms": 0}, "result_ttl_ms must be positive; got 0"),
     ],
 )
-def test_impossible_options_are_refused_in_the_reference_s_words(options: dict[str, Any], told: str) -> None:
+def test_impossible_options_are_refused_in_the_reference_s_words(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         Worker("q", do_nothing, **options)
-    assert str(refusal.value) == told
+    assert str(refusal.value) == message
 
 
 async def test_no_concurrency_means_one(shop: WorkerHarness) -> None:

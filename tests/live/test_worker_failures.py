@@ -57,14 +57,14 @@ async def test_a_job_is_tried_again_until_it_is_dead_and_numbers_are_the_referen
 
     async with shop.running_worker(plain_handler if is_plain else handler):
         await wait_until(shop.dead, "it is dead")
-        await wait_until(lambda: shop.kinds("job")[-1] == "dlq", "that is told")
+        await wait_until(lambda: shop.kinds("job")[-1] == "dlq", "the event is there")
     assert attempts == [0, 1, 2]
-    told = [
+    events = [
         (event.kind, event.attempt, event.reason, event.backoff_ms)
         for event in shop.events("job")
         if event.kind != "waiting"
     ]
-    assert told == [
+    assert events == [
         ("active", 1, None, None),
         ("failed", 1, "no 0", None),
         ("retry-scheduled", 2, None, 20),
@@ -107,7 +107,7 @@ def _scored(shop: WorkerHarness) -> list[tuple[bytes, int]]:
     return [(member, int(float(score))) for member, score in zip(flat[::2], flat[1::2], strict=True)]
 
 
-async def test_a_hopeless_job_is_buried_at_once(shop: WorkerHarness) -> None:
+async def test_an_unrecoverable_job_is_dead_at_once(shop: WorkerHarness) -> None:
     class Hopeless(UnrecoverableError):
         pass
 
@@ -142,7 +142,7 @@ def _close_generator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "told"),
+    ("fail", "message"),
     [
         (_leave, "the handler wants to leave"),
         (_recurse, "maximum recursion depth exceeded"),
@@ -153,7 +153,7 @@ def _close_generator() -> None:
 )
 @pytest.mark.parametrize("form", ["at once", "later", "plain"])
 async def test_whatever_a_handler_raises_is_its_failure_and_the_worker_lives(
-    shop: WorkerHarness, deed: Callable[[], None], told: str, form: str
+    shop: WorkerHarness, fail: Callable[[], None], message: str, form: str
 ) -> None:
     shop.add("bad", "bad", retry=NEVER_AGAIN)
     shop.add("good", "good")
@@ -162,16 +162,16 @@ async def test_whatever_a_handler_raises_is_its_failure_and_the_worker_lives(
         if form == "later":
             await CLOCK.sleep(0)
         if job.data == "bad":
-            deed()
+            fail()
 
     def plain_handler(job: Job) -> None:
         if job.data == "bad":
-            deed()
+            fail()
 
     await shop.run_until_empty(plain_handler if form == "plain" else handler, concurrency=1)
     [failed] = [event for event in shop.events() if event.kind == "failed"]
     assert failed.reason is not None
-    assert failed.reason.startswith(told)
+    assert failed.reason.startswith(message)
     assert [letter.reason for letter in shop.dead()] == ["retries_exhausted"]
     assert shop.kinds("good") == ["active", "completed"]
 
@@ -249,7 +249,7 @@ async def test_a_bug_while_an_entry_is_checked_costs_no_thread(
 # Jobs that workers died over
 
 
-async def test_a_job_that_no_worker_survived_is_buried_as_crashed(shop: WorkerHarness) -> None:
+async def test_a_job_that_no_worker_survived_becomes_a_dead_letter_as_crashed(shop: WorkerHarness) -> None:
     crashed, retried = shop.add("crashed", name="mail"), shop.add("innocent")
     shop.abandon(crashed, deliveries=3)
     shop.abandon(retried, deliveries=2)
@@ -267,7 +267,7 @@ async def test_a_job_has_the_benefit_of_the_doubt_while_workers_die_without_it(
     shop: WorkerHarness, starts: int, is_spared: bool
 ) -> None:
     suspect = shop.add("suspect")
-    await CLOCK.sleep(0.01)  # who died before the job was added is no witness
+    await CLOCK.sleep(0.01)  # workers that died before the job was added do not count
     shop.abandon(suspect, deliveries=starts)
     for number in range(20):
         shop.bench.command("XGROUP", "CREATECONSUMER", shop.bench.keys.stream, GROUP, f"killed-{number}")
@@ -359,7 +359,7 @@ async def test_more_abandoned_jobs_than_one_worker_should_hold_are_left_to_other
     assert not shop.dead()
 
 
-async def test_a_lapsed_lease_that_nobody_took_does_not_start_the_job_again(shop: WorkerHarness) -> None:
+async def test_an_expired_lease_that_no_worker_took_does_not_start_the_job_again(shop: WorkerHarness) -> None:
     entry_id = shop.add("job")
     gate, runs = asyncio.Event(), []
 
@@ -378,16 +378,16 @@ async def test_a_lapsed_lease_that_nobody_took_does_not_start_the_job_again(shop
     assert shop.kinds("job") == ["active", "completed"]
 
 
-@pytest.mark.parametrize("deed", ["completed", "failed", "hopeless"])
-async def test_who_lost_a_job_changes_nothing_any_more(shop: WorkerHarness, deed: str) -> None:
+@pytest.mark.parametrize("outcome", ["completed", "failed", "hopeless"])
+async def test_who_lost_a_job_changes_nothing_any_more(shop: WorkerHarness, outcome: str) -> None:
     entry_id = shop.add("job", retry=SOON)
     gate = asyncio.Event()
 
     async def handler(job: Job) -> None:
         await gate.wait()
-        if deed == "failed":
+        if outcome == "failed":
             raise ValueError
-        if deed == "hopeless":
+        if outcome == "hopeless":
             raise UnrecoverableError
 
     async with shop.running_worker(handler, heartbeat_ms=20) as worker:
@@ -497,8 +497,8 @@ async def test_consumers_that_are_gone_are_removed_and_those_with_jobs_are_not(s
     for number in range(1500):
         bench.command("XGROUP", "CREATECONSUMER", bench.keys.stream, GROUP, f"gone-{number}")
     await wait_until(lambda: _idle_ms(shop) > 20, "they have been silent for a while")
-    office = ConsumerIdentity(bench.commands, bench.keys, GROUP, "gone-7")
-    assert bench.run(remove_idle_consumers(office, 20)) == 1499
+    identity = ConsumerIdentity(bench.commands, bench.keys, GROUP, "gone-7")
+    assert bench.run(remove_idle_consumers(identity, 20)) == 1499
     assert sorted(shop.consumers()) == [b"dead", b"gone-7"]
     assert list(shop.pending()) == [entry_id]
 

@@ -1,4 +1,4 @@
-"""What a server tells of itself, judged; and the pace of a queue, reckoned from two snapshots."""
+"""Findings from a server's report; and the throughput of a queue, from two snapshots."""
 
 from __future__ import annotations
 
@@ -105,6 +105,6 @@ def test_rates_are_by_the_servers_clock() -> None:
     assert (went.in_per_s, went.out_per_s) == (10.0, 2.0)
 
 
-def test_another_stream_and_no_time_tell_nothing() -> None:
+def test_another_stream_and_no_time_give_no_throughput() -> None:
     assert throughput.throughput_between(after(0, added=10, waiting=1), after(2, added=3, waiting=3)) is None
     assert throughput.throughput_between(after(2, added=3, waiting=3), after(2, added=3, waiting=3)) is None

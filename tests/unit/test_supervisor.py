@@ -1,4 +1,4 @@
-"""The supervisor of loops, without a server: turns that fail as told, and a clock on which nobody waits."""
+"""The supervisor of loops, without a server: turns with scripted results, and a clock that does not wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.clocks import FakeClock, eventually
 
 
 class Script:
-    """A turn that does as it is told, one word at a time, and then stops the loop."""
+    """A turn with scripted results, one per call, which then stops the loop."""
 
     def __init__(self, *words: Exception | TurnResult) -> None:
         self.words = list(words)
@@ -51,7 +51,7 @@ async def test_a_full_server_counts_as_trouble_that_passes() -> None:
 
 
 @pytest.mark.parametrize("error", [WrongType("a list"), AuthRefused("no"), ServerError("ERR what?")])
-async def test_what_somebody_must_put_right_is_tried_slowly(error: ServerError) -> None:
+async def test_what_a_person_must_fix_is_tried_slowly(error: ServerError) -> None:
     _, clock = await play(*[error] * 4)
     assert clock.slept == [1.0, 2.0, 3.0, 3.0]
 
@@ -72,17 +72,17 @@ async def test_after_a_good_turn_patience_is_fresh() -> None:
     assert clock.slept == [0.1, 0.2, 0.5, 0.1]
 
 
-async def test_a_lost_group_is_healed_before_the_next_turn() -> None:
-    healed = []
+async def test_a_lost_group_is_recovered_before_the_next_turn() -> None:
+    recovered = []
 
     async def recover() -> None:
-        healed.append(True)
+        recovered.append(True)
 
     loop, clock = await play(NoGroup("NOGROUP"), TurnResult(), recover=recover)
-    assert (healed, clock.slept, loop.state.counts) == ([True], [0.1], {"failures": 1, "recovered": 1})
+    assert (recovered, clock.slept, loop.state.counts) == ([True], [0.1], {"failures": 1, "recovered": 1})
 
 
-async def test_a_healing_that_fails_is_told_and_tried_again() -> None:
+async def test_a_recovery_that_fails_is_recorded_and_tried_again() -> None:
     tries = []
 
     async def recover() -> None:
@@ -94,7 +94,7 @@ async def test_a_healing_that_fails_is_told_and_tried_again() -> None:
     assert loop.state.last_error == "the stream is a list"
 
 
-async def test_the_state_tells_the_role_since_when_and_why() -> None:
+async def test_the_state_has_the_role_since_when_and_why() -> None:
     clock, script = (
         FakeClock(1000),
         Script(TurnResult(1, "leader"), Unreachable("gone"), Unreachable("still gone")),
@@ -164,7 +164,7 @@ async def test_a_stop_lets_the_turn_under_way_finish() -> None:
     assert done == [True]
 
 
-async def test_a_cancelled_loop_is_stopped_and_says_so() -> None:
+async def test_a_cancelled_loop_is_in_the_role_stopped() -> None:
     async def turn() -> TurnResult:
         return TurnResult(3600)
 

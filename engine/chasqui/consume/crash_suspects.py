@@ -195,10 +195,7 @@ def count_silent_consumers(identity: ConsumerIdentity, entry_id: bytes, lease_ms
     """How many consumers fell silent for longer than a lease since this entry was added. One that closes removes its
     name, so it is not among them.
     """
-    reply, clock = yield [
-        identity.commands.consumers(identity.keys, identity.group),
-        identity.commands.server_time(),
-    ]
+    reply, clock = yield [identity.commands.consumers(identity.keys, identity.group), identity.commands.server_time()]
     if isinstance(reply, ServerError):
         raise reply
     age_ms = parse_server_time(clock) - time_ms(entry_id)

@@ -39,12 +39,7 @@ def _encode(entry_id: bytes, entry: StreamEntry, d: bytes, why: ReasonAndDetail)
     reason, detail = why
     return dead_letter_entry.encode(
         DeadLetterEntry(
-            d,
-            entry_id.decode(),
-            reason.value,
-            detail,
-            name_bytes=entry.name_bytes,
-            original=_fold_surplus(entry.extra),
+            d, entry_id.decode(), reason.value, detail, name_bytes=entry.name_bytes, original=_fold_surplus(entry.extra)
         )
     )
 

@@ -202,10 +202,7 @@ class OutcomeHandler:
         retried = job.with_attempt(attempts.attempt_after_failure(job.attempt))
         member = delayed_member.encode(envelope.encode(retried, exact_payload=True), name)
         event = self._event(
-            run,
-            event_entry.RETRY_SCHEDULED,
-            attempt=attempts.next_run_number(job.attempt),
-            backoff_ms=wait_ms,
+            run, event_entry.RETRY_SCHEDULED, attempt=attempts.next_run_number(job.attempt), backoff_ms=wait_ms
         )
         self._settlements.add(ScheduledRetry(run.entry_id, event, member, wait_ms))
 

@@ -83,12 +83,7 @@ def _backlog(seen: Snapshot, limits: HealthThresholds) -> Iterator[Finding]:
     if level := level_of(limits.waiting, seen.waiting):
         text = f"{count_text(seen.waiting, 'job waits', 'jobs wait')}"
         yield Finding(
-            level,
-            "backlog",
-            text,
-            seen.queue,
-            {"waiting": seen.waiting},
-            chasqui_command("watch", seen.queue),
+            level, "backlog", text, seen.queue, {"waiting": seen.waiting}, chasqui_command("watch", seen.queue)
         )
     if level := level_of(limits.age_ms, seen.oldest_waiting_ms):
         text = f"the oldest waiting job has waited for {duration_text(seen.oldest_waiting_ms)}"

@@ -173,10 +173,7 @@ class _JobStateSearch:
             return None
         died_ms = time_ms(self.last.entry_id) if self.last and self._last_event_is("dlq", None) else None
         if died_ms is not None:
-            nearby, most = (
-                self._span_around(died_ms - self.options.after_ms // 2),
-                self.options.max_entries_nearby,
-            )
+            nearby, most = (self._span_around(died_ms - self.options.after_ms // 2), self.options.max_entries_nearby)
             found = yield from self._search_stream("dlq", self.needle, nearby, self._match_dead_letter, most)
         if died_ms is None or not found:
             found = yield from self._search_stream(
@@ -216,13 +213,7 @@ class _JobStateSearch:
         enough: int = 1,
     ) -> Flow[list[T]]:
         found, looked, complete = yield from job_search.find_entries(
-            self.commands,
-            getattr(self.keys, place),
-            needle,
-            span,
-            wanted,
-            max_entries=most,
-            max_matches=enough,
+            self.commands, getattr(self.keys, place), needle, span, wanted, max_entries=most, max_matches=enough
         )
         self.looked.append(SearchCoverage(place, looked, complete, span))
         return found
@@ -236,13 +227,7 @@ class _JobStateSearch:
         for group, reply in zip(groups, replies, strict=True):
             for row in PendingEntry.list_from_reply(_none_if_refused(reply) or ()):
                 return InFlightState(
-                    entry_id,
-                    job,
-                    name,
-                    group.name,
-                    decode_name_exact(row.consumer),
-                    row.idle_ms,
-                    row.deliveries,
+                    entry_id, job, name, group.name, decode_name_exact(row.consumer), row.idle_ms, row.deliveries
                 )
         unread = next((group for group in self.queue.groups if group not in groups), None)
         if self.queue.groups and not unread:
@@ -266,12 +251,7 @@ class _JobStateSearch:
         """How many entries a span has: a search that finds nothing, for a server counts no part of a stream."""
         nothing = SearchTerm("", b"", whole=True)
         _, looked, complete = yield from job_search.find_entries(
-            self.commands,
-            self.keys.stream,
-            nothing,
-            span,
-            lambda _: None,
-            max_entries=self.options.max_entries_nearby,
+            self.commands, self.keys.stream, nothing, span, lambda _: None, max_entries=self.options.max_entries_nearby
         )
         return looked, complete
 

@@ -50,13 +50,7 @@ def list_in_flight(commands: Commands, keys: Keys, groups: Sequence[str], count:
     """Jobs that were delivered and not settled, up to `count` of each group, oldest first; no job is read for it."""
     replies = (yield [commands.pending_page(keys, group, count) for group in groups]) if groups else []
     return [
-        InFlightJob(
-            entry.entry_id.decode(),
-            group,
-            decode_name_exact(entry.consumer),
-            entry.idle_ms,
-            entry.deliveries,
-        )
+        InFlightJob(entry.entry_id.decode(), group, decode_name_exact(entry.consumer), entry.idle_ms, entry.deliveries)
         for group, reply in zip(groups, replies, strict=True)
         for entry in PendingEntry.list_from_reply(reply)
     ]

@@ -218,15 +218,7 @@ def _lock_holder(row: Sequence[Reply]) -> LockHolder | None:
 
 
 def _wrong_type_keys(keys: Keys, types: Sequence[bytes]) -> tuple[WrongTypeKey, ...]:
-    names = (
-        keys.stream,
-        keys.dlq,
-        keys.delayed,
-        keys.repeat,
-        keys.events,
-        keys.promoter_lock,
-        keys.scheduler_lock,
-    )
+    names = (keys.stream, keys.dlq, keys.delayed, keys.repeat, keys.events, keys.promoter_lock, keys.scheduler_lock)
     return tuple(
         WrongTypeKey(name, found.decode(), expected)
         for name, found, expected in zip(names, types, _EXPECTED_TYPES, strict=True)

@@ -134,11 +134,7 @@ def stream_bounds(commands: Commands, stream: str) -> Flow[tuple[StreamPosition,
     """Before the first entry that is there, and after the last ever given."""
     page = yield from read_page(commands, stream, StreamPosition(), count=1)
     reach = page.reach
-    return (
-        StreamPosition(ZERO, page.removed_ordinal),
-        StreamPosition(reach.last_id or ZERO, reach.added),
-        reach,
-    )
+    return (StreamPosition(ZERO, page.removed_ordinal), StreamPosition(reach.last_id or ZERO, reach.added), reach)
 
 
 def position_after(

@@ -71,12 +71,7 @@ def plan_fires(
 
 
 def upcoming_fires(
-    pattern: Pattern,
-    due_ms: int,
-    most: int,
-    *,
-    start_after_ms: int | None = None,
-    end_before_ms: int | None = None,
+    pattern: Pattern, due_ms: int, most: int, *, start_after_ms: int | None = None, end_before_ms: int | None = None
 ) -> Iterator[int]:
     """The fires to come, the first of them at `due_ms`, as a scheduler that keeps its ticks will make them."""
     at_ms: int | None = due_ms

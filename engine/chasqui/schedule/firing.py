@@ -80,12 +80,7 @@ class _FireChunk:
 def _spec_fire_plan(found: StoredSpec, now_ms: int, tick_ms: int) -> SpecFirePlan:
     spec = _decode_spec(found)
     plan = plan_fires(
-        spec.pattern,
-        spec.missed_fires,
-        found.next_ms,
-        now_ms,
-        start_after_ms=spec.start_after_ms,
-        tick_ms=tick_ms,
+        spec.pattern, spec.missed_fires, found.next_ms, now_ms, start_after_ms=spec.start_after_ms, tick_ms=tick_ms
     )
     if spec.end_before_ms:  # missed times are made up for, but none that lies after the spec's own end
         times = tuple(at_ms for at_ms in plan.fire_at_ms if at_ms <= spec.end_before_ms)

@@ -31,12 +31,7 @@ MAX_BATCH_FACTOR = 32
 
 
 def promote(
-    commands: Commands,
-    keys: Keys,
-    options: PromoterOptions,
-    *,
-    batch_factor: int = 1,
-    event_ts_ms: int | None = None,
+    commands: Commands, keys: Keys, options: PromoterOptions, *, batch_factor: int = 1, event_ts_ms: int | None = None
 ) -> Flow[PromoteResult]:
     """Move a batch of due jobs; then, in one round trip, delete their indexes and send their `waiting` events.
 
