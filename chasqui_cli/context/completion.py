@@ -27,7 +27,17 @@ def complete_queues(ctx: typer.Context, incomplete: str) -> Iterator[str]:
 
 def complete_any_queue(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Queues of every kind: ours, `rsmq:NAME` and `list:NAME`."""
-    yield from _matching(ctx, incomplete, lambda context: [*_native_queues(context), *_foreign_queues(context)])
+    from chasqui import Keys
+    from chasqui_cli.queues.queue_names import format_queue_ref
+
+    yield from _matching(
+        ctx,
+        incomplete,
+        lambda context: [
+            *(format_queue_ref(Keys(name)) for name in _native_queues(context)),
+            *_foreign_queues(context),
+        ],
+    )
 
 
 def complete_rsmq_queues(ctx: typer.Context, incomplete: str) -> Iterator[str]:

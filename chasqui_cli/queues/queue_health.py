@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,8 +20,11 @@ def queue_findings(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds | 
 
     if isinstance(seen, Snapshot):
         from chasqui import health
+        from chasqui_cli.queues.queue_names import strip_native_prefix
 
-        return health.check_queue(seen, limits or HealthThresholds())
+        # The commands that findings name are for queues of ours only: they take the name without a prefix.
+        bare = replace(seen, queue=strip_native_prefix(seen.queue))
+        return health.check_queue(bare, limits or HealthThresholds())
     from chasqui.foreign import health_rules as foreign_health
 
     return foreign_health.foreign_findings(seen, limits or HealthThresholds())

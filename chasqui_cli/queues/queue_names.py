@@ -49,16 +49,20 @@ def parse_queue_ref(name: str) -> QueueRef:
     return JobListKeys(name.removeprefix(JOBLIST_PREFIX))
 
 
-def format_queue_ref(place: RsmqKeys | JobListKeys) -> str:
-    """What another system's queue is called here."""
+def format_queue_ref(place: QueueRef) -> str:
+    """The name of a queue, as it is typed where several kinds are meant: `parse_queue_ref` reads it back."""
+    from chasqui import Keys
+
+    name = place.queue
     if hasattr(place, "namespace"):
         space = "" if place.namespace == "rsmq" else f"{place.namespace}:"
-        return f"{RSMQ_PREFIX}{space}{place.queue}"
-    return f"{JOBLIST_PREFIX}{place.queue}"
+        return f"{RSMQ_PREFIX}{space}{name}"
+    if isinstance(place, Keys):
+        return name if is_native(name) and strip_native_prefix(name) == name else f"{NATIVE_PREFIX}{name}"
+    return f"{JOBLIST_PREFIX}{name}"
 
 
 def with_ref_name(seen: AnySnapshot, place: QueueRef) -> AnySnapshot:
     """What was seen of a queue, under the name that it has here."""
-    from chasqui import Keys
-
-    return seen if isinstance(place, Keys) else replace(seen, queue=format_queue_ref(place))
+    name = format_queue_ref(place)
+    return seen if seen.queue == name else replace(seen, queue=name)

@@ -6,45 +6,44 @@ The server's URL and its password travel in the environment, never among the wor
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-import pty
-import re
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from chasqui_cli.context.settings import RESULT_VARIABLE
 from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.tui.command_line import add_options, shell_quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MAX_OUTPUT_CHARS = 400_000
 """Of what a command prints, as many characters are kept for the screen."""
 TIMEOUT_S = 600
-_OPERATION = re.compile(r"chasqui undo (\S+)")
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command line ended. `op`: the operation it wrote down, which can be taken back."""
+    """How a command line ended: its output, and what it reported of a change. op: the operation that can be undone.
+    planned, done: how many records. queue: the name that a protected context wants typed; None where nothing was planned.
+    """
 
     code: int
     out: str
     err: str
+    op: str | None = None
+    planned: int = 0
+    done: int = 0
+    queue: str | None = None
 
     @property
     def changed_something(self) -> bool:
         """Whether all or part of it was done."""
-        return self.code in (0, ExitCode.PARTLY)
-
-    @property
-    def op(self) -> str | None:
-        """The last operation named."""
-        found = _OPERATION.findall(self.err)
-        return found[-1] if found else None
+        return self.op is not None or self.done > 0 or (self.queue is None and self.code in (0, ExitCode.PARTLY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +66,25 @@ class CommandRunner:
         limit: int = MAX_OUTPUT_CHARS,
     ) -> CommandResult:
         """Run it. `hear` is told each line for people as it comes. Who stops waiting ends the command, too."""
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self.program,
-                *self._with_connection(words),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=dict(self.environment),
-            )
-        except (ValueError, OSError) as error:
-            return CommandResult(2, "", f"error: this cannot be a command line: {error}")
+        with _result_pipe() as (pipe, read_result):
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self.program,
+                    *self._with_connection(words),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    env={**self.environment, RESULT_VARIABLE: str(pipe)},
+                    pass_fds=(pipe,),
+                )
+            except (ValueError, OSError) as error:
+                return CommandResult(2, "", f"error: this cannot be a command line: {error}")
+            code, out, err = await self._wait_for(process, hear, limit)
+            return CommandResult(code, out, err, **read_result())
+
+    async def _wait_for(
+        self, process: asyncio.subprocess.Process, hear: Callable[[str], None], limit: int
+    ) -> tuple[int, str, str]:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 out, err = await asyncio.gather(
@@ -86,28 +93,41 @@ class CommandRunner:
                 )
                 code = await process.wait()
         except TimeoutError:
-            return CommandResult(1, "", f"error: it did not end within {TIMEOUT_S // 60} minutes")
+            return 1, "", f"error: it did not end within {TIMEOUT_S // 60} minutes"
         finally:
             if process.returncode is None:
                 process.terminate()
-        return CommandResult(code, out, err)
+        return code, out, err
 
     def run_in_terminal(self, words: Sequence[str]) -> CommandResult:
-        """Run it on this terminal, with somebody at it; what it says for people is heard, too, for the operation in it."""
-        said: list[bytes] = []
-        ours, its = pty.openpty()
-        command = [*self.program, *self._with_connection(words)]
-        with subprocess.Popen(command, env=dict(self.environment), stderr=its) as process:
-            os.close(its)
-            with suppress(OSError):  # Linux ends a terminal nobody holds any more with an error
-                while piece := os.read(ours, 1 << 16):
-                    os.write(2, piece)
-                    said.append(piece)
-            os.close(ours)
-        return CommandResult(process.returncode, "", b"".join(said).decode("utf-8", "replace"))
+        """Run it on this terminal, for the user to answer its questions."""
+        with _result_pipe() as (pipe, read_result):
+            environment = {**self.environment, RESULT_VARIABLE: str(pipe)}
+            command = [*self.program, *self._with_connection(words)]
+            code = subprocess.run(command, env=environment, pass_fds=(pipe,), check=False).returncode
+            return CommandResult(code, "", "", **read_result())
 
     def _with_connection(self, words: Sequence[str]) -> list[str]:
         return add_options(words, *self.connection_words)
+
+
+@contextmanager
+def _result_pipe() -> Iterator[tuple[int, Callable[[], dict[str, Any]]]]:
+    """A descriptor for a command to report a change on, and what reads the report when the command has ended."""
+    ours, its = os.pipe()
+    os.set_blocking(ours, False)
+
+    def read() -> dict[str, Any]:
+        with suppress(OSError, ValueError):  # nothing was reported
+            report: dict[str, Any] = json.loads(os.read(ours, 1 << 16))
+            return report
+        return {}
+
+    try:
+        yield its, read
+    finally:
+        os.close(ours)
+        os.close(its)
 
 
 async def _read_output(stream: asyncio.StreamReader, hear: Callable[[str], None], limit: int) -> str:

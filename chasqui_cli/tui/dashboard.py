@@ -431,7 +431,7 @@ class DashboardApp(App[None]):
         if refusal:
             self.notify(safe(refusal), severity="warning", markup=False)
         elif line.is_change:
-            self.request_change(ChangeRequest(line.spec.path, words, str(line.values.get("queue") or self.queue or "")))
+            self.request_change(ChangeRequest(line.spec.path, words))
         else:
             self.show_output(" ".join(words[:2]), words)
 
@@ -463,7 +463,7 @@ class DashboardApp(App[None]):
     def _after_change(self, ended: CommandResult | None) -> None:
         if ended is None:
             return
-        if ended.op or ended.changed_something:
+        if ended.changed_something:
             self.last_op, self._is_final = ended.op, not ended.op
         self.current_tab.after_change()
         self._feed.refresh()
@@ -476,9 +476,7 @@ class DashboardApp(App[None]):
             told = "the last change cannot be taken back, or was"
             self.notify(told if self._is_final else "nothing was changed from here yet", markup=False)
         else:
-            self.request_change(
-                ChangeRequest(f"take back {self.last_op}", command_words("undo", self.last_op), self.queue or "")
-            )
+            self.request_change(ChangeRequest(f"take back {self.last_op}", command_words("undo", self.last_op)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Undo is a change."""

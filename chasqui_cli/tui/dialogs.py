@@ -5,7 +5,6 @@ A change is shown as the command line it is, previewed by its own dry run, and c
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,7 +78,8 @@ class ChangeDialog(Dialog):
         super().__init__()
         self._change, self._runner, self._protected, self._is_web = change, runner, protected, is_web
         self._previewed: list[str] | None = None
-        self._count = 0
+        self._planned = 0
+        self.queue = ""
         self._ended: CommandResult | None = None
         self._live_output = ""
 
@@ -120,7 +120,7 @@ class ChangeDialog(Dialog):
     @property
     def needs_typed_name(self) -> bool:
         """Whether a key is not consent enough."""
-        return self._protected or self._count > MANY
+        return self._protected or self._planned > MANY
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Options: try again, dry. The queue's name: consent."""
@@ -153,7 +153,7 @@ class ChangeDialog(Dialog):
             self.action_close()
         elif self._previewed is None or self.query_one("#do", Button).disabled:
             self.app.bell()
-        elif self.needs_typed_name and self.query_one("#typed", Input).value != self._change.queue:
+        elif self.needs_typed_name and self.query_one("#typed", Input).value != self.queue:
             self._set_state("type the queue's name first", "warn")
             self.query_one("#typed").focus()
         elif self._previewed != self.words:
@@ -196,8 +196,9 @@ class ChangeDialog(Dialog):
         if ended.code not in (0, ExitCode.PARTLY):
             self._set_state("this cannot be done", "crit")
             return
-        self._count = _planned_count(ended.out)
-        if not self._count:
+        self._planned = ended.planned if ended.queue is not None else 1
+        self.queue = ended.queue or str(inspect_line(words).values.get("queue") or "")
+        if not self._planned:
             self._set_state("nothing to do", "warn")
             return
         self._previewed = words
@@ -205,14 +206,14 @@ class ChangeDialog(Dialog):
         typed = self.query_one("#typed", Input)
         typed.set_class(not self.needs_typed_name, "hidden")
         if self.needs_typed_name:
-            self._set_state(f"type {self._change.queue} to go on", "warn")
+            self._set_state(f"type {self.queue} to go on", "warn")
             typed.focus()
         else:
             self._set_state("y does it", "")
             self.query_one("#do").focus()
 
     async def _apply(self, words: list[str]) -> None:
-        confirm = ["--confirm", self._change.queue] if self._protected else []
+        confirm = ["--confirm", self.queue] if self._protected else []
         self._live_output = ""
         self._ended = await self._runner.run(
             add_options(words, "--yes", *confirm, "-o", "json"), hear=self._append_output
@@ -301,15 +302,6 @@ def shortened_command(runner: CommandRunner, words: Sequence[str], tail: int = 0
         return runner.display_text(words)
     end = "".join(f" {shell_quote(word)}" for word in words[kept:])
     return f"{runner.display_text(words[:MAX_WORDS_SHOWN])} … {kept - MAX_WORDS_SHOWN} more …{end}"
-
-
-def _planned_count(out: str) -> int:
-    """How many the dry run would change."""
-    try:
-        told = json.loads(out)
-    except ValueError:
-        return 0
-    return len(told) if isinstance(told, list) else 1
 
 
 def _line_style(line: str) -> str:

@@ -24,8 +24,9 @@ from textual.widgets import Input, Static
 from chasqui import Keys, SyncQueue
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui_cli.app import run
+from chasqui_cli.context.settings import RESULT_VARIABLE
 from chasqui_cli.tui.command_line import add_options
-from chasqui_cli.tui.command_runner import CommandResult, CommandRunner
+from chasqui_cli.tui.command_runner import CommandResult, CommandRunner, _result_pipe
 from tests.support.seeds import dashboard_queues
 from tests.support.tui.driver import open_dashboard, write_config
 
@@ -148,8 +149,10 @@ def inside(url: str, words: Sequence[str]) -> CommandResult:
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setenv("CHASQUI_REDIS_URL", url)
-        code = run(list(words))
-    return CommandResult(int(code), out.getvalue(), err.getvalue())
+        with _result_pipe() as (pipe, read_result):
+            patch.setenv(RESULT_VARIABLE, str(pipe))
+            code = run(list(words))
+            return CommandResult(int(code), out.getvalue(), err.getvalue(), **read_result())
 
 
 class Walk:

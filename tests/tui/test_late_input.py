@@ -26,7 +26,7 @@ from tests.support.tui.fixed_views import NOW_MS, VIEWS, fixed_dashboard
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-DRY = CommandResult(0, '[{"id": "1-0"}]', "")
+DRY = CommandResult(0, '[{"id": "1-0"}]', "", planned=1, queue="payments")
 
 
 class HeldRunner(CommandRunner):

@@ -15,9 +15,6 @@ from chasqui.errors import ServerError
 from chasqui.inspect import discovery, snapshot
 from chasqui.inspect.snapshot import SnapshotFailure
 from chasqui_cli.queues.queue_names import (
-    JOBLIST_PREFIX,
-    NATIVE_PREFIX,
-    RSMQ_PREFIX,
     format_queue_ref,
     parse_queue_ref,
     with_ref_name,
@@ -85,7 +82,7 @@ class FleetReader:
         memory = self._place.memory
         there = [(one, where) for one, where in zip(seen, places, strict=True) if _exists(one)]
         rows = sorted(
-            (memory.queue_row(_shown(where), with_ref_name(one, where)) for one, where in there),
+            (memory.queue_row(format_queue_ref(where), with_ref_name(one, where)) for one, where in there),
             key=severity_order,
         )
         self._discover_foreign()
@@ -180,17 +177,6 @@ class FleetReader:
 def _exists(seen: AnySnapshot) -> bool:
     """A queue that was deleted, key by key, is no more; one that could not be looked at may be."""
     return isinstance(seen, SnapshotFailure) or seen.exists
-
-
-def _shown(where: Where) -> str:
-    """The name on the screen: one of ours that looks like another system's is told from it."""
-    if not isinstance(where, Keys):
-        return format_queue_ref(where)
-    return (
-        f"{NATIVE_PREFIX}{where.queue}"
-        if where.queue.startswith((NATIVE_PREFIX, RSMQ_PREFIX, JOBLIST_PREFIX))
-        else where.queue
-    )
 
 
 class _KeyScan:

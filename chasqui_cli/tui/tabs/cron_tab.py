@@ -117,7 +117,6 @@ class CronTab(TabBase):
         return ChangeRequest(
             f"{title}: {row.key} of {self.queue}",
             command_words(f"repeatable {verb}", self.queue, row.key),
-            self.queue,
         )
 
     def _chosen(self) -> ScheduleRow | None:

@@ -110,11 +110,10 @@ class DelayedTab(TabBase):
             return ChangeRequest(
                 f"{title} {count}",
                 words,
-                self.queue,
                 "--by 1h  or  --to 2026-11-18T09:00Z",
                 needs_options=True,
             )
-        return ChangeRequest(f"{title} {count}", words, self.queue)
+        return ChangeRequest(f"{title} {count}", words)
 
     def _chosen(self) -> JobRow | None:
         key = self.query_one(RecordTable).current

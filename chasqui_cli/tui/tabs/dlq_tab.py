@@ -188,13 +188,12 @@ class DlqTab(TabBase):
             return "there is no letter to act on"
         count = f"{len(ids):,} dead letter{'s' * (len(ids) != 1)} of {self.queue}"
         if name == "delete":
-            return ChangeRequest(f"delete {count}", command_words("dlq purge", self.queue, *ids), self.queue)
+            return ChangeRequest(f"delete {count}", command_words("dlq purge", self.queue, *ids))
         if name == "edit":
             words = command_words("dlq edit", self.queue, ids[0])
             return ChangeRequest(
                 f"edit letter {ids[0]}",
                 words,
-                self.queue,
                 '--set to="someone else"',
                 needs_options=True,
                 in_terminal=True,
@@ -202,7 +201,7 @@ class DlqTab(TabBase):
         few = min(CANARY_SIZE, len(ids)) if name == "canary" else None
         words = command_words("dlq replay", self.queue, *ids, limit=len(ids), canary=few)
         first = f", {few} of them first" if few else ""
-        return ChangeRequest(f"replay {count}{first}", words, self.queue, "--rps 10  --canary 3  --note TEXT")
+        return ChangeRequest(f"replay {count}{first}", words, "--rps 10  --canary 3  --note TEXT")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A browser gets no files of this machine."""

@@ -65,7 +65,8 @@ class HealthTab(TabBase):
 
     def action_doctor(self) -> None:
         """The same on the command line."""
-        self.dashboard.show_output("doctor", command_words("doctor", *([self.queue] if self.queue else [])))
+        queue = self.dashboard.queue  # with its prefix: the doctor takes queues of every kind
+        self.dashboard.show_output("doctor", command_words("doctor", *([queue] if queue else [])))
 
     def copy_text(self) -> str | None:
         """The line that mends it."""

@@ -117,7 +117,6 @@ class JobsTab(TabBase):
         return ChangeRequest(
             f"cancel job {row.job_id}",
             command_words("job cancel", self.queue, row.job_id),
-            self.queue,
         )
 
     def _chosen(self) -> JobRow | None:

@@ -39,7 +39,6 @@ class ChangeRequest:
 
     title: str
     words: Sequence[str]
-    queue: str
     options: str = "--note TEXT"
     needs_options: bool = False
     in_terminal: bool = False

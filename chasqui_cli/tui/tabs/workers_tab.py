@@ -77,7 +77,6 @@ class WorkersTab(TabBase):
             return ChangeRequest(
                 f"remove {len(gone):,} consumer{'s' * (len(gone) != 1)} of {self.queue}",
                 command_words("workers prune", self.queue, *gone),
-                self.queue,
                 "--gone-after 10m  --note TEXT",
             )
         chosen = self._marked() or ([row] if (row := self._chosen()) else [])
@@ -87,7 +86,6 @@ class WorkersTab(TabBase):
         return ChangeRequest(
             f"let others have what {', '.join(holding)} holds",
             command_words("workers claim", self.queue, *holding),
-            self.queue,
         )
 
     def _rows(self) -> list[WorkerRow]:

@@ -123,7 +123,7 @@ class DashboardDriver:
         """Say yes, wait for the end, close; what the command printed."""
         dialog = self.dialog
         if dialog.needs_typed_name:
-            dialog.query_one("#typed", Input).value = dialog._change.queue
+            dialog.query_one("#typed", Input).value = dialog.queue
             dialog.set_focus(None)
         await self.press("y")
         await self.wait_until(lambda: dialog._ended is not None, "the change was made")
