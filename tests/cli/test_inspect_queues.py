@@ -80,3 +80,13 @@ def test_queues_are_listed_worst_first(seeded: SeededQueue) -> None:
     assert (row["DUE"], row["CRON!"], row["WORKERS"]) == ("0", "0", "1")
     assert {"QUEUE", "AGE"} <= row.keys()
     assert set(seeded("queues", "-o", "name").out.splitlines()) >= {bad, fine, seeded.queue}
+
+
+def test_a_queue_named_like_another_systems_is_shown_as_it_can_be_typed(seeded: SeededQueue) -> None:
+    name = f"rsmq:{seeded.queue}"
+    seeded("add", name, "{}")
+    seen = {record["queue"] for record in seeded("queues", "-o", "json").json}
+    assert f"chasqui:{name}" in seen
+    assert name not in seen
+    [record] = seeded("inspect", f"chasqui:{name}", "-o", "json").json
+    assert (record["queue"], record["waiting"]) == (f"chasqui:{name}", 1)

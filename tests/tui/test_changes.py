@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from textual import events
-from textual.widgets import Input, Static
+from textual.widgets import Button, Input, Static
 
 from chasqui import Keys, SyncQueue
+from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.wire import delayed_member, envelope, stream_entry
 from chasqui_cli.app import run
 from chasqui_cli.context.settings import RESULT_VARIABLE
@@ -389,3 +390,43 @@ async def test_read_only_greys_every_change(one_server: Server, link: Link, queu
         await person.press("enter")
         await person.wait_for_text("this dashboard is read-only")
     assert dump(link, queue) == before
+
+
+async def test_a_line_about_another_queue_is_confirmed_with_that_queue(
+    one_server: Server, link: Link, queue: str, home: Path
+) -> None:
+    """What a protected context wants typed is the queue that is changed, not the one on the screen; `u` as well."""
+    write_config(home, f'[contexts.prod]\nurl = "{one_server.url}"\nprotected = true\n')
+    orders = RsmqKeys("orders", queue)
+    link.run(rsmq.create_queue(orders))
+    link.run(rsmq.send_many(orders, [rsmq.Draft(b"one"), rsmq.Draft(b"two")]))
+    dashboard_queues.add_dead_letters(link, queue, 1)
+
+    def count() -> int:
+        return int(dashboard_queues.command(link, "ZCARD", orders.messages))
+
+    async with open_dashboard(one_server.url, context="prod") as person:
+        await person.open("4", queue)
+        await person.press("colon")
+        await person.type(f"rsmq purge orders --all --ns {queue}")
+        await person.press("enter")
+        await person.wait_for_preview()
+        assert person.dialog.queue == "orders"
+        await person.confirm_change()
+        assert not count()
+        await person.press("u")
+        await person.wait_for_preview()
+        await person.confirm_change()
+        assert count() == 2
+
+
+async def test_what_cannot_be_changed_is_not_offered_for_consent(one_server: Server, link: Link, queue: str) -> None:
+    dashboard_queues.command(link, "ZADD", Keys(queue).delayed, 1, b"not a job")
+    async with open_dashboard(one_server.url) as person:
+        await person.open("5", queue)
+        await person.wait_until(lambda: person.table("#delayed").row_count, "the entry is there")
+        await person.press("N")
+        await person.wait_for_text("nothing to do")
+        assert person.dialog.query_one("#do", Button).disabled
+        await person.press("y", "escape")
+    assert dashboard_queues.command(link, "ZCARD", Keys(queue).delayed) == 1

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from textual.widgets import Input
 
 from chasqui import Keys
+from chasqui.foreign import RsmqKeys, rsmq
+from chasqui.wire import envelope
 from tests.support.seeds import dashboard_queues
 from tests.support.tui.driver import open_dashboard
 
@@ -145,3 +147,29 @@ async def test_hidden_tabs_are_not_read_for(one_server: Server, link: Link, queu
         assert "evalsha" not in asked
         await person.press("j")
         await person.wait_until(lambda: "asleep" not in person.frame, "a key woke it")
+
+
+async def test_a_first_run_is_counted_from_one(one_server: Server, link: Link, queue: str) -> None:
+    dashboard_queues.add_dead_letters(link, queue, 1)
+    [(_, fields)] = dashboard_queues.command(link, "XRANGE", Keys(queue).dlq, "-", "+")
+    attempt = envelope.decode(fields[1]).attempt
+    async with open_dashboard(one_server.url) as person:
+        await person.open("4", queue)
+        await person.wait_for_text("card declined")
+        table = person.table("#letters")
+        assert table._rows[0][1]["attempt"].text == str(attempt + 1)
+        await person.wait_for_text(f"attempt   {attempt + 1}")
+
+
+async def test_a_queue_named_like_another_systems_is_examined_itself(
+    one_server: Server, link: Link, queue: str
+) -> None:
+    name = f"rsmq:{queue}"
+    dashboard_queues.add_dead_letters(link, name, 1)
+    link.run(rsmq.create_queue(RsmqKeys(queue)))
+    async with open_dashboard(one_server.url) as person:
+        await person.open("9", f"chasqui:{name}")
+        await person.press("d")
+        text = await person.output()
+        assert f"chasqui dlq groups {name}" in text.replace("\n", ""), text
+        await person.press("escape")

@@ -88,7 +88,7 @@ def _job_fields(job: Envelope) -> list[tuple[str, str]]:
     fields = [
         ("id", job.id),
         ("created", format_iso(job.created_at_ms)),
-        ("attempt", str(job.attempt)),
+        ("attempt", str(job.attempt + 1)),
         ("retry", "–" if job.retry is None else json_text(_without_none(retry_record(job.retry)))),
         ("payload", f"{len(raw):,} bytes, {job.payload.form}"),
     ]

@@ -240,7 +240,7 @@ def _dead_letter_cells(one: DeadLetterRow, now_ms: int) -> dict[str, Cell]:
     return {
         "id": Cell(one.dead_id, "dim"),
         "job": Cell(one.job_id or "–", "" if one.job_id else "dim"),
-        "attempt": Cell("–" if one.attempt is None else str(one.attempt), "", one.attempt),
+        "attempt": Cell("–" if one.attempt is None else str(one.attempt + 1), "", one.attempt),
         "age": Cell(format_duration(max(0, now_ms - one.died_ms)), "", now_ms - one.died_ms),
         "size": Cell(short_count(one.size), "dim", one.size),
         "error": Cell(one.unreadable or one.error or one.reason, "crit" if one.unreadable else ""),
