@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from chasqui_cli.changes.apply import BatchChange, Item, apply_change
+from chasqui_cli.changes.apply import BatchChange, Item, Outcome, apply_change
 from chasqui_cli.changes.confirm import ChangePlan
 
 if TYPE_CHECKING:
@@ -94,7 +94,6 @@ def _repair(
     plan = ChangePlan("repair", queue, "findings", told, doctor.columns[:4], effects=[doctor.effect])
     facts = {"found": [{name: row[name] for name in row if name not in ("advice", "outcome")} for row in told]}
     deed = BatchChange(
-        f"{doctor.system} doctor",
         "repaired",
         lambda some: _repair_page(session, doctor, some),
         doctor.journal_items,
@@ -102,15 +101,15 @@ def _repair(
     )
     outcomes = apply_change(ctx, plan, [found[at] for at in chosen], deed)
     for row, outcome in zip(told, outcomes, strict=True):
-        row["outcome"] = outcome
+        row |= outcome
 
 
-def _repair_page(session: Session, doctor: DoctorCommand, some: Sequence[FoundProblem]) -> list[str]:
+def _repair_page(session: Session, doctor: DoctorCommand, some: Sequence[FoundProblem]) -> list[Outcome]:
     """Queue by queue, in the order they were found."""
     from chasqui.foreign import repair_each
 
-    words: list[str] = []
+    outcomes: list[Outcome] = []
     for keys in dict.fromkeys(keys for keys, _ in some):
         repaired = session.link.run(repair_each(doctor.doctor(keys), [one for place, one in some if place == keys]))
-        words += ["repaired" if done else "gone" for done in repaired]
-    return words
+        outcomes += [{"outcome": "repaired" if done else "gone"} for done in repaired]
+    return outcomes

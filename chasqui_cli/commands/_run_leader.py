@@ -36,15 +36,13 @@ class Leader(Protocol):
         ...
 
 
-def require_writable(ctx: CommandContext, what: str) -> None:
-    """A read-only connection is told so at once, instead of failing again and again."""
-    from chasqui.errors import ChangeRefused
-
-    if ctx.settings.read_only:
-        raise ChangeRefused(
-            f"this connection is read-only: it does not {what}",
-            hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
-        )
+def confirm_leading(
+    ctx: CommandContext, queue: str, role: str, count: Callable[[], ChangePlan], *, forever: bool
+) -> bool:
+    """In a protected context ask first; whether to go on. count: what is due, for one that is not to stay."""
+    if not ctx.settings.protected:
+        return True
+    return ctx.confirm(ChangePlan("run", queue, f"{role}s", [{}]) if forever else count())
 
 
 def run_leader(ctx: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
@@ -116,8 +114,8 @@ def force_unlock(ctx: CommandContext, session: Session, queue: str, lock: str, w
         )
     effects = ["another leader takes it within seconds; this cannot be undone"]
     plan = ChangePlan("unlock", queue, f"{what}'s lock", [{"holder": holder}], [column("holder")], "no end", effects)
-    if ctx.confirm(plan):
-        with ctx.journal_operation(f"{what} unlock", queue) as pen:
+    if ctx.confirm(plan, always=True):
+        with ctx.journal_operation(queue) as pen:
             taken = session.run(chasqui.force_unlock, lock, seen=found.holder)
             pen.done = int(taken is not None)
             pen.set_result(holder=holder, unlocked=taken is not None)

@@ -9,6 +9,7 @@ import typer
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_any_queue
 from chasqui_cli.context.shared_options import JoblistVisibilityOption, RescanOption
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.records import SNAPSHOT_SCHEMA, snapshot_record
 from chasqui_cli.output.times import parse_optional_duration_ms
@@ -65,4 +66,4 @@ def inspect(
     for one in refused:
         ctx.info(f"{one.queue} cannot be looked at: {one.error}")
     if refused:
-        raise typer.Exit(3)
+        raise typer.Exit(ExitCode.PARTLY)

@@ -142,7 +142,7 @@ def _run_migration(
         ctx.info(f"warning: there is nothing of {source.queue} on this server to move; is the name right?")
     total = seen.before.ready + seen.before.delayed + seen.before.failed + seen.before.parked
     with (
-        ctx.journal_operation("migrate", source.queue) as pen,
+        ctx.journal_operation(source.queue) as pen,
         ctx.progress(f"{source.queue} → {target.queue}", total) as advance,
     ):
 

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chasqui_cli.commands._run_leader import force_unlock, require_writable, run_leader
+from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.commands._run_leader import confirm_leading, force_unlock, run_leader
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
+    from chasqui import AsyncLink
     from chasqui.schedule.scheduler import Scheduler, TickResult
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
@@ -36,7 +38,7 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("schedule", schema=SCHEDULE_SCHEMA, many=False, changes=True, endless=("forever",))
+@command("schedule", schema=SCHEDULE_SCHEMA, many=False, changes=True, asks="protected", endless=("forever",))
 def schedule(
     ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Which queue.", autocompletion=complete_queues)],
@@ -54,35 +56,48 @@ def schedule(
     """
     from chasqui import Keys
 
-    if not ctx.change_options.dry_run:
-        require_writable(ctx, "schedule")
     keys = Keys(queue)
     with ctx.session() as session:
         if unlock:
             force_unlock(ctx, session, queue, keys.scheduler_lock, "scheduler")
         if ctx.change_options.dry_run:
-            ctx.write_record(_count_overdue(session, queue), COLUMNS)
+            record = _count_overdue(session, queue)
+            ctx.change_result.queue, ctx.change_result.planned = queue, record["overdue"]
+            ctx.write_record(record, COLUMNS)
             ctx.info("dry run: so many schedules would fire, being overdue; nothing was changed")
             return
-    from chasqui.schedule.scheduler import Scheduler
-
-    scheduler: Scheduler | None = None
-
-    def made(link: Any) -> Scheduler:
-        nonlocal scheduler
-        scheduler = Scheduler(link, keys)
-        return scheduler
-
-    if forever:
-        counts = dict(run_leader(ctx, queue, made).counts)
-        bad = scheduler.bad_specs if scheduler else ()
-    else:
-        counts, bad = _fire_due(ctx, queue)
+        if not confirm_leading(ctx, queue, "scheduler", lambda: _plan(session, queue), forever=forever):
+            ctx.write_record(_count_overdue(session, queue), COLUMNS)
+            return
+    with ctx.optional_journal_operation(queue) as journal:
+        counts, bad = _follow(ctx, queue) if forever else _fire_due(ctx, queue)
+        fired_counts = {name: counts.get(name, 0) for name in ("fired", "missed", "removed")}
+        ctx.change_result.done = fired_counts["fired"]
+        if journal:
+            journal.set_result(**fired_counts)
     with ctx.session() as session:
-        record = _count_overdue(session, queue) | {name: counts.get(name, 0) for name in ("fired", "missed", "removed")}
+        record = _count_overdue(session, queue) | fired_counts
     ctx.write_record(record | {"bad": [{"key": one.key, "why": one.reason} for one in bad]}, COLUMNS)
     if bad:
         raise typer.Exit(ExitCode.PARTLY)
+
+
+def _plan(session: Session, queue: str) -> ChangePlan:
+    return ChangePlan("fire", queue, "schedules", [{}] * _count_overdue(session, queue)["overdue"], chosen_by="due")
+
+
+def _follow(ctx: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:
+    from chasqui import Keys
+    from chasqui.schedule.scheduler import Scheduler
+
+    made: list[Scheduler] = []
+
+    def make(link: AsyncLink) -> Scheduler:
+        made.append(Scheduler(link, Keys(queue)))
+        return made[0]
+
+    counts = dict(run_leader(ctx, queue, make).counts)
+    return counts, made[0].bad_specs if made else ()
 
 
 def _fire_due(ctx: CommandContext, queue: str) -> tuple[dict[str, int], tuple[Any, ...]]:

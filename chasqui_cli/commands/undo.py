@@ -11,6 +11,7 @@ import typer
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.changes.journal_items import item_label, redacted_command
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import column
 from chasqui_cli.output.escape_text import safe
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from chasqui.undo.undo_items import Revert
     from chasqui_cli.changes.journal import JournalEntry, JournalItem
     from chasqui_cli.context.session import Session
-    from chasqui_cli.output.columns import Record
-
+    from chasqui_cli.exit_codes import ExitCode
+from chasqui_cli.output.columns import Record
 
 SUCCESS_OUTCOMES = ("restored", "removed", "cancelled", "already", "untouched")
 OUTCOME_REASONS = {
@@ -77,7 +78,7 @@ def undo(
     if not ctx.confirm(plan):
         ctx.write_records([one | {"outcome": "would undo"} for one in records], COLUMNS)
         return
-    with ctx.session() as session, ctx.journal_operation("undo", made.queue) as pen:
+    with ctx.session() as session, ctx.journal_operation(made.queue) as pen:
         told = _undo_items(ctx, session, Keys(made.queue), entry, items)
         counts = Counter(one["outcome"] for one in told)
         pen.done = sum(counts[outcome] for outcome in SUCCESS_OUTCOMES)
@@ -89,7 +90,7 @@ def undo(
         ctx.info(f"{outcome}: {OUTCOME_REASONS[outcome]}")
     ctx.write_records(told, COLUMNS)
     if any(one["outcome"] not in SUCCESS_OUTCOMES for one in told):
-        raise typer.Exit(3)
+        raise typer.Exit(ExitCode.PARTLY)
 
 
 def _require_not_undone(ctx: CommandContext, entry: JournalEntry) -> None:

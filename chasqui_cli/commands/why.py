@@ -10,6 +10,7 @@ from chasqui_cli.changes.confirm import plural
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.context.shared_options import ScanOption
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.escape_text import safe
 from chasqui_cli.output.job_records import JOB_STATE_SCHEMA, job_state_record
@@ -56,7 +57,7 @@ def why(
             verdict, queues = _find_anywhere(ctx, session, job_id, scan)
     _print_state(ctx, verdict, queues)
     if verdict.state == "unknown":
-        raise typer.Exit(4)
+        raise typer.Exit(ExitCode.NOT_FOUND)
 
 
 def _print_state(ctx: CommandContext, verdict: JobStateReport, queues: int) -> None:

@@ -19,6 +19,8 @@ from functools import cached_property
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from chasqui_cli.changes.change_result import ChangeResult
 from chasqui_cli.changes.confirm import ChangeOptions, require_confirmation
 from chasqui_cli.context import shared_options
@@ -32,6 +34,7 @@ from chasqui_cli.context.settings import (
     result_descriptor,
     state_directory,
 )
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.input.filters import FilterOptions
 from chasqui_cli.output.stdio import print_stderr
 from chasqui_cli.output.times import TimeStyle
@@ -123,6 +126,18 @@ class CommandContext:
         """Write one record as `-o` asks."""
         write_record(record, self.output_style(now_ms), columns)
 
+    def write_outcomes(
+        self, records: Sequence[Record], columns: Sequence[Column], *, now_ms: int | None = None
+    ) -> None:
+        """Write what became of each record, and end with `PARTLY` if one has failed."""
+        self.write_records(records, columns, now_ms=now_ms)
+        self.exit_if_failed(records)
+
+    def exit_if_failed(self, records: Iterable[Record]) -> None:
+        """End with `PARTLY` if the outcome of one is among the verb's failed ones."""
+        if any(record["outcome"] in self.spec.failed for record in records):
+            raise typer.Exit(ExitCode.PARTLY)
+
     def output_style(self, now_ms: int | None = None) -> OutputStyle:
         """How data shall look."""
         return OutputStyle(self.output, self.color, self.time_style, now_ms)
@@ -148,23 +163,19 @@ class CommandContext:
 
         return data if self.show_secrets else redacted(data)
 
-    def confirm(self, plan: ChangePlan, *, now_ms: int | None = None) -> bool:
+    def confirm(self, plan: ChangePlan, *, now_ms: int | None = None, always: bool = False) -> bool:
         """Show the plan; whether to carry it out. False when there is nothing to do, or it is a dry run.
 
-        Without consent `Refused` is raised.
+        always: ask also where the verb asks in protected contexts only. Without consent `ChangeRefused` is raised.
         """
         self.change_result.queue, self.change_result.planned = plan.queue, len(plan.records)
+        settings = self.settings
+        asks = always or self.spec.asks == "always" or settings.protected or self.change_options.dry_run
+        if not asks:
+            return True
         if not plan.records:
             self.info(f"nothing to do: no {plan.noun} of {plan.queue} matched")
             return False
-        settings = self.settings
-        if settings.read_only and not self.change_options.dry_run:
-            from chasqui.errors import ChangeRefused
-
-            raise ChangeRefused(
-                f"this connection is read-only: it does not {plan.verb}",
-                hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
-            )
         if not self.quiet or not self.change_options.yes:
             plan.print_preview(
                 self.output_style(now_ms),
@@ -178,6 +189,16 @@ class CommandContext:
         require_confirmation(plan, self.change_options, protected=settings.protected)
         return True
 
+    def require_writable(self, action: str) -> None:
+        """Refuse what a read-only connection cannot do, before anything is sent."""
+        from chasqui.errors import ChangeRefused
+
+        if self.settings.read_only:
+            raise ChangeRefused(
+                f"this connection is read-only: it does not {action}",
+                hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
+            )
+
     def journal(self) -> Journal:
         """Where changes are written down."""
         from chasqui_cli.changes.journal import Journal
@@ -185,14 +206,23 @@ class CommandContext:
         return Journal(state_directory() / "journal")
 
     @contextmanager
-    def journal_operation(self, verb: str, queue: str) -> Iterator[JournalWriter]:
-        """An operation in the journal: what is about to change goes to `keep` first, and how it went to `tell`."""
+    def optional_journal_operation(self, queue: str) -> Iterator[JournalWriter | None]:
+        """The same for verbs that leave nothing to undo: only where the context is protected or a note is given."""
+        if self.settings.protected or self.change_options.note:
+            with self.journal_operation(queue) as pen:
+                yield pen
+        else:
+            yield None
+
+    @contextmanager
+    def journal_operation(self, queue: str) -> Iterator[JournalWriter]:
+        """An operation in the journal: write what is about to change first, then how it went."""
         from chasqui import SystemClock, redact
 
         settings = self.settings
         writing = self.journal().begin(
             at_ms=SystemClock().now_ms(),
-            verb=verb,
+            verb=self.spec.path,
             queue=queue,
             url=redact(settings.url),
             context=settings.context,
@@ -333,6 +363,9 @@ def _add_shared_options(
             return
         _check_numbers(given | values)
         ctx = _build_context(given, spec)
+        changes = spec.effect is Effect.CHANGES and (spec.changes_with is None or values[spec.changes_with])
+        if changes and given.get("dry_run") is False:
+            ctx.require_writable(f"run `chasqui {spec.path}`")
         try:
             verb(ctx, **values)
         finally:

@@ -25,7 +25,7 @@ class CommandSpec:
     """One verb. `path`: its words, its file below `commands/`, and its name in the journal.
 
     changes_with: the option without which a verb that can change data only reads. asks: whether it asks for a
-    confirmation always, or in protected contexts only. endless: options that make it run until it is stopped.
+    confirmation always, or in protected contexts only. failed: outcomes that mean that not all was done. endless: options that make it run until it is stopped.
     local_paths: parameters that name files of this machine, or another server. hint: options worth offering in the dashboard.
     """
 
@@ -35,6 +35,7 @@ class CommandSpec:
     changes_with: str | None = None
     asks: Literal["always", "protected"] = "always"
     undoable: bool = False
+    failed: tuple[str, ...] = ()
     endless: tuple[str, ...] = ()
     local_paths: tuple[str, ...] = ()
     hint: str = ""

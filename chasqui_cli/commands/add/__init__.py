@@ -72,7 +72,7 @@ class Durability(StrEnum):
     REPLICATED = "replicated"
 
 
-@command("add", schema=ADD_SCHEMA, changes=True, local_paths=("file",))
+@command("add", schema=ADD_SCHEMA, changes=True, asks="protected", undoable=True, local_paths=("file",))
 def add(
     ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Where to.", autocompletion=complete_queues)],
@@ -244,13 +244,8 @@ class _AddCommand:
         return total, bad
 
     def _confirm(self, total: int) -> bool:
-        """Adding takes nothing away, so nobody is asked, unless the context wants the name typed."""
-        settings = self.ctx.settings
-        if settings.protected or settings.read_only or self.ctx.change_options.dry_run:
-            return self.ctx.confirm(
-                ChangePlan("add", self.queue, "job" if total == 1 else "jobs", [{}] * total, preposition="to")
-            )
-        return True
+        noun = "job" if total == 1 else "jobs"
+        return self.ctx.confirm(ChangePlan("add", self.queue, noun, [{}] * total, preposition="to"))
 
     @contextmanager
     def _open_sender(self, session: Session, total: int) -> Iterator[JobSender]:
@@ -262,7 +257,7 @@ class _AddCommand:
             self.ctx.info(
                 f"more than {MAX_JOURNALED:,} jobs: they are not written down, and `undo` cannot take them back"
             )
-        with self.ctx.journal_operation("add", self.queue) as pen:
+        with self.ctx.journal_operation(self.queue) as pen:
             sender = JobSender(session, Keys(self.queue), self.options, pen if journal else None, self.rps)
             try:
                 yield sender

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chasqui_cli.changes.apply import BatchChange, apply_change
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.delayed._record import CHANGE_COLUMNS, delayed_job_record
 from chasqui_cli.commands.delayed._search import find_delayed
-from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.records import job_id
 from chasqui_cli.output.times import format_iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from chasqui import Keys
     from chasqui.operate.delayed_jobs import DelayedJob
     from chasqui.undo.changed_delayed_jobs import DelayedAction
+    from chasqui_cli.changes.apply import Item, Outcome
     from chasqui_cli.context.command_context import CommandContext
     from chasqui_cli.context.session import Session
+
+    TimedJob = tuple[DelayedJob, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class DelayedChange:
     action: DelayedAction
     headline_verb: str
     done: str
-    intended: str
+    intended: str = ""
     target: Callable[[DelayedJob, int], int] | None = None
 
     def applies_to(self, member: DelayedJob) -> bool:
@@ -46,27 +49,41 @@ class DelayedChange:
         told = {
             "run": "workers take them as soon as they come to them; `chasqui undo` helps until then",
             "cancelled": "they will not run; `chasqui undo` puts them back",
-            "moved": f"due from {format_iso(min(times))} to {format_iso(max(times))}" if times else "",
+            "moved": f"due from {format_iso(min(times))} to {format_iso(max(times))}" if self.target and times else "",
         }
         left = [f"{unfit} are no jobs and cannot be run; `chasqui delayed cancel` removes them"] if unfit else []
         return [told[self.action], *left]
 
-    def apply(
-        self, session: Session, queue: str, members: Sequence[DelayedJob], times: Sequence[int]
-    ) -> list[dict[str, Any]]:
-        """Do it; what came of each."""
-        from chasqui import Keys
+    def batch_change(self, session: Session, keys: Keys) -> BatchChange[TimedJob]:
+        """How it is done to jobs, each with the time it is moved to."""
         from chasqui.operate import delayed_jobs
+        from chasqui.undo import changed_delayed_jobs, stream_search
 
-        keys = Keys(queue)
-        if self.action == "run":
-            entries = session.run(delayed_jobs.run_now, keys, members)
-            return [{"outcome": self.done if one else "gone", "entry_id": one} for one in entries]
-        if self.action == "cancelled":
-            cut = session.run(delayed_jobs.cancel_delayed_jobs, keys, members)
-            return [{"outcome": self.done if one else "gone"} for one in cut]
-        moved = zip(session.run(delayed_jobs.move_delayed_jobs, keys, members, times), times, strict=True)
-        return [{"outcome": self.done if one else "gone", "moved_to_ms": at} for one, at in moved]
+        def journal_items(some: Sequence[TimedJob]) -> Sequence[Item]:
+            end = session.run(stream_search.stream_end, keys)
+            saved = session.run(changed_delayed_jobs.read_saved_jobs, keys, [one for one, _ in some])
+            times = [at_ms for _, at_ms in some] if self.target else []
+            return changed_delayed_jobs.items(saved, self.action, end=end, times=times)
+
+        def apply(some: Sequence[TimedJob]) -> list[Outcome]:
+            members, times = [one for one, _ in some], [at_ms for _, at_ms in some]
+            if self.action == "run":
+                entries = session.run(delayed_jobs.run_now, keys, members)
+                return [{"outcome": self.done if one else "gone", "entry_id": one} for one in entries]
+            if self.action == "cancelled":
+                removed = session.run(delayed_jobs.cancel_delayed_jobs, keys, members)
+                return [{"outcome": self.done if one else "gone"} for one in removed]
+            moved = zip(session.run(delayed_jobs.move_delayed_jobs, keys, members, times), times, strict=True)
+            return [{"outcome": self.done if one else "gone", "moved_to_ms": at_ms} for one, at_ms in moved]
+
+        return BatchChange(
+            self.done,
+            apply,
+            journal_items,
+            title=f"{self.headline_verb} in {keys.queue}",
+            dry_run_word=self.intended,
+            page_size=delayed_jobs.PAGE_SIZE,
+        )
 
 
 def change_delayed(
@@ -78,7 +95,8 @@ def change_delayed(
     *,
     every: bool,
 ) -> None:
-    """Find what is meant, show it, change it if that is agreed to, and tell what came of each."""
+    """Find what is meant, show it, change it if that is confirmed, and report what became of each."""
+    from chasqui import Keys
     from chasqui.errors import ArgumentError
 
     if not (ids or every or limit) and ctx.filters.matches_everything:
@@ -89,7 +107,7 @@ def change_delayed(
         members = [one for one in found if change.applies_to(one)]
         records = [delayed_job_record(ctx, queue, one) for one in members]
         unfit = [delayed_job_record(ctx, queue, one) for one in found if not change.applies_to(one)]
-        times = [change.target(one, now_ms) for one in members] if change.target else []
+        times = [change.target(one, now_ms) if change.target else 0 for one in members]
         effects = change.effects(times, len(unfit))
         plan = ChangePlan(
             change.headline_verb,
@@ -100,44 +118,11 @@ def change_delayed(
             str(ctx.filters),
             effects,
         )
-        told: list[dict[str, Any]] = [{"outcome": change.intended}] * len(members)
-        if ctx.confirm(plan, now_ms=now_ms):
-            told = _carried_out(ctx, session, queue, members, times, change)
-    done = [record | one for record, one in zip(records, told, strict=True)]
+        timed = list(zip(members, times, strict=True))
+        outcomes = apply_change(ctx, plan, timed, change.batch_change(session, Keys(queue)), now_ms=now_ms)
+    done = [record | one for record, one in zip(records, outcomes, strict=True)]
     done += [record | {"outcome": "undecodable"} for record in unfit]
-    ctx.write_records(done, CHANGE_COLUMNS, now_ms=now_ms)
-    if any(record["outcome"] in ("gone", "undecodable") for record in done):
-        raise typer.Exit(ExitCode.PARTLY)
-
-
-def _carried_out(
-    ctx: CommandContext,
-    session: Session,
-    queue: str,
-    members: Sequence[DelayedJob],
-    times: Sequence[int],
-    change: DelayedChange,
-) -> list[dict[str, Any]]:
-    """Write down and act, page by page: whatever interrupts it, what was changed is in the journal."""
-    from chasqui import Keys
-    from chasqui.operate import delayed_jobs
-    from chasqui.undo import changed_delayed_jobs, stream_search
-
-    told: list[dict[str, Any]] = []
-    with (
-        ctx.journal_operation(f"delayed {change.headline_verb}", queue) as pen,
-        ctx.progress(f"{change.headline_verb} in {queue}", len(members)) as advance,
-    ):
-        for start in range(0, len(members), delayed_jobs.PAGE_SIZE):
-            page = slice(start, start + delayed_jobs.PAGE_SIZE)
-            end = session.run(stream_search.stream_end, Keys(queue))
-            known = session.run(changed_delayed_jobs.read_saved_jobs, Keys(queue), members[page])
-            pen.write_items(changed_delayed_jobs.items(known, change.action, end=end, times=times[page]))
-            told += change.apply(session, queue, members[page], times[page])
-            advance(len(told))
-            pen.done = sum(one["outcome"] == change.done for one in told)
-            pen.set_result(**Counter(one["outcome"] for one in told))
-    return told
+    ctx.write_outcomes(done, CHANGE_COLUMNS, now_ms=now_ms)
 
 
 JobIdsArgument = Annotated[

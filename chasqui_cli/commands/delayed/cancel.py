@@ -8,7 +8,15 @@ from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import QueueArgument
 
 
-@command("delayed cancel", schema=CHANGE_SCHEMA, chooses=True, payloads=True, changes=True)
+@command(
+    "delayed cancel",
+    schema=CHANGE_SCHEMA,
+    chooses=True,
+    payloads=True,
+    changes=True,
+    undoable=True,
+    failed=("gone", "undecodable"),
+)
 def cancel(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -22,6 +30,6 @@ def cancel(
         queue,
         ids or [],
         limit,
-        DelayedChange("cancelled", "cancel", "cancelled", "would cancel"),
+        DelayedChange("cancelled", "cancel", "cancelled"),
         every=every,
     )

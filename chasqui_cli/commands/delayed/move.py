@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from chasqui.operate.delayed_jobs import DelayedJob
 
 
-@command("delayed move", schema=CHANGE_SCHEMA, chooses=True, payloads=True, changes=True)
+@command(
+    "delayed move",
+    schema=CHANGE_SCHEMA,
+    chooses=True,
+    payloads=True,
+    changes=True,
+    undoable=True,
+    failed=("gone", "undecodable"),
+)
 def move(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -49,6 +57,6 @@ def move(
         queue,
         ids or [],
         limit,
-        DelayedChange("moved", "move", "moved", "would move", target),
+        DelayedChange("moved", "move", "moved", target=target),
         every=every,
     )

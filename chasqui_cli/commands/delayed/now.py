@@ -8,7 +8,15 @@ from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import QueueArgument
 
 
-@command("delayed now", schema=CHANGE_SCHEMA, chooses=True, payloads=True, changes=True)
+@command(
+    "delayed now",
+    schema=CHANGE_SCHEMA,
+    chooses=True,
+    payloads=True,
+    changes=True,
+    undoable=True,
+    failed=("gone", "undecodable"),
+)
 def now(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -36,7 +36,9 @@ EDIT_SCHEMA = OUTCOME_SCHEMA | {"entry_id": "str?", "new_dlq_id": "str?"}
 COLUMNS = [column(name) for name in EDIT_SCHEMA]
 
 
-@command("dlq edit", schema=EDIT_SCHEMA, many=False, payloads=True, changes=True)
+@command(
+    "dlq edit", schema=EDIT_SCHEMA, many=False, payloads=True, changes=True, undoable=True, failed=("gone", "full")
+)
 def edit(
     ctx: CommandContext,
     queue: QueueName,
@@ -84,8 +86,7 @@ def edit(
         else:
             told = record | _apply_edit(ctx, session, keys, letter, data, cap or seen.caps.stream, replay=replay)
     ctx.write_record(told, COLUMNS)
-    if told["outcome"] in ("gone", "full"):
-        raise typer.Exit(3)
+    ctx.exit_if_failed([told])
 
 
 def _find_dead_letter(
@@ -145,7 +146,7 @@ def _apply_edit(
     from chasqui.undo import deleted_dead_letters, replayed_dead_letters
 
     fresh = dead_letters.reset_attempts(decode_envelope(data, len(data))) if replay else data
-    with ctx.journal_operation("dlq edit", keys.queue) as pen:
+    with ctx.journal_operation(keys.queue) as pen:
         kind = replayed_dead_letters if replay else deleted_dead_letters
         pen.write_items([kind.item(letter.dead_id, letter.fields, fresh)])
         if replay:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chasqui_cli.changes.apply import PAGE_SIZE, BatchChange, apply_change
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.dlq._record import ENTRY_ID, QueueName, chunked
 from chasqui_cli.commands.dlq.export import COLUMNS
@@ -20,16 +21,24 @@ if TYPE_CHECKING:
 
     from chasqui import Keys
     from chasqui.operate.dead_letters import DeadLetter, ImportCheck
+    from chasqui_cli.changes.apply import Outcome
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
 
 IMPORT_SCHEMA = {"line": "int", "dlq_id": "str?", "outcome": "str", "new_dlq_id": "str?", "error": "str?"}
 
 
-PAGE_SIZE = 200
+SKIP_WORDS = {"there": "there already", "before": "imported before"}
 
 
-@command("dlq import", schema=IMPORT_SCHEMA, changes=True, local_paths=("file",))
+@command(
+    "dlq import",
+    schema=IMPORT_SCHEMA,
+    changes=True,
+    undoable=True,
+    failed=("redacted", "unreadable"),
+    local_paths=("file",),
+)
 def import_(
     ctx: CommandContext,
     queue: QueueName,
@@ -66,11 +75,10 @@ def import_(
             chosen_by=str(file),
             effects=_effects(told),
         )
-        if ctx.confirm(plan):
-            _import_dead_letters(ctx, session, keys, new, again=again)
-    ctx.write_records(told, COLUMNS)
-    if any(one["outcome"] in ("redacted", "unreadable") for one in told):
-        raise typer.Exit(3)
+        outcomes = apply_change(ctx, plan, new, _import(session, keys, again=again))
+    for (record, _), outcome in zip(new, outcomes, strict=True):
+        record |= outcome | {"outcome": SKIP_WORDS.get(outcome["outcome"], outcome["outcome"])}
+    ctx.write_outcomes(told, COLUMNS)
 
 
 def _skip_reason(known: ImportCheck, *, again: bool) -> str | None:
@@ -123,34 +131,21 @@ def _parse_dead_letter(text: str, record: Record) -> DeadLetter | None:
     return DeadLetter(dead_id, fields)
 
 
-def _import_dead_letters(
-    ctx: CommandContext,
-    session: Session,
-    keys: Keys,
-    new: Sequence[tuple[Record, DeadLetter]],
-    *,
-    again: bool,
-) -> None:
+def _import(session: Session, keys: Keys, *, again: bool) -> BatchChange[tuple[Record, DeadLetter]]:
     from chasqui.operate import dead_letters
     from chasqui.undo import imported_dead_letters
 
-    words = {"there": "there already", "before": "imported before"}
-    with (
-        ctx.journal_operation("dlq import", keys.queue) as pen,
-        ctx.progress("importing", len(new)) as advance,
-    ):
-        done = added = 0
-        for some in chunked(new, PAGE_SIZE):
-            letters = [letter for _, letter in some]
-            kept = [imported_dead_letters.item(one.dead_id, one.digest) for one in letters]
-            first = pen.write_items(kept)
-            answers = session.run(dead_letters.import_dead_letters, keys, letters, again=again)
-            pen.add_facts({first + at: {"untouched": word} for at, word in enumerate(answers) if word in words})
-            for (record, _), answer in zip(some, answers, strict=True):
-                is_new = answer not in words
-                record |= {"outcome": words.get(answer, "imported"), "new_dlq_id": answer if is_new else None}
-                added += is_new
-            done += len(some)
-            advance(done)
-        pen.done = added
-        pen.set_result(imported=added, skipped=done - added)
+    def apply(some: Sequence[tuple[Record, DeadLetter]]) -> list[Outcome]:
+        replies = session.run(dead_letters.import_dead_letters, keys, [letter for _, letter in some], again=again)
+        return [
+            {"outcome": one, "new_dlq_id": None} if one in SKIP_WORDS else {"outcome": "imported", "new_dlq_id": one}
+            for one in replies
+        ]
+
+    return BatchChange(
+        "imported",
+        apply,
+        lambda some: [imported_dead_letters.item(letter.dead_id, letter.digest) for _, letter in some],
+        result=lambda counts: {"imported": counts["imported"], "skipped": counts.total() - counts["imported"]},
+        title="importing",
+    )

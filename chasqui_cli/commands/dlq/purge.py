@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chasqui_cli.changes.apply import BatchChange, apply_change
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.dlq._record import (
     OUTCOME_COLUMNS,
@@ -13,18 +14,28 @@ from chasqui_cli.commands.dlq._record import (
     PREVIEW_COLUMNS,
     DeadLetterIdsArgument,
     QueueName,
-    chunked,
 )
-from chasqui_cli.commands.dlq._search import DeadLetterSelection, require_found, select_dead_letters
+from chasqui_cli.commands.dlq._search import require_found, select_dead_letters
 from chasqui_cli.context.command_context import CommandContext, command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chasqui import Keys
+    from chasqui_cli.changes.apply import Item, Outcome
     from chasqui_cli.context.session import Session
     from chasqui_cli.output.columns import Record
 
 
-@command("dlq purge", schema=OUTCOME_SCHEMA, chooses=True, by_reason=True, changes=True)
+@command(
+    "dlq purge",
+    schema=OUTCOME_SCHEMA,
+    chooses=True,
+    by_reason=True,
+    changes=True,
+    undoable=True,
+    failed=("gone", "not found"),
+)
 def purge(
     ctx: CommandContext,
     queue: QueueName,
@@ -52,36 +63,29 @@ def purge(
             chosen_by=chosen,
             effects=["their jobs never ran to an end, and will not; `chasqui undo` brings the letters back"],
         )
-        if ctx.confirm(plan, now_ms=now_ms):
-            told = _purge(ctx, session, keys, caught)
-        else:
-            told = [record | {"outcome": "would purge"} for record in caught.records]
-    blank = {"id": None, "name": "", "reason": "", "outcome": "not found"}
-    told += [{"dlq_id": one} | blank for one in caught.missing]
-    ctx.write_records(told, OUTCOME_COLUMNS)
-    if any(one["outcome"] in ("gone", "not found") for one in told):
-        raise typer.Exit(3)
+        outcomes = apply_change(ctx, plan, caught.records, _purge(session, keys, caught.chunk_size), now_ms=now_ms)
+    told = [record | one for record, one in zip(caught.records, outcomes, strict=True)]
+    blank: Record = {"id": None, "name": "", "reason": "", "outcome": "not found"}
+    ctx.write_outcomes([*told, *({"dlq_id": one} | blank for one in caught.missing)], OUTCOME_COLUMNS)
 
 
-def _purge(ctx: CommandContext, session: Session, keys: Keys, caught: DeadLetterSelection) -> list[Record]:
+def _purge(session: Session, keys: Keys, page_size: int) -> BatchChange[Record]:
     from chasqui.operate import dead_letters
     from chasqui.undo import deleted_dead_letters
 
-    told: list[Record] = []
-    with (
-        ctx.journal_operation("dlq purge", keys.queue) as pen,
-        ctx.progress("purging", len(caught.records)) as advance,
-    ):
-        for some in chunked(caught.records, caught.chunk_size):
-            letters = session.run(dead_letters.dead_letters_by_id, keys, [record["dlq_id"] for record in some])
-            there = [letter for letter in letters if letter]
-            first = pen.write_items([deleted_dead_letters.item(letter.dead_id, letter.fields) for letter in there])
-            went = session.run(dead_letters.delete_dead_letters, keys, [letter.dead_id for letter in there])
-            pen.add_facts({first + at: {"untouched": "gone"} for at, was_there in enumerate(went) if not was_there})
-            gone = {one.dead_id for one, was_there in zip(there, went, strict=True) if was_there}
-            told += [one | {"outcome": "purged" if one["dlq_id"] in gone else "gone"} for one in some]
-            advance(len(told))
-        purged = sum(one["outcome"] == "purged" for one in told)
-        pen.done = purged
-        pen.set_result(purged=purged, gone=len(told) - purged)
-    return told
+    def journal_items(some: Sequence[Record]) -> list[Item | None]:
+        letters = session.run(dead_letters.dead_letters_by_id, keys, [record["dlq_id"] for record in some])
+        return [deleted_dead_letters.item(one.dead_id, one.fields) if one else None for one in letters]
+
+    def apply(some: Sequence[Record]) -> list[Outcome]:
+        deleted = session.run(dead_letters.delete_dead_letters, keys, [record["dlq_id"] for record in some])
+        return [{"outcome": "purged" if done else "gone"} for done in deleted]
+
+    return BatchChange(
+        "purged",
+        apply,
+        journal_items,
+        result=lambda counts: {"purged": counts["purged"], "gone": counts["gone"]},
+        title="purging",
+        page_size=page_size,
+    )

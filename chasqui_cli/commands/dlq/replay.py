@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 REPLAY_SCHEMA = OUTCOME_SCHEMA | {"entry_id": "str?", "error": "str?"}
 COLUMNS = [column("dlq_id"), column("id"), column("name"), column("reason"), column("outcome")]
 COLUMNS += [column("entry_id"), column("error")]
-FAILED_OUTCOMES = ("gone", "full", "failed", "no word", "held back", "not found", "undecodable")
 CapOption = Annotated[
     int | None,
     typer.Option(
@@ -41,7 +40,15 @@ CapOption = Annotated[
 ]
 
 
-@command("dlq replay", schema=REPLAY_SCHEMA, chooses=True, by_reason=True, changes=True)
+@command(
+    "dlq replay",
+    schema=REPLAY_SCHEMA,
+    chooses=True,
+    by_reason=True,
+    changes=True,
+    undoable=True,
+    failed=("gone", "full", "failed", "no word", "held back", "not found", "undecodable"),
+)
 def replay(
     ctx: CommandContext,
     queue: QueueName,
@@ -98,9 +105,7 @@ def replay(
         told += [
             outcome_record({"dlq_id": one, "id": None, "name": "", "reason": ""}, "not found") for one in caught.missing
         ]
-    ctx.write_records(told, COLUMNS)
-    if any(one["outcome"] in FAILED_OUTCOMES for one in told):
-        raise typer.Exit(3)
+    ctx.write_outcomes(told, COLUMNS)
 
 
 def _effects(
@@ -135,7 +140,7 @@ def _replay(
 
     first, rest = caught.records[: terms.canary], caught.records[terms.canary :]
     with (
-        ctx.journal_operation("dlq replay", keys.queue) as pen,
+        ctx.journal_operation(keys.queue) as pen,
         ctx.progress("replaying", len(caught.records)) as advance,
     ):
         mover = Replayer(session, keys, pen, terms, caught.chunk_size, SystemClock(), advance)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
+from chasqui_cli.changes.apply import apply_change
+from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.commands.delayed._change import DelayedChange
 from chasqui_cli.commands.job._query import JobIdArgument
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import QueueArgument, ScanOption
@@ -27,14 +29,11 @@ CANCEL_COLUMNS: list[Column] = [
 ]
 
 
-@command("job cancel", schema=CANCEL_SCHEMA, changes=True)
+@command("job cancel", schema=CANCEL_SCHEMA, changes=True, undoable=True, failed=("gone",))
 def cancel(ctx: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan: ScanOption = 100_000) -> None:
     """Cancel a job that is delayed: it is removed by its exact bytes, which are written down first."""
     from chasqui import Keys
     from chasqui.errors import NotFound
-    from chasqui.operate import delayed_jobs
-    from chasqui.undo import changed_delayed_jobs, stream_search
-    from chasqui_cli.changes.confirm import ChangePlan
 
     keys = Keys(queue)
     with ctx.session() as session:
@@ -51,19 +50,10 @@ def cancel(ctx: CommandContext, queue: QueueArgument, job_id: JobIdArgument, sca
             "run_at_ms": member.run_at_ms,
             "outcome": "would cancel",
         }
-        agreed = ctx.confirm(ChangePlan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS), now_ms=None)
-        if agreed:
-            with ctx.journal_operation("job cancel", queue) as pen:
-                end = session.run(stream_search.stream_end, keys)
-                known = session.run(changed_delayed_jobs.read_saved_jobs, keys, [member])
-                pen.write_items(changed_delayed_jobs.items(known, "cancelled", end=end))
-                [done] = session.run(delayed_jobs.cancel_delayed_jobs, keys, [member])
-                record["outcome"] = "cancelled" if done else "gone"
-                pen.done = int(done)
-                pen.set_result(cancelled=int(done), gone=int(not done))
-    ctx.write_records([record], CANCEL_COLUMNS)
-    if record["outcome"] == "gone":
-        raise typer.Exit(3)
+        plan = ChangePlan("cancel", queue, "delayed job", [record], CANCEL_COLUMNS)
+        change = DelayedChange("cancelled", "cancel", "cancelled").batch_change(session, keys)
+        [outcome] = apply_change(ctx, plan, [(member, 0)], replace(change, facts={"cancelled": 0, "gone": 0}))
+    ctx.write_outcomes([record | outcome], CANCEL_COLUMNS)
 
 
 def _find_delayed_job(session: Session, keys: Keys, job_id: str, scan: int) -> tuple[DelayedJob | None, str]:

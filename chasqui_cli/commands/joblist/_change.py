@@ -61,25 +61,25 @@ def change_jobs(
         by = "ids" if ids else ""
         plan = ChangePlan(way.verb, keys.queue, f"{way.list_name} jobs", rows, COLUMNS[:1], by, [way.effect])
         told = apply_change(ctx, plan, chosen, _batch_change(session, keys, way))
-    rows = [row | {"outcome": word, "why": _OUTCOME_REASONS.get(word)} for row, word in zip(rows, told, strict=True)]
+    rows = [row | one | {"why": _OUTCOME_REASONS.get(one["outcome"])} for row, one in zip(rows, told, strict=True)]
     ctx.write_records(rows, COLUMNS)
-    if any(word in _OUTCOME_REASONS for word in told):
+    if any(one["outcome"] in _OUTCOME_REASONS for one in told):
         raise typer.Exit(3)
 
 
 def _batch_change(session: Session, keys: JobListKeys, way: JobChange) -> BatchChange[str]:
     from chasqui.foreign import joblist
 
-    def act(some: Sequence[str]) -> list[str]:
+    def act(some: Sequence[str]) -> list[Record]:
         told = way.apply(session, some)
         words = dict.fromkeys(told.done, way.success_word) | dict.fromkeys(told.missing, "missing")
         words |= dict.fromkeys(told.expired, "expired") | dict.fromkeys(told.there, "there already")
-        return [words[one] for one in some]
+        return [{"outcome": words[one]} for one in some]
 
     def keep(some: Sequence[str]) -> list[dict[str, Any]]:
         return session.link.run(joblist.journal_items(keys, way.list_name, some))
 
-    return BatchChange(f"joblist {way.verb}", way.success_word, act, keep if way.deletes else None)
+    return BatchChange(way.success_word, act, keep if way.deletes else None)
 
 
 _OUTCOME_REASONS = {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
 
 
-@command("joblist cancel", schema=CHANGE_SCHEMA, changes=True)
+@command("joblist cancel", schema=CHANGE_SCHEMA, changes=True, undoable=True)
 def cancel(ctx: CommandContext, queue: QueueArgument, ids: JobIdsArgument = None, every: AllOption = False) -> None:
     """Delete pending jobs; what was claimed meanwhile runs. `chasqui undo` brings them back."""
     from chasqui.foreign import joblist

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
 
 
-@command("joblist purge", schema=CHANGE_SCHEMA, changes=True)
+@command("joblist purge", schema=CHANGE_SCHEMA, changes=True, undoable=True)
 def purge(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -75,7 +75,7 @@ def reclaim(
                 verdict = joblist.guide_rule(held, now_ms, visibility_ms)
                 return verdict if held.id in meant or verdict == "broken" else "live"
 
-            with ctx.journal_operation("joblist reclaim", queue) as pen:
+            with ctx.journal_operation(queue) as pen:
                 done = session.link.run(
                     joblist.reclaim(
                         keys, options=options, rule=rule, give_up_at=max_attempts, drop_orphans=drop_orphans

@@ -68,10 +68,9 @@ def work(
     """
     import asyncio
 
-    from chasqui_cli.commands._run_leader import require_writable
     from chasqui_cli.commands.worker._handler import load_handler
 
-    require_writable(ctx, "work")
+    ctx.require_writable("work")
     found = load_handler(target, app_dir or Path.cwd())
     options = joblist_options(visibility, ttl, history, max_attempts)
     name = queue or found.queue or "jobs"

@@ -60,7 +60,7 @@ def load_jobs(
         word = f"would {verb}" if ctx.change_options.dry_run and rows else "nothing to do"
         ctx.write_record(told | {"added": 0, "repeated": 0, "outcome": word})
         return
-    with ctx.journal_operation(f"pipeline {verb}", queue) as pen:
+    with ctx.journal_operation(queue) as pen:
         jobs = make()
         with (
             ctx.progress(f"writing to {queue}", rows) as advance,
@@ -109,17 +109,6 @@ def _track_progress(asks: Session, queue: str, run_id: str, advance: Callable[[i
     finally:
         over.set()
         watcher.join()
-
-
-def _check_allowed(ctx: CommandContext, verb: str) -> None:
-    """That nothing may be written is told before Java is started."""
-    from chasqui.errors import ChangeRefused
-
-    if ctx.settings.read_only and not ctx.change_options.dry_run:
-        raise ChangeRefused(
-            f"this connection is read-only: it does not {verb}",
-            hint="nothing was sent; repeat it without --read-only, or in a context that is not read_only",
-        )
 
 
 def _loaded_count(commands: Any, queue: str, run_id: str) -> Any:

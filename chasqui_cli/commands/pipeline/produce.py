@@ -16,7 +16,6 @@ from chasqui_cli.commands.pipeline._load import (
     RunIdOption,
     SampledRecords,
     TargetQueueArgument,
-    _check_allowed,
     load_jobs,
 )
 from chasqui_cli.commands.pipeline._spark import (
@@ -71,7 +70,6 @@ def produce(
     from chasqui.spark import bulk_jobs, spark_session
     from chasqui.spark.input_files import check_files
 
-    _check_allowed(ctx, "produce")
     spark_session.check_installed()
     paths = _resolve_files(files)
     kind = bulk_jobs.resolve_format(kind, paths)

@@ -13,7 +13,6 @@ from chasqui_cli.commands.pipeline._load import (
     MaxRateOption,
     RunIdOption,
     SampledRecords,
-    _check_allowed,
     load_jobs,
 )
 from chasqui_cli.commands.pipeline._spark import (
@@ -83,7 +82,6 @@ def replay(
     """
     from chasqui.spark import bulk_jobs, spark_session
 
-    _check_allowed(ctx, "replay")
     spark_session.check_installed()
     spark_at = select_spark(master, remote, heap)
     options = data_source_options(ctx, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}

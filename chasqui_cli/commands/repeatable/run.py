@@ -10,7 +10,7 @@ from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import QueueArgument
 
 
-@command("repeatable run", schema=ADD_SCHEMA, many=False, changes=True)
+@command("repeatable run", schema=ADD_SCHEMA, many=False, changes=True, undoable=True)
 def run(ctx: CommandContext, queue: QueueArgument, key: ScheduleKeyArgument) -> None:
     """Make one job of a schedule now; the schedule itself is not touched. `undo` takes the job back while it waits."""
     from chasqui import Keys
@@ -26,7 +26,7 @@ def run(ctx: CommandContext, queue: QueueArgument, key: ScheduleKeyArgument) -> 
         plan = ChangePlan("run", queue, "schedule", [record], COLUMNS[:3], "", effects)
         told = added_record(queue, None, None) | {"outcome": "would run"}
         if ctx.confirm(plan, now_ms=now_ms):
-            with ctx.journal_operation("repeatable run", queue) as pen:
+            with ctx.journal_operation(queue) as pen:
                 end = session.run(stream_search.stream_end, Keys(queue))
                 job = repeatable.new_job_stamp(end.now_ms)
                 pen.write_items([added_jobs.item(job, end)])

@@ -24,7 +24,7 @@ from chasqui_cli.output.job_text import record_pattern_text
 from chasqui_cli.output.times import parse_time_ms
 
 
-@command("repeatable upsert", schema=CHANGE_SCHEMA, many=False, changes=True)
+@command("repeatable upsert", schema=CHANGE_SCHEMA, many=False, changes=True, undoable=True)
 def upsert(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -81,7 +81,7 @@ def upsert(
         ]
         plan = ChangePlan(verb, queue, "schedule", [record], [column("key")], "", effects)
         if ctx.confirm(plan, now_ms=now_ms):
-            with ctx.journal_operation("repeatable upsert", queue) as pen:
+            with ctx.journal_operation(queue) as pen:
                 pen.write_items([changed_schedules.item(spec.key.encode("utf-8", "surrogateescape"), before, raw)])
                 stored = session.run(repeatable.upsert_spec, Keys(queue), spec)
                 pen.done = 1

@@ -127,9 +127,8 @@ def change_messages(
 def _batch_change(session: Session, keys: RsmqKeys, way: MessageChange) -> BatchChange[Message]:
     words = {"done": way.success_word, "changed": "changed", "there": "there already"}
     return BatchChange(
-        f"rsmq {way.verb}",
         way.success_word,
-        lambda some: [words[answer] for answer in way.apply(session, some)],
+        lambda some: [{"outcome": words[answer]} for answer in way.apply(session, some)],
         lambda some: [way.journal_item(message) for message in _with_full_bodies(session, keys, some)],
     )
 
@@ -142,8 +141,8 @@ def _with_full_bodies(session: Session, keys: RsmqKeys, messages: Sequence[Messa
     return [replace(one, body=now[one.id].body) if one.id in now else one for one in messages]
 
 
-def _write_outcomes(ctx: CommandContext, found: FoundMessages, told: Sequence[str]) -> None:
-    rows: list[Record] = [record | {"outcome": word} for record, word in zip(found.records, told, strict=True)]
+def _write_outcomes(ctx: CommandContext, found: FoundMessages, told: Sequence[Record]) -> None:
+    rows: list[Record] = [record | one for record, one in zip(found.records, told, strict=True)]
     rows += [record | {"outcome": "in flight"} for record in found.held]
     nothing = {**dict.fromkeys(MESSAGE_SCHEMA), "state": "", "visible_at_ms": 0}
     rows += [{**nothing, "id": one, "outcome": "not found"} for one in found.missing]

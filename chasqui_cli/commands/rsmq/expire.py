@@ -20,7 +20,7 @@ from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filt
 from chasqui_cli.context.command_context import CommandContext, command
 
 
-@command("rsmq expire", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@command("rsmq expire", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
 @message_filters(without=FILTERS_OF_OWN)
 def expire(
     ctx: CommandContext,

@@ -13,7 +13,7 @@ from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.times import format_iso, parse_time_ms
 
 
-@command("rsmq hold", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@command("rsmq hold", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
 @message_filters()
 def hold(
     ctx: CommandContext,

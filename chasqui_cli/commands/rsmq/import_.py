@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IMPORT_SCHEMA = {"line": "int", "id": "str?", "outcome": "str", "error": "str?"}
 
 
-@command("rsmq import", schema=IMPORT_SCHEMA, changes=True, local_paths=("file",))
+@command("rsmq import", schema=IMPORT_SCHEMA, changes=True, undoable=True, local_paths=("file",))
 def import_(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -89,7 +89,7 @@ def _import_messages(
     from chasqui.foreign import rsmq
 
     with (
-        ctx.journal_operation("rsmq import", keys.queue) as pen,
+        ctx.journal_operation(keys.queue) as pen,
         ctx.progress("importing", len(good)) as advance,
     ):
         added = 0

@@ -14,7 +14,7 @@ from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filt
 from chasqui_cli.context.command_context import CommandContext, command
 
 
-@command("rsmq move", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@command("rsmq move", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
 @message_filters()
 def move(
     ctx: CommandContext,

@@ -8,7 +8,7 @@ from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filt
 from chasqui_cli.context.command_context import CommandContext, command
 
 
-@command("rsmq purge", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@command("rsmq purge", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
 @message_filters()
 def purge(
     ctx: CommandContext,

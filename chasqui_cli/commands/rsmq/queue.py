@@ -105,9 +105,8 @@ def set_attributes(
 def delete(ctx: CommandContext, name: QueueNameOption, ns: NamespaceOption = DEFAULT_NAMESPACE) -> None:
     """Delete a queue with all its messages; they are in the journal first, so `chasqui undo` brings them back."""
     from chasqui.foreign import rsmq
-    from chasqui_cli.commands._run_leader import require_writable
 
-    require_writable(ctx, "delete a queue")
+    ctx.require_writable("delete a queue")
     keys = rsmq_keys(name, ns)
     with full_access_session(ctx, keys, listed=True) as session, rsmqctl_errors(name):
         _, stored = session.link.run(rsmq.read_attributes(keys))
@@ -115,7 +114,7 @@ def delete(ctx: CommandContext, name: QueueNameOption, ns: NamespaceOption = DEF
             # a name without a queue is taken off the list all the same
             session.link.run(rsmq.drop_queue(keys))
             return
-        with ctx.journal_operation("rsmq queue delete", name) as pen:
+        with ctx.journal_operation(name) as pen:
             pen.write_items([rsmq.queue_item(keys, stored)])
             _journal_messages(session, keys, pen)
             session.link.run(rsmq.drop_queue(keys))

@@ -10,7 +10,7 @@ from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filt
 from chasqui_cli.context.command_context import CommandContext, command
 
 
-@command("rsmq release", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True)
+@command("rsmq release", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
 @message_filters(without=("held", "every"), state="in-flight")
 def release(
     ctx: CommandContext,

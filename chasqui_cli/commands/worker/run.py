@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.commands._run_leader import require_writable
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_queues
@@ -69,7 +68,7 @@ def run(
     from chasqui_cli.commands.worker._handler import load_handler
     from chasqui_cli.commands.worker._process import WorkerOptions
 
-    require_writable(ctx, "work")
+    ctx.require_writable("work")
     place = app_dir or Path.cwd()
     if reload:
         from chasqui_cli.commands.worker._reload import run_with_reload

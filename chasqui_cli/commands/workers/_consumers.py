@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.context.command_context import CommandContext
-from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.times import parse_duration_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from chasqui.operate.consumers import ConsumerList, ConsumerStatus
     from chasqui_cli.context.session import Session
-    from chasqui_cli.output.columns import Column, Record
+    from chasqui_cli.output.columns import Record
 
 CONSUMER_SCHEMA = {
     "queue": "str",
@@ -78,9 +75,3 @@ def consumer_record(queue: str, one: ConsumerStatus) -> Record:
         "delivered_again": one.redelivered,
         "verdict": one.state,
     }
-
-
-def write_outcomes(ctx: CommandContext, records: list[Record], columns: Sequence[Column]) -> None:
-    ctx.write_records(records, columns)
-    if any(record["outcome"] in ("kept", "gone") for record in records):
-        raise typer.Exit(ExitCode.PARTLY)

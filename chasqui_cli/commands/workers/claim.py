@@ -13,7 +13,6 @@ from chasqui_cli.commands.workers._consumers import (
     read_consumers,
     select_consumers,
     selection_text,
-    write_outcomes,
 )
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import QueueArgument
@@ -43,7 +42,7 @@ CLAIM_COLUMNS = [
 ]
 
 
-@command("workers claim", schema=CLAIM_SCHEMA, changes=True)
+@command("workers claim", schema=CLAIM_SCHEMA, changes=True, failed=("kept", "gone"))
 def claim(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -67,7 +66,7 @@ def claim(
         if not ctx.confirm(plan, now_ms=seen.now_ms):
             outcomes = ["would free"] * len(records)
         else:
-            with ctx.journal_operation("workers claim", queue) as pen:
+            with ctx.journal_operation(queue) as pen:
                 freed = [
                     done
                     for one, entries in held
@@ -76,8 +75,7 @@ def claim(
                 pen.done = sum(freed)
                 pen.set_result(freed=sum(freed), gone=len(freed) - sum(freed), consumers=[c.name for c in chosen])
             outcomes = ["freed" if one else "gone" for one in freed]
-    write_outcomes(
-        ctx,
+    ctx.write_outcomes(
         [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)],
         CLAIM_COLUMNS,
     )

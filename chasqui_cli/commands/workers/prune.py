@@ -14,7 +14,6 @@ from chasqui_cli.commands.workers._consumers import (
     read_consumers,
     select_consumers,
     selection_text,
-    write_outcomes,
 )
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import QueueArgument, ScanOption
@@ -41,7 +40,7 @@ PRUNE_COLUMNS = [
 ]
 
 
-@command("workers prune", schema=PRUNE_SCHEMA, changes=True)
+@command("workers prune", schema=PRUNE_SCHEMA, changes=True, failed=("kept", "gone"))
 def prune(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -71,7 +70,7 @@ def prune(
         if not ctx.confirm(plan, now_ms=seen.now_ms):
             outcomes = ["would remove"] * len(records)
         else:
-            with ctx.journal_operation("workers prune", queue) as pen:
+            with ctx.journal_operation(queue) as pen:
                 laid = session.run(crew.remove_ghosts, Keys(queue), ghosts)
                 pen.set_result(ghosts=sum(laid), vanished=len(laid) - sum(laid))
                 removed = session.run(crew.remove_consumers, Keys(queue), chosen)
@@ -81,8 +80,7 @@ def prune(
                 )
             outcomes = ["removed" if one else "gone" for one in laid]
             outcomes += ["removed" if one else "kept" for one in removed]
-    write_outcomes(
-        ctx,
+    ctx.write_outcomes(
         [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)],
         PRUNE_COLUMNS,
     )
