@@ -79,10 +79,7 @@ def _server_findings(session: Session) -> list[Finding]:
     clock = SystemClock()
     before_ms = clock.now_ms()
     report = session.link.run(server_info())
-    after_ms = clock.now_ms()
-    # Within the time it took to ask, nobody can tell whose clock is ahead.
-    skew_ms = min((report.server_time_ms - at for at in (before_ms, after_ms)), key=abs)
-    skew_ms = 0 if before_ms <= report.server_time_ms <= after_ms else skew_ms
+    skew_ms = health.clock_skew_ms(report.server_time_ms, before_ms, clock.now_ms())
     return health.check_server(health.ServerFacts(report, session.link.features(), skew_ms))
 
 

@@ -35,7 +35,7 @@ class HealthReader(QueueTabReader):
         if isinstance(report, ServerError):
             raise report
         features = await link.features()
-        skew_ms = _skew(report.server_time_ms, before_ms, self.place.clock_ms())
+        skew_ms = health.clock_skew_ms(report.server_time_ms, before_ms, self.place.clock_ms())
         found = [finding_row(one) for one in health.check_server(health.ServerFacts(report, features, skew_ms))]
         if isinstance(seen, ServerError):
             found.append(FindingRow(3, "refused", f"this queue cannot be looked at: {seen}", None))
@@ -51,13 +51,6 @@ class HealthReader(QueueTabReader):
         return HealthView(target.queue, report.server_time_ms, tuple(found), _facts(report, features)), (
             report.server_time_ms
         )
-
-
-def _skew(server_ms: int, before_ms: int, after_ms: int) -> int:
-    """How far the server's clock is ahead; within the time it took to ask nobody can tell."""
-    if before_ms <= server_ms <= after_ms:
-        return 0
-    return min((server_ms - at for at in (before_ms, after_ms)), key=abs)
 
 
 def _facts(report: ServerInfo, features: Features) -> tuple[tuple[str, str], ...]:

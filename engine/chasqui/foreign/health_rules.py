@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from chasqui.foreign.cluster_slots import SPLIT_MESSAGE
 from chasqui.foreign.rsmq.keys import NAMESPACE
-from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text, level_of
+from chasqui.health.findings import Finding, Level, chasqui_command, count_text, duration_text, level_of, run_rules
 from chasqui.health.thresholds import HealthThresholds
 from chasqui.inspect import throughput
 
@@ -24,12 +24,7 @@ DEFAULTS = HealthThresholds()
 
 def foreign_findings(seen: ForeignSnapshot, limits: HealthThresholds = DEFAULTS) -> list[Finding]:
     """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
-    found = [
-        finding
-        for look in (_key_findings, _backlog_findings, _claim_findings, _listing_findings)
-        for finding in look(seen, limits)
-    ]
-    return sorted(found, key=lambda finding: -finding.level)
+    return run_rules(RULES, seen, limits)
 
 
 def throughput_between(before: ForeignSnapshot, after: ForeignSnapshot) -> Throughput | None:
@@ -112,3 +107,6 @@ def _listing_findings(seen: ForeignSnapshot, _: HealthThresholds) -> Iterator[Fi
     elif not seen.listed:
         text = "no client lists it"
         yield Finding(Level.WARNING, "unlisted", text, seen.queue, {}, _fix_command(seen, "doctor", "--repair"))
+
+
+RULES = (_key_findings, _backlog_findings, _claim_findings, _listing_findings)

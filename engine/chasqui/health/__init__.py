@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chasqui.health.findings import Finding, Level, QueueStatus, fill_percent, queue_status, worst_level
 from chasqui.health.rules_queue import check_queue
-from chasqui.health.rules_server import ServerFacts, check_server
+from chasqui.health.rules_server import ServerFacts, check_server, clock_skew_ms
 from chasqui.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "check_queue",
     "check_samples",
     "check_server",
+    "clock_skew_ms",
     "fill_percent",
     "queue_status",
     "worst_level",

@@ -27,6 +27,13 @@ class ServerFacts:
     skew_ms: int | None = None
 
 
+def clock_skew_ms(server_ms: int, before_ms: int, after_ms: int) -> int:
+    """How far the server's clock is ahead of ours, which was read before and after; 0 if it may be the same."""
+    if before_ms <= server_ms <= after_ms:
+        return 0
+    return min(server_ms - before_ms, server_ms - after_ms, key=abs)
+
+
 def check_server(facts: ServerFacts, options: SampleLimits = DEFAULTS) -> list[Finding]:
     """Every risk of this server for jobs, the worst first."""
     return run_rules(RULES, facts, options)
