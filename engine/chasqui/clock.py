@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Three ways to meet time: `now_ms` to store, `mono` to subtract, `sleep` to wait."""
+    """`now_ms` to store, `monotonic` to subtract, `sleep` to wait."""
 
     def now_ms(self) -> int:
         """Wall-clock milliseconds since 1970, to be stored."""

@@ -37,7 +37,7 @@ class ChasquiError(RuntimeError):
 
 
 class ConfigError(ChasquiError):
-    """What was asked for cannot be right, whatever the server holds."""
+    """The request is invalid, whatever the server holds."""
 
 
 class ArgumentError(ConfigError, ValueError):

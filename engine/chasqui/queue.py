@@ -1,6 +1,6 @@
-"""The door for producers that await: named, called and answering as in the reference package.
+"""`Queue`, for asyncio: names, arguments and results are those of the reference package.
 
-`sync_queue.py` is its twin that blocks, alike in every method and argument; what both ask stands in `doors.py`.
+`sync_queue.py` has the blocking version with the same methods; `produce/queue_base.py` has what both share.
 """
 
 from __future__ import annotations

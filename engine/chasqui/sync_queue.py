@@ -1,6 +1,6 @@
-"""The door for producers that block, for Django, Flask and scripts: every method and argument of `queue.py`'s.
+"""`SyncQueue`, which blocks, for Django, Flask and scripts: every method and argument of `Queue`.
 
-What both ask stands in `doors.py`.
+`produce/queue_base.py` has what both share.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Cron text and a timezone → the times it names. Pure: what to do with those times is `chasqui/fires.py`.
+"""Cron text and a timezone → the times it names. Pure: `chasqui/schedule/fire_times.py` decides what to do with them.
 
-    schedule = cron.parse("0 9 * * MON-FRI", "Europe/Madrid")
+    schedule = cron.parse_cron("0 9 * * MON-FRI", "Europe/Madrid")
     schedule.next(from_ms)
 
 The dialect is the reference engine's, to the millisecond and to the wording of its refusals, because workers of

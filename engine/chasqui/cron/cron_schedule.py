@@ -48,7 +48,7 @@ class CronSchedule:
         """The next time after `from_ms`, exactly as the reference computes it.
 
         The fraction of a second of `from_ms` is kept, unless the search leaves a month or year that is not named.
-        During the second pass of an autumn hour the answer is a time of the first pass, so not after `from_ms`.
+        During the second pass of an autumn hour the result is a time of the first pass, so not after `from_ms`.
         """
         try:
             return self._search(zones.wall_clock(from_ms, self.zone) + _SECOND)

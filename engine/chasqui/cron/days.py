@@ -33,13 +33,13 @@ class DayRule:
 
 @dataclass(frozen=True, slots=True)
 class MatchingDays:
-    """The rule worked out: a month begins on one of 7 weekdays and has one of 4 lengths, so 28 answers are all."""
+    """The rule worked out: a month begins on one of 7 weekdays and has one of 4 lengths, so there are 28 results."""
 
     by_month_shape: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, rule: DayRule) -> MatchingDays:
-        """All that the rule can answer."""
+        """All results of the rule."""
         return cls(tuple(_matching_days(rule, first, length) for first in range(7) for length in _LENGTHS))
 
     def of_month(self, year: int, month: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What a wall clock does to a schedule: local times, and remarks where clocks go forward or back. For those who preview.
+"""What a wall clock does to a schedule: local times, and remarks where clocks go forward or back. For previews.
 
 `cron_schedule.py` computes when a schedule fires; this only explains why it looks odd.
 """

@@ -154,7 +154,7 @@ def _bucket_width_ms(span_ms: int, buckets: int) -> int:
 def run_now(
     commands: Commands, keys: Keys, members: Sequence[DelayedJob], *, events: bool = True
 ) -> Flow[list[str | None]]:
-    """Move jobs to the stream at once, in this order; answers their entries, None for those that were gone."""
+    """Move jobs to the stream at once, in this order; returns their entry ids, None for those that were gone."""
     from chasqui.schedule.promoter import waiting_events
 
     entries: list[str | None] = []
@@ -176,7 +176,7 @@ def _run_call(commands: Commands, keys: Keys, member: DelayedJob) -> Call:
 
 
 def cancel_delayed_jobs(commands: Commands, keys: Keys, members: Sequence[DelayedJob]) -> Flow[list[bool]]:
-    """Remove jobs by their exact bytes, and forget their ids; answers which were still there."""
+    """Remove jobs by their exact bytes, and forget their ids; returns which were still there."""
     replies = yield from call_in_batches(
         members, lambda one: commands.cancel_delayed_member(keys, one.job_id, one.member)
     )
@@ -186,7 +186,7 @@ def cancel_delayed_jobs(commands: Commands, keys: Keys, members: Sequence[Delaye
 def move_delayed_jobs(
     commands: Commands, keys: Keys, members: Sequence[DelayedJob], times: Sequence[int]
 ) -> Flow[list[bool]]:
-    """Let jobs be due at other times; answers which were still there."""
+    """Let jobs be due at other times; returns which were still there."""
     due = dict(zip((one.member for one in members), times, strict=True))
     replies = yield from call_in_batches(
         members, lambda one: commands.reschedule_delayed(keys, one.job_id, one.member, due[one.member])

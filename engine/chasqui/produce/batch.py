@@ -107,8 +107,8 @@ def _is_known_depth_enough(depth: int | None, count: int, cap: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PackedJobs:
-    """Jobs that were found fit, with their data packed; envelopes, and perhaps the jobs themselves, are made later,
-    while others are on their way.
+    """Checked jobs with their data packed; envelopes, and perhaps the jobs themselves, are made later, while others are
+    being sent.
     """
 
     jobs: Sequence[AnyJob]
@@ -208,14 +208,14 @@ class _ChunkBuilder:
         yield from self._delayed_chunks(later)
 
     def _is_future(self, due: DueTime) -> bool:
-        """By the server's clock; what is due already needs no detour."""
+        """By the server's clock; what is due already is simply added."""
         if isinstance(due, DelayFromNow):
             return due.delay_ms > 0
         delay_ms = due - self.server_ms
         return delay_ms > 0 and delayed_member.check_delay(delay_ms, self.packed.options.max_delay_s) > 0
 
     def _plain_chunks(self, places: range) -> Iterator[Chunk]:
-        """Jobs without ids of their own, as many at a time as a server should be asked to add in one breath."""
+        """Jobs without ids of their own, at most as many in one call as a server should add without a pause."""
         for start in range(0, len(places), MAX_CHUNK_JOBS):
             yield from self._split_by_size(places[start : start + MAX_CHUNK_JOBS])
 

@@ -33,10 +33,10 @@ IDMP_PRODUCERS = 4096
 
 @dataclass(frozen=True, slots=True)
 class BulkLoad:
-    """One bulk load, whatever number of tasks work on it.
+    """One bulk load, however many tasks work on it.
 
-    run_id: whose ledger it is; with the same one nothing is added twice. since_ms: when it was begun. most: how many
-    entries the stream may hold at most through it. rate: jobs a second, all tasks together; 0 for as fast as may be.
+    run_id: whose ledger it is; with the same one nothing is added twice. started_ms: when it was started.
+    max_stream_len: the load adds no job beyond this many entries. rate: jobs a second, all tasks together; 0: unlimited.
     """
 
     run_id: str
@@ -49,7 +49,7 @@ class BulkLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadStart:
-    """When a load was begun for the first time, and when this try of it was, by the server's clock."""
+    """When a load was started for the first time, and when this try of it was, by the server's clock."""
 
     since_ms: int
     now_ms: int

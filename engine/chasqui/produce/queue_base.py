@@ -1,6 +1,6 @@
-"""What the two queues have in common: their settings, their asks as flows, and what they make of the answers.
+"""What the two queues have in common: their settings, the flows of their methods, and how results are made of replies.
 
-Which link drives a flow, and whether anybody awaits it, is decided in `queue.py`.
+`queue.py` and `sync_queue.py` decide which link runs a flow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Flows for repeatable jobs: store one, list them, remove one, run one out of turn. Firing them when they are due is the
 scheduler's business.
 
-When a pattern fires is reckoned in `fires.py`, from the server's time; the bytes of a spec are `wire/repeat_spec.py`'s.
+`fire_times.py` computes when a pattern fires, from the server's time; `wire/repeat_spec.py` has the bytes of a spec.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ DECODE_ERRORS = (ValueError, TypeError, OverflowError, RecursionError, MemoryErr
 
 
 def make_decoder(make_job: Callable[..., Any], max_bytes: int, max_attempts: int) -> Callable[[Sequence[bytes]], Any]:
-    """A function that makes the job in the fields of an entry; it answers None for one that needs a closer look.
+    """A function that makes the job in the fields of an entry; it returns None for one that needs the full decoder.
 
     A function made once instead of a method: it runs for every job that passes.
     """

@@ -46,12 +46,12 @@ class Keys:
 
     @property
     def promoter_lock(self) -> str:
-        """String: who promotes, for five seconds at a time."""
+        """String: the leader of the promoters, for five seconds at a time."""
         return self._key("promoter:lock")
 
     @property
     def scheduler_lock(self) -> str:
-        """String: who schedules, for five seconds at a time."""
+        """String: the leader of the schedulers, for five seconds at a time."""
         return self._key("scheduler:lock")
 
     def repeat_spec(self, key: str) -> str:
@@ -90,5 +90,5 @@ class Keys:
         return self._key(f"load:pace:{run_id}")
 
     def load_start(self, run_id: str) -> str:
-        """String: when a bulk load was begun for the first time, in ms, and what its ledger knows jobs by."""
+        """String: when a bulk load was started for the first time, in ms, and what its ledger knows jobs by."""
         return self._key(f"load:since:{run_id}")

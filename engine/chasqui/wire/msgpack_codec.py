@@ -114,7 +114,7 @@ def unpack(data: bytes, limit: int = MAX_PAYLOAD) -> Value:
 
 
 def unpack_or_undecodable(data: bytes, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
-    """The value, or the bytes with the reason; for those who only want to look."""
+    """The value, or the bytes with the reason why they are not one."""
     try:
         return unpack(data, limit)
     except WireError as fault:

@@ -1,6 +1,6 @@
 """Where msgpack values begin and end, found without building them: no recursion, nothing allocated by header.
 
-For those who need the exact bytes of a part, at any depth. Values themselves are made in `packed.py`.
+Finds the exact bytes of a part, at any depth. `msgpack_codec.py` decodes values.
 """
 
 from __future__ import annotations

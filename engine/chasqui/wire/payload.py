@@ -46,7 +46,7 @@ class Payload(NamedTuple):
         return self.data(limit)
 
     def data_or_bytes(self, limit: int = MAX_PAYLOAD) -> Value | Undecodable:
-        """The value, or the bytes with the reason why they are none: for those who only look."""
+        """The value, or the bytes with the reason why they are not one."""
         return msgpack_codec.unpack_or_undecodable(self.raw, limit)
 
     def to_element(self) -> bytes:

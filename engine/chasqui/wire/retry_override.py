@@ -63,7 +63,7 @@ def check_backoff(backoff: Backoff) -> Backoff:
 
 
 def to_list(retry: RetryOverride) -> list[Value]:
-    """The override as it stands in an envelope or a spec."""
+    """The override as it is stored in an envelope or a spec."""
     backoff = retry.backoff
     most = check_storable("retry.max_attempts", retry.max_attempts, U32_MAX)
     if backoff is None:

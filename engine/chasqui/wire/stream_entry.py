@@ -1,6 +1,6 @@
 """An entry of the work stream: field `d`, the envelope, then `n`, the name, when there is one.
 
-Reads whatever anybody adds to the stream; looking into the envelope is for `envelope.py`.
+Reads the entries of every producer; `envelope.py` decodes the envelope.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_NAME_BYTES = ProducerOptions().max_name_bytes
 
 
 class StreamEntry(NamedTuple):
-    """What stood in one entry. `d` is None where the field is missing, which is not the same as empty.
+    """The fields of one entry. `d` is None where the field is missing, which is not the same as empty.
 
     name: the text of `n`, or "" when that is not UTF-8 or not there. name_bytes: `n` unchanged.
     extra: all other fields, in order, later ones of the same name included.
