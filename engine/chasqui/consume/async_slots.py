@@ -101,15 +101,15 @@ class AsyncSlots:
         Nearly every job passes here, and nearly all of them complete: what these have in common is done once for
         all of them, at the end.
         """
-        buffer, lost, mono, handler = self._buffer, self._lost, self._mono, self._handler
+        popleft, lost, mono, handler = self._buffer.popleft, self._lost, self._mono, self._handler
         decode, outcomes = self._admission.decode_fast, self._outcomes
         encode_events, stores_results = outcomes.encode_started_and_completed, outcomes.stores_results
         completed: list[bytes] = []
         events: list[bytes] = []
         busy_s, yield_at = 0.0, mono() + MAX_SYNC_S
         try:
-            for _ in range(min(MAX_SYNC_JOBS, len(buffer))):
-                row, lease = buffer.popleft()
+            for _ in range(min(MAX_SYNC_JOBS, len(self._buffer))):
+                row, lease = popleft()
                 try:
                     job, started = decode(row[FIELDS]), mono()
                     if job is None or started >= lease.valid_until or lost or (len(row) > IDLE_MS and row[STARTS]):
