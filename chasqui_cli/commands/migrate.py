@@ -138,8 +138,6 @@ def _run_migration(
     )
     if not ctx.confirm(plan):
         return seen
-    if not follow and not any(asdict(seen.before).values()):
-        ctx.info(f"warning: there is nothing of {source.queue} on this server to move; is the name right?")
     total = seen.before.ready + seen.before.delayed + seen.before.failed + seen.before.parked
     with (
         ctx.journal_operation(source.queue) as pen,

@@ -197,6 +197,8 @@ def test_migrate_tells_what_it_would_do_and_does_it(cli: InProcessCli, foreign_q
     assert [message.id for message in foreign_queues.run(rsmq.peek(foreign_queues.orders, 10))] == [HELD]
     again = json.loads(cli(*said, "--yes").out)
     assert again["moved"] == 0
+    empty = cli("migrate", f"rsmq://{foreign_queues.name}/nothing", "chasqui://x", "--yes")
+    assert empty.err.count("warning") == 1
     assert cli("migrate", "kafka://x", "chasqui://x").code == 2
     assert cli("migrate", "rsmq://x", "rsmq://y").code == 2
 

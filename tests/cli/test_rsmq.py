@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from chasqui.errors import ChasquiError
 from chasqui.foreign import REVERT_BY_KIND, rsmq
+from chasqui_cli.changes.journal import JournalWriter
 from chasqui_cli.commands.rsmq._change import CHANGE_SCHEMA
 from chasqui_cli.commands.rsmq._record import MESSAGE_SCHEMA
 from chasqui_cli.commands.rsmq.counts import COUNTS_SCHEMA
@@ -192,6 +195,32 @@ def test_export_and_import_are_each_others_inverse(cli: InProcessCli, foreign_qu
     assert outcomes == ["there already"] * 5 + ["imported", "unreadable"]
     op = cli.operations()[0]
     assert cli("undo", op, "--yes").code == 0
+
+
+def test_an_import_is_journaled_before_new_messages_are_sent(
+    cli: InProcessCli, foreign_queues: ForeignQueues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign_queues.run(rsmq.create_queue(foreign_queues.orders, delay_s=60))
+    file = cli.home / "rows.jsonl"
+    file.write_text('{"body": "first"}\n{"body": "second", "delay_ms": 0}\n')
+    words = ("rsmq", "import", "orders", file, "--ns", foreign_queues.name, "--yes", "-o", "json")
+
+    def fail(_: JournalWriter, items: Sequence[Any]) -> int:
+        assert len(items) == 2
+        raise ChasquiError("the journal cannot be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalWriter, "write_items", fail)
+        assert cli(*words).code != 0
+    assert ids(foreign_queues) == []
+
+    rows = json.loads(cli(*words).out)
+    sent = {message.id: message for message in foreign_queues.run(rsmq.peek(foreign_queues.orders, 100))}
+    assert [(sent[row["id"]].body, row["outcome"]) for row in rows] == [(b"first", "imported"), (b"second", "imported")]
+    first, second = (sent[row["id"]].visible_at_ms for row in rows)
+    assert first - second == 60_000
+    assert cli("undo", cli.operations()[0], "--yes").code == 0
+    assert ids(foreign_queues) == []
 
 
 def test_damage_is_shown_reported_and_repaired(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:

@@ -88,30 +88,22 @@ def _import_messages(
 ) -> None:
     from chasqui.foreign import rsmq
 
-    with (
-        ctx.journal_operation(keys.queue) as pen,
-        ctx.progress("importing", len(good)) as advance,
-    ):
-        added = 0
+    with ctx.journal_operation(keys.queue) as journal, ctx.progress("importing", len(good)) as advance:
         for start in range(0, len(good), PAGE_SIZE):
-            some = good[start : start + PAGE_SIZE]
-            ids = [found.id for _, found in some if found.id]
+            page = good[start : start + PAGE_SIZE]
+            ids = [found.id for _, found in page if found.id]
             there = {one.id for one in session.link.run(rsmq.messages_by_id(keys, ids)).messages} if ids else set[str]()
-            whole = [found for _, found in some if isinstance(found, rsmq.Message) and found.id not in there]
-            pen.write_items([rsmq.message_item(keys, "sent", message) for message in whole])
-            if whole:
-                session.link.run(rsmq.import_messages(keys, whole))
-            drafts = [
-                (record, found) for record, found in some if isinstance(found, rsmq.Draft) and found.id not in there
-            ]
-            sent = session.link.run(rsmq.send_many(keys, [draft for _, draft in drafts])) if drafts else []
-            for (record, _), message_id in zip(drafts, sent, strict=True):
-                record["id"] = message_id
-            fresh = session.link.run(rsmq.messages_by_id(keys, sent)).messages if sent else ()
-            pen.write_items([rsmq.message_item(keys, "sent", message) for message in fresh])
-            for record, _ in some:
+            fresh = [(record, found) for record, found in page if found.id not in there]
+            drafts = [(record, found) for record, found in fresh if isinstance(found, rsmq.Draft)]
+            prepared = session.link.run(rsmq.prepare_messages(keys, [draft for _, draft in drafts])) if drafts else []
+            messages = [found for _, found in fresh if isinstance(found, rsmq.Message)] + prepared
+            journal.write_items([rsmq.message_item(keys, "sent", message) for message in messages])
+            if messages:
+                session.link.run(rsmq.import_messages(keys, messages))
+            for (record, _), message in zip(drafts, prepared, strict=True):
+                record["id"] = message.id
+            for record, _ in page:
                 record["outcome"] = "there already" if record["id"] in there else "imported"
-            added += len(whole) + len(sent)
-            advance(start + len(some))
-        pen.done = added
-        pen.set_result(imported=added, skipped=len(good) - added)
+            journal.done += len(messages)
+            advance(start + len(page))
+        journal.set_result(imported=journal.done, skipped=len(good) - journal.done)

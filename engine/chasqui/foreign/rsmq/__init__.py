@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from chasqui.foreign.rsmq.rsmq_messages import delete as delete
     from chasqui.foreign.rsmq.rsmq_messages import delete_many as delete_many
     from chasqui.foreign.rsmq.rsmq_messages import pop as pop
+    from chasqui.foreign.rsmq.rsmq_messages import prepare_messages as prepare_messages
     from chasqui.foreign.rsmq.rsmq_messages import receive as receive
     from chasqui.foreign.rsmq.rsmq_messages import receive_many as receive_many
     from chasqui.foreign.rsmq.rsmq_messages import send as send

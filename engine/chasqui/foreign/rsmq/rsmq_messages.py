@@ -62,28 +62,38 @@ def send(keys: RsmqKeys, body: str | bytes, *, delay_ms: int | None = None, real
     return message_id
 
 
+def prepare_messages(keys: RsmqKeys, drafts: Sequence[Draft]) -> Flow[list[Message]]:
+    """The messages that drafts become, each with its id and the time it is visible at, by the server's clock.
+
+    Nothing is sent. If one of the drafts is not fit to be sent, none is prepared.
+    """
+    for draft in drafts:
+        if draft.delay_ms is not None:
+            limits.check_milliseconds("delay", draft.delay_ms)
+    opened = yield from _read_queue(keys)
+    return [
+        Message(
+            draft.id or new_message_id(opened.now_us),
+            limits.encode_body(draft.body, opened.maxsize),
+            score=str(opened.now_ms + (opened.delay_ms if draft.delay_ms is None else draft.delay_ms)),
+        )
+        for draft in drafts
+    ]
+
+
 def send_many(keys: RsmqKeys, drafts: Sequence[Draft], *, realtime: bool = False) -> Flow[list[str]]:
     """Send messages, in this order; answers their ids. If one of them is not fit to be sent, none is.
 
     Each step of the server is a message, so a queue that is dropped in the middle raises `QueueNotFound` and the
     earlier ones went with it. Ids that are there already are not sent again.
     """
-    for draft in drafts:
-        if draft.delay_ms is not None:
-            limits.check_milliseconds("delay", draft.delay_ms)
-    opened = yield from _read_queue(keys)
-    bodies = [limits.encode_body(draft.body, opened.maxsize) for draft in drafts]
-    ids = [draft.id or new_message_id(opened.now_us) for draft in drafts]
-    delays = [opened.delay_ms if draft.delay_ms is None else draft.delay_ms for draft in drafts]
-    told = yield [
-        calls.send(keys, message_id, opened.now_ms + delay_ms, body)
-        for message_id, delay_ms, body in zip(ids, delays, bodies, strict=True)
-    ]
-    if None in told:
+    messages = yield from prepare_messages(keys, drafts)
+    replies = yield [calls.send(keys, message.id, message.score, message.body or b"") for message in messages]
+    if None in replies:
         raise limits.QueueNotFound
     if realtime:
-        yield [publish(keys.channel, size) for added, size in told if added]
-    return ids
+        yield [publish(keys.channel, size) for added, size in replies if added]
+    return [message.id for message in messages]
 
 
 def receive(keys: RsmqKeys, *, vt_ms: int | None = None) -> Flow[Message | None]:
