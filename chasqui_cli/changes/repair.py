@@ -35,7 +35,6 @@ class DoctorCommand:
     repair does, in a sentence. journal_items: what the journal stores of each finding, so that nothing is lost.
     """
 
-    system: str
     problems: type[StrEnum]
     doctor: Callable[[Any], Doctor]
     columns: Sequence[Column]

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -173,6 +174,39 @@ JoblistVisibilityOption = Annotated[
 def signature_parameters(function: Verb) -> list[inspect.Parameter]:
     """What a function takes, its annotations read."""
     return list(inspect.signature(function, eval_str=True).parameters.values())
+
+
+def options_from(kind: type, *, without: Collection[str] = (), **defaults: Any) -> Callable[[Verb], Verb]:
+    """Replace a verb's parameter of this data class by the options that the fields declare, but for some.
+
+    defaults: of fields, where this verb has others.
+    """
+    annotations = get_type_hints(kind, include_extras=True)
+    options = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=defaults.get(one.name, one.default),
+            annotation=annotations[one.name],
+        )
+        for one in fields(kind)
+        if one.name not in without
+    ]
+
+    def replace_parameter(verb: Verb) -> Verb:
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature_parameters(verb)]
+        at = next(at for at, p in enumerate(own) if p.annotation is kind)
+
+        def with_options(ctx: Any, **values: Any) -> None:
+            given = {p.name: values.pop(p.name) for p in options}
+            verb(ctx=ctx, **values, **{own[at].name: kind(**given)})
+
+        signature = inspect.Signature([*own[:at], *options, *own[at + 1 :]])
+        with_options.__signature__ = signature  # type: ignore[attr-defined]  # as inspect documents it
+        with_options.__doc__, with_options.__name__ = verb.__doc__, verb.__name__
+        return with_options
+
+    return replace_parameter
 
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", autocompletion=complete_queues)]

@@ -42,26 +42,19 @@ def doctor(
 
     Every repair looks again before it writes. What was wrong is in the journal; a repair cannot be undone.
     """
-    from chasqui.foreign import discover
+    from chasqui.foreign import discover, joblist
 
     with ctx.session() as session:
-        ours = _doctor_command()
+        ours = DoctorCommand(
+            joblist.JobListProblem,
+            joblist.JobListDoctor,
+            COLUMNS,
+            _finding_record,
+            "ids without a job are removed, jobs without a list wait again; a repair cannot be undone",
+        )
         ours.check_problem_names(only)
         places = [joblist_keys(name) for name in queues] if queues else discover(session.link).joblists
         examine_and_repair(ctx, session, ours, places, only, repair=repair)
-
-
-def _doctor_command() -> DoctorCommand:
-    from chasqui.foreign import joblist
-
-    return DoctorCommand(
-        "joblist",
-        joblist.JobListProblem,
-        joblist.JobListDoctor,
-        COLUMNS,
-        _finding_record,
-        "ids without a job are removed, jobs without a list wait again; a repair cannot be undone",
-    )
 
 
 def _finding_record(keys: JobListKeys, one: DoctorFinding) -> Record:

@@ -1,28 +1,21 @@
-"""Move."""
+"""`chasqui joblist move`: moves jobs to another queue."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from chasqui_cli.commands.joblist._change import CHANGE_SCHEMA, JobChange, change_jobs
+from chasqui_cli.commands.joblist._change import JobChange, change_command, change_jobs
 from chasqui_cli.commands.joblist._options import AllOption, JobIdsArgument, ListName, QueueArgument, joblist_keys
-from chasqui_cli.context.command_context import CommandContext, command
-
-if TYPE_CHECKING:
-    from chasqui.foreign.joblist import JobChanges
-    from chasqui_cli.context.session import Session
-
-TargetOption = Annotated[str, typer.Option("--to", metavar="QUEUE", help="The other queue.")]
+from chasqui_cli.context.command_context import CommandContext
 
 
-@command("joblist move", schema=CHANGE_SCHEMA, changes=True)
+@change_command("joblist move")
 def move(
     ctx: CommandContext,
     queue: QueueArgument,
-    to: TargetOption,
+    to: Annotated[str, typer.Option("--to", metavar="QUEUE", help="The other queue.")],
     ids: JobIdsArgument = None,
     which: Annotated[ListName, typer.Option("--list", help="Which of the lists; not processing.")] = "pending",
     every: AllOption = False,
@@ -39,8 +32,8 @@ def move(
             "a claimed job is its worker's", hint="wait for it, or take it back: chasqui joblist reclaim"
         )
 
-    def act(session: Session, some: Sequence[str]) -> JobChanges:
-        return session.link.run(joblist.move(keys, target, some, source=which))
-
     effect = f"they go to {to}; to undo it, move them back"
-    change_jobs(ctx, keys, ids, JobChange("move", "moved", which, effect, act, target=target), every=every)
+    change = JobChange(
+        "move", "moved", which, effect, lambda some: joblist.move(keys, target, some, source=which), target=target
+    )
+    change_jobs(ctx, keys, ids, change, every=every)

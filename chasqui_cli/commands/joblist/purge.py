@@ -1,22 +1,17 @@
-"""Purge."""
+"""`chasqui joblist purge`: deletes the jobs of a list."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from chasqui_cli.commands.joblist._change import CHANGE_SCHEMA, JobChange, change_jobs
+from chasqui_cli.commands.joblist._change import JobChange, change_command, change_jobs
 from chasqui_cli.commands.joblist._options import JobIdsArgument, ListName, QueueArgument, joblist_keys
-from chasqui_cli.context.command_context import CommandContext, command
-
-if TYPE_CHECKING:
-    from chasqui.foreign.joblist import JobChanges
-    from chasqui_cli.context.session import Session
+from chasqui_cli.context.command_context import CommandContext
 
 
-@command("joblist purge", schema=CHANGE_SCHEMA, changes=True, undoable=True)
+@change_command("joblist purge", undoable=True)
 def purge(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -34,8 +29,8 @@ def purge(
         raise ArgumentError("workers hold these jobs", hint="add --held if they are meant")
     keys = joblist_keys(queue)
 
-    def act(session: Session, some: Sequence[str]) -> JobChanges:
-        return session.link.run(joblist.delete_jobs(keys, some, source=which))
-
     effect = "jobs that did not run will not; `chasqui undo` puts them at the end of their list"
-    change_jobs(ctx, keys, ids, JobChange("purge", "purged", which, effect, act, deletes=True), every=True)
+    change = JobChange(
+        "purge", "purged", which, effect, lambda some: joblist.delete_jobs(keys, some, source=which), deletes=True
+    )
+    change_jobs(ctx, keys, ids, change, every=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Record
 
 
-@command("joblist reclaim", schema=CHANGE_SCHEMA, changes=True)
+@command("joblist reclaim", schema=CHANGE_SCHEMA, changes=True, failed=("changed",))
 def reclaim(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -91,9 +91,7 @@ def reclaim(
                 pen.set_result(**Counter(row["outcome"] for row in rows))
     if planned.skipped:
         ctx.info(f"skipped {len(planned.skipped)} ids that cannot be judged; see chasqui joblist doctor {queue}")
-    ctx.write_records(rows, COLUMNS)
-    if any(row["outcome"] == "changed" for row in rows):
-        raise typer.Exit(3)
+    ctx.write_outcomes(rows, COLUMNS)
 
 
 def _stale_reasons(session: Session, keys: JobListKeys, visibility_ms: int) -> dict[str, str]:

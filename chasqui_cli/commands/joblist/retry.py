@@ -1,22 +1,17 @@
-"""Retry."""
+"""`chasqui joblist retry`: puts failed or completed jobs back on the pending list."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from chasqui_cli.commands.joblist._change import CHANGE_SCHEMA, JobChange, change_jobs
+from chasqui_cli.commands.joblist._change import JobChange, change_command, change_jobs
 from chasqui_cli.commands.joblist._options import AllOption, HistoryName, JobIdsArgument, QueueArgument, joblist_keys
-from chasqui_cli.context.command_context import CommandContext, command
-
-if TYPE_CHECKING:
-    from chasqui.foreign.joblist import JobChanges
-    from chasqui_cli.context.session import Session
+from chasqui_cli.context.command_context import CommandContext
 
 
-@command("joblist retry", schema=CHANGE_SCHEMA, changes=True)
+@change_command("joblist retry")
 def retry(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -33,9 +28,12 @@ def retry(
 
     keys = joblist_keys(queue)
 
-    def act(session: Session, some: Sequence[str]) -> JobChanges:
-        flow = joblist.retry(keys, some, source=source, at_once=at_once, reset=not keep_attempts)
-        return session.link.run(flow)
-
     effect = "workers take them as soon as they come to them; this cannot be undone, only cancelled"
-    change_jobs(ctx, keys, ids, JobChange("retry", "retried", source, effect, act), every=every)
+    change = JobChange(
+        "retry",
+        "retried",
+        source,
+        effect,
+        lambda some: joblist.retry(keys, some, source=source, at_once=at_once, reset=not keep_attempts),
+    )
+    change_jobs(ctx, keys, ids, change, every=every)

@@ -1,23 +1,18 @@
-"""Which messages a verb is about: ids, or filters that the engine and an expression judge, within a bound."""
+"""Selecting RSMQ messages by ids, or by filters and an expression within a bound."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from chasqui_cli.commands.rsmq._options import MessageIdsArgument, no_such_queue
 from chasqui_cli.commands.rsmq._record import message_record
-from chasqui_cli.context.shared_options import Verb, signature_parameters
 from chasqui_cli.output.times import parse_duration_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from chasqui.foreign import RsmqKeys
     from chasqui.foreign.rsmq import Message, MessageFilter
     from chasqui_cli.context.command_context import CommandContext
@@ -29,73 +24,34 @@ PAGE_SIZE = 200
 StateName = Literal["ready", "delayed", "in-flight"]
 
 
-def message_filter_options(
-    ids: MessageIdsArgument = None,
-    state: Annotated[StateName | None, typer.Option("--state", help="Messages in this state only.")] = None,
-    older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="TIME", help="Sent longer ago than this, as in 7d.")
-    ] = None,
-    min_rc: Annotated[
-        int | None, typer.Option("--min-rc", min=0, metavar="N", help="Received at least so often.")
-    ] = None,
-    grep: Annotated[
-        str | None, typer.Option("--grep", metavar="REGEX", help="With this somewhere in the body.")
-    ] = None,
-    held: Annotated[
-        bool, typer.Option("--held", help="Also what consumers hold right now: they may still delete it.")
-    ] = False,
-    every: Annotated[bool, typer.Option("--all", help="Every message, if neither ids nor a filter say which.")] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")
-    ] = None,
-) -> None:
-    """Which messages."""
-
-
-def message_filters(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Verb], Verb]:
-    """Give a verb the options that say which messages, but for some; it gets them as one `wanted`."""
-    asked = [
-        p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
-        for p in signature_parameters(message_filter_options)
-        if p.name not in without
-    ]
-
-    def with_options(verb: Verb) -> Verb:
-        own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature_parameters(verb)]
-        at = next(at for at, p in enumerate(own) if p.name == "wanted")
-
-        def choosing(ctx: CommandContext, **values: Any) -> None:
-            said = {p.name: values.pop(p.name) for p in asked}
-            verb(ctx=ctx, **values, wanted=MessageFilterOptions(**said | {"ids": said.get("ids") or ()}))
-
-        signature = inspect.Signature([*own[:at], *asked, *own[at + 1 :]])
-        choosing.__signature__ = signature  # type: ignore[attr-defined]  # as inspect documents it
-        choosing.__doc__, choosing.__name__ = verb.__doc__, verb.__name__
-        return choosing
-
-    return with_options
-
-
 @dataclass(frozen=True, slots=True)
 class MessageFilterOptions:
-    """What the command line said about which messages."""
+    """Options that select messages."""
 
-    ids: Sequence[str] = ()
-    state: StateName | None = None
-    older_than: str | None = None
-    min_rc: int | None = None
-    grep: str | None = None
-    held: bool = False
-    every: bool = False
-    limit: int | None = None
+    ids: MessageIdsArgument = None
+    state: Annotated[StateName | None, typer.Option("--state", help="Messages in this state only.")] = None
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="TIME", help="Sent longer ago than this, as in 7d.")
+    ] = None
+    min_rc: Annotated[int | None, typer.Option("--min-rc", min=0, metavar="N", help="Received at least so often.")] = (
+        None
+    )
+    grep: Annotated[str | None, typer.Option("--grep", metavar="REGEX", help="With this somewhere in the body.")] = None
+    held: Annotated[
+        bool, typer.Option("--held", help="Also what consumers hold right now: they may still delete it.")
+    ] = False
+    every: Annotated[bool, typer.Option("--all", help="Every message, if neither ids nor a filter say which.")] = False
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="The first N that match only.")] = (
+        None
+    )
 
     @property
     def matches_everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether no option leaves anything out."""
         return not (self.ids or self.state or self.older_than or self.grep or self.limit) and self.min_rc is None
 
     def filter(self) -> MessageFilter:
-        """For the engine."""
+        """The same as a filter of the engine."""
         from chasqui.errors import ArgumentError
         from chasqui.foreign.rsmq import MessageFilter
 
@@ -112,23 +68,23 @@ class MessageFilterOptions:
         )
 
     def __str__(self) -> str:
-        """In words, for a plan."""
+        """The options as typed, for a preview."""
         import shlex
 
-        said = {
+        given = {
             "--state": self.state,
             "--older-than": self.older_than,
             "--min-rc": self.min_rc,
             "--grep": self.grep,
             "--limit": self.limit,
         }
-        words = [f"{name} {shlex.quote(str(value))}" for name, value in said.items() if value is not None]
+        words = [f"{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None]
         return " ".join([*(["ids"] if self.ids else []), *words, *(["--held"] if self.held else [])])
 
 
 @dataclass(slots=True)
 class FoundMessages:
-    """Messages as they were at `now_ms`, each with its record. held: given by id, and a consumer's right now."""
+    """Messages as read at `now_ms`, each with its record. held: selected by id, and held by a consumer at that time."""
 
     now_ms: int = 0
     messages: list[Message] = field(default_factory=list)
@@ -138,7 +94,7 @@ class FoundMessages:
 
 
 def find_messages(ctx: CommandContext, session: Session, keys: RsmqKeys, wanted: MessageFilterOptions) -> FoundMessages:
-    """What is wanted, next visible first. Says how far it looked where a bound ended it. Nothing is received."""
+    """The selected messages, next visible first, with a remark where `--scan` ended the search. Nothing is received."""
     if wanted.ids:
         return _find_by_ids(ctx, session, keys, wanted)
     from chasqui.foreign import rsmq
@@ -171,7 +127,7 @@ def find_messages(ctx: CommandContext, session: Session, keys: RsmqKeys, wanted:
 
 
 def _unredacted(ctx: CommandContext) -> CommandContext:
-    """An expression is about what is there, covered or not."""
+    """For expressions: they are compared with the real values, also where these are redacted on output."""
     from dataclasses import replace
 
     return replace(ctx, show_secrets=True)
@@ -182,7 +138,7 @@ def _find_by_ids(ctx: CommandContext, session: Session, keys: RsmqKeys, wanted: 
 
     if not ctx.filters.matches_everything:
         raise typer.BadParameter("give ids or filters, not both")
-    ids = list(dict.fromkeys(wanted.ids))
+    ids = list(dict.fromkeys(wanted.ids or ()))
     found, rule = FoundMessages(session.server_now_ms()), wanted.filter()
     for start in range(0, len(ids), PAGE_SIZE):
         page = session.link.run(rsmq.messages_by_id(keys, ids[start : start + PAGE_SIZE]))
@@ -199,7 +155,7 @@ def _find_by_ids(ctx: CommandContext, session: Session, keys: RsmqKeys, wanted: 
 
 
 def require_queue(session: Session, keys: RsmqKeys) -> None:
-    """A queue without attributes and without messages is none."""
+    """Raise `NotFound` for a queue that has neither attributes nor messages."""
     from chasqui.foreign import rsmq
 
     _, stored = session.link.run(rsmq.read_attributes(keys))

@@ -55,27 +55,20 @@ def doctor(
     Every repair looks again before it writes. What was wrong is in the journal; bodies that belong to no message are
     kept there whole, and `chasqui undo` makes messages of them. The rest of a repair cannot be undone.
     """
-    from chasqui.foreign import discover
+    from chasqui.foreign import discover, rsmq
 
     with ctx.session() as session:
-        ours = _doctor_command(session)
+        ours = DoctorCommand(
+            rsmq.RsmqProblem,
+            rsmq.RsmqDoctor,
+            COLUMNS,
+            _finding_record,
+            "what is removed belongs to no message that could be received; bodies among it are kept in the journal",
+            lambda some: _stray_items(session, some),
+        )
         ours.check_problem_names(only)
         places = [rsmq_keys(name, ns) for name in queues] if queues else discover(session.link).rsmq
         examine_and_repair(ctx, session, ours, places, only, repair=repair)
-
-
-def _doctor_command(session: Session) -> DoctorCommand:
-    from chasqui.foreign import rsmq
-
-    return DoctorCommand(
-        "rsmq",
-        rsmq.RsmqProblem,
-        rsmq.RsmqDoctor,
-        COLUMNS,
-        _finding_record,
-        "what is removed belongs to no message that could be received; bodies among it are kept in the journal",
-        lambda some: _stray_items(session, some),
-    )
 
 
 def _stray_items(session: Session, some: Sequence[tuple[RsmqKeys, DoctorFinding]]) -> list[Item | None]:

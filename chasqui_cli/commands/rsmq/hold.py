@@ -6,15 +6,16 @@ from typing import Annotated
 
 import typer
 
-from chasqui_cli.commands.rsmq._change import CHANGE_SCHEMA, MessageChange, change_messages, reschedule_change
+from chasqui_cli.commands.rsmq._change import MessageChange, change_command, change_messages, reschedule_change
 from chasqui_cli.commands.rsmq._options import DEFAULT_NAMESPACE, NamespaceOption, QueueArgument, rsmq_keys
-from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filters
-from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.commands.rsmq._search import MessageFilterOptions
+from chasqui_cli.context.command_context import CommandContext
+from chasqui_cli.context.shared_options import options_from
 from chasqui_cli.output.times import format_iso, parse_time_ms
 
 
-@command("rsmq hold", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
-@message_filters()
+@change_command("rsmq hold")
+@options_from(MessageFilterOptions)
 def hold(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 IMPORT_SCHEMA = {"line": "int", "id": "str?", "outcome": "str", "error": "str?"}
 
 
-@command("rsmq import", schema=IMPORT_SCHEMA, changes=True, undoable=True, local_paths=("file",))
+@command(
+    "rsmq import",
+    schema=IMPORT_SCHEMA,
+    changes=True,
+    undoable=True,
+    failed=("unreadable", "redacted"),
+    local_paths=("file",),
+)
 def import_(
     ctx: CommandContext,
     queue: QueueArgument,
@@ -56,10 +63,7 @@ def import_(
         )
         if ctx.confirm(plan):
             _import_messages(ctx, session, keys, good)
-    told = [record for record, _ in rows]
-    ctx.write_records(told, COLUMNS)
-    if any(record["outcome"] in ("unreadable", "redacted") for record in told):
-        raise typer.Exit(3)
+    ctx.write_outcomes([record for record, _ in rows], COLUMNS)
 
 
 def _parse_line(number: int, text: str) -> tuple[Record, Message | Draft | None]:

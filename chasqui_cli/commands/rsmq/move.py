@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from chasqui_cli.commands.rsmq._change import (
-    CHANGE_SCHEMA,
     TargetNamespaceOption,
     TargetOption,
+    change_command,
     change_messages,
     move_change,
 )
 from chasqui_cli.commands.rsmq._options import DEFAULT_NAMESPACE, NamespaceOption, QueueArgument, rsmq_keys
-from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filters
-from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.commands.rsmq._search import MessageFilterOptions
+from chasqui_cli.context.command_context import CommandContext
+from chasqui_cli.context.shared_options import options_from
 
 
-@command("rsmq move", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
-@message_filters()
+@change_command("rsmq move")
+@options_from(MessageFilterOptions)
 def move(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,17 +11,14 @@ from chasqui_cli.commands.rsmq._record import MESSAGE_SCHEMA
 from chasqui_cli.commands.rsmq._search import (
     MessageFilterOptions,
     find_messages,
-    message_filters,
     require_queue,
 )
 from chasqui_cli.context.command_context import CommandContext, command
-
-if TYPE_CHECKING:
-    pass
+from chasqui_cli.context.shared_options import options_from
 
 
 @command("rsmq peek", schema=MESSAGE_SCHEMA, chooses=True, named=False, payloads=True)
-@message_filters(without=("held", "every"), limit=20)
+@options_from(MessageFilterOptions, without=("held", "every"), limit=20)
 def peek(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from chasqui_cli.commands.rsmq._change import CHANGE_SCHEMA, change_messages, purge_change
+from chasqui_cli.commands.rsmq._change import change_command, change_messages, purge_change
 from chasqui_cli.commands.rsmq._options import DEFAULT_NAMESPACE, NamespaceOption, QueueArgument, rsmq_keys
-from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filters
-from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.commands.rsmq._search import MessageFilterOptions
+from chasqui_cli.context.command_context import CommandContext
+from chasqui_cli.context.shared_options import options_from
 
 
-@command("rsmq purge", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
-@message_filters()
+@change_command("rsmq purge")
+@options_from(MessageFilterOptions)
 def purge(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chasqui_cli.commands.rsmq._change import CHANGE_SCHEMA, change_messages, reschedule_change
+from chasqui_cli.commands.rsmq._change import change_command, change_messages, reschedule_change
 from chasqui_cli.commands.rsmq._options import DEFAULT_NAMESPACE, NamespaceOption, QueueArgument, rsmq_keys
-from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filters
-from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.commands.rsmq._search import MessageFilterOptions
+from chasqui_cli.context.command_context import CommandContext
+from chasqui_cli.context.shared_options import options_from
 
 
-@command("rsmq release", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
-@message_filters(without=("held", "every"), state="in-flight")
+@change_command("rsmq release")
+@options_from(MessageFilterOptions, without=("held", "every"), state="in-flight")
 def release(
     ctx: CommandContext,
     queue: QueueArgument,

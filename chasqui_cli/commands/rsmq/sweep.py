@@ -8,20 +8,21 @@ from typing import Annotated
 import typer
 
 from chasqui_cli.commands.rsmq._change import (
-    CHANGE_SCHEMA,
     FILTERS_OF_OWN,
     TargetNamespaceOption,
     TargetOption,
+    change_command,
     change_messages,
     move_change,
 )
 from chasqui_cli.commands.rsmq._options import DEFAULT_NAMESPACE, NamespaceOption, QueueArgument, rsmq_keys
-from chasqui_cli.commands.rsmq._search import MessageFilterOptions, message_filters
-from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.commands.rsmq._search import MessageFilterOptions
+from chasqui_cli.context.command_context import CommandContext
+from chasqui_cli.context.shared_options import options_from
 
 
-@command("rsmq sweep", schema=CHANGE_SCHEMA, chooses=True, named=False, payloads=True, changes=True, undoable=True)
-@message_filters(without=FILTERS_OF_OWN)
+@change_command("rsmq sweep")
+@options_from(MessageFilterOptions, without=FILTERS_OF_OWN)
 def sweep(
     ctx: CommandContext,
     queue: QueueArgument,
