@@ -37,12 +37,12 @@ class BatchReader(DataSourceReader):
         with error_marks.marked_errors():
             queues = self.source.queues()
             found = [piece for queue in queues for piece in self._slices(queue, alone=len(queues) == 1)]
-            return found or [StreamSlice("", StreamPosition(), StreamPosition())]
+            return found or [StreamSlice.nothing()]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""
         with error_marks.marked_errors():
-            if partition.queue or partition.end != StreamPosition():
+            if partition.queue or not partition.is_nothing:
                 yield from self.source.read_slice(partition)
 
     def _slices(self, queue: str, *, alone: bool) -> list[StreamSlice]:

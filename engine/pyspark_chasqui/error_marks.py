@@ -1,16 +1,19 @@
 """Errors on their way through Spark, which buries them in Java traces: marked here, so that they can be found again.
 
-`chasqui.spark.plain` reads the marks on the other side. No message of the engine holds a password.
+`chasqui.spark.error_decoding` reads the marks on the other side. No message of the engine holds a password.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MARKED = re.compile(r"\[chasqui (\w+)( may pass)?\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
+"""A marked line: the error's class, whether waiting may help, its message, and its hint."""
 OPEN, PASSING, HINT, CLOSE = "[chasqui ", " may pass", " [hint] ", " [end]"
 TRANSIENT_CODES = frozenset({"EXECABORT", "MOVED", "ASK"})
 """Replies of a server that loads its data or hands its keys to another: transient, although they do not look it."""

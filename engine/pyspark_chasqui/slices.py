@@ -56,6 +56,15 @@ class StreamSlice(InputPartition):
     gone_before: int = 0
     recreated: bool = False
 
+    @classmethod
+    def nothing(cls) -> StreamSlice:
+        """Spark wants a slice also where there is nothing to read."""
+        return cls("", StreamPosition(), StreamPosition())
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.end == StreamPosition()
+
 
 class DataLoss(ServerError):
     """Events were trimmed before they were read."""
@@ -100,14 +109,22 @@ class StreamSource:
 
     def read_slice(self, piece: StreamSlice) -> Iterator[pa.RecordBatch]:
         """The slice as batches, with a row for every gap in it."""
+        batches = self._to_batches(piece)
+        while True:
+            with gc_paused():  # but not while the caller has the batch
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    def _to_batches(self, piece: StreamSlice) -> Iterator[pa.RecordBatch]:
         schema = tables.arrow_schema(self.schema)
-        with gc_paused():
-            for found in self._chunks_and_gaps(piece):
-                if isinstance(found, StreamPage):
-                    yield tables.to_batch(self.options.table, piece.queue, found.rows, schema)
-                elif self._must_account:
-                    after, lost, why = found
-                    yield tables.gap_row(piece.queue, after, lost, why, schema)
+        for found in self._chunks_and_gaps(piece):
+            if isinstance(found, StreamPage):
+                yield tables.to_batch(self.options.table, piece.queue, found.rows, schema)
+            elif self._must_account:
+                after, lost, why = found
+                yield tables.gap_row(piece.queue, after, lost, why, schema)
 
     def _chunks_and_gaps(self, piece: StreamSlice) -> Iterator[StreamPage | tuple[str, int | None, str]]:
         """What the server still has of a slice; then what is missing in it, by the ordinals of its marks: whether that
@@ -165,12 +182,14 @@ def _gap_id(at: StreamPosition, piece: StreamSlice) -> str:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """A million small objects: the collector would look at all of them again and again and find nothing."""
+    """Pause the garbage collector, which would search a million small objects again and again and find nothing."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def data_loss_error(queue: str, at: StreamPosition, end: StreamPosition, lost: int | None) -> DataLoss:

@@ -112,8 +112,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begins, begun, origins, found = positions_in(start), origins_in(start), origins_in(end), []
             for queue, last in positions_in(end).items():
                 first = begins.get(queue)
-                anew = first is not None and first.epoch != last.epoch
-                if first is None or anew:
+                recreated = first is not None and first.epoch != last.epoch
+                if first is None or recreated:
                     first = origins.get(queue, StreamPosition(epoch=last.epoch))
                 elif first == begun.get(queue):
                     first = origins.get(queue, first)
@@ -121,13 +121,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     continue
                 marks = [first, *self._inner_cuts(queue, first, last), last]
                 found += [StreamSlice(queue, a, b) for a, b in pairwise(marks)]
-                found[-len(marks) + 1].anew = anew
-            return found or [StreamSlice("", StreamPosition(), StreamPosition())]
+                found[-len(marks) + 1].recreated = recreated
+            return found or [StreamSlice.nothing()]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""
         with error_marks.marked_errors():
-            if partition.end != StreamPosition():
+            if not partition.is_nothing:
                 yield from self.source.read_slice(partition)
 
     def commit(self, end: SparkOffsets) -> None:

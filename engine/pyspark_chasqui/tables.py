@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from chasqui.wire.entry_id import sort_key
+from chasqui.wire.job_id import ULID_ALPHABET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +45,6 @@ _NUMBER_FIELDS = {
     "attempt": b"attempt", "backoff_ms": b"backoff_ms", "delay_ms": b"delay_ms", "duration_us": b"duration_us",
     "ts": b"ts",
 }  # fmt: skip
-_ALPHABET = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def ddl(table: str) -> str:
@@ -283,7 +283,7 @@ def ulid_times_ms(values: Any) -> Any:
     if len(where):
         joined = b"".join(values.take(pa.array(where)).to_pylist())
         table: Any = np.full(256, 255, dtype=np.uint8)
-        table[np.frombuffer(_ALPHABET, dtype=np.uint8)] = np.arange(32, dtype=np.uint8)
+        table[np.frombuffer(ULID_ALPHABET.encode(), dtype=np.uint8)] = np.arange(32, dtype=np.uint8)
         letters = table[np.frombuffer(joined, dtype=np.uint8).reshape(-1, 26)]
         stamps = letters[:, :10].astype(np.int64) @ (32 ** np.arange(9, -1, -1, dtype=np.int64))
         result[where] = stamps

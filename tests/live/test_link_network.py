@@ -242,6 +242,15 @@ async def test_a_cancelled_login_does_not_show_the_password() -> None:
     assert PASSWORD not in _everything(caught.value)
 
 
+async def test_a_cancelled_subscription_does_not_show_the_password() -> None:
+    with tarpit() as place:
+        async with AsyncLink.open(f"redis://:{PASSWORD}@{place}", connect_timeout=5) as link:
+            with pytest.raises(TimeoutError) as caught:
+                async with asyncio.timeout(0.1):
+                    await anext(aiter(link.subscribe("news")))
+    assert PASSWORD not in _everything(caught.value)
+
+
 def _everything(error: BaseException) -> str:
     """All that a talkative crash report could print about it, but for this test's own frames."""
     told = traceback.TracebackException.from_exception(error, capture_locals=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,9 @@ from chasqui.spark import error_decoding
 from chasqui.spark.spark_session import SparkTarget
 from chasqui.sync_queue import SyncQueue
 from chasqui.wire.keys import Keys
+from pyspark_chasqui import tables
+from pyspark_chasqui.batch_reader import BatchReader
+from pyspark_chasqui.source_options import ReadOptions
 from tests.support.seeds.event_history import made_up_events, numbered_events, run_flow, write_events
 from tests.support.servers.clusters import cluster_servers, sentinel_servers
 from tests.support.servers.server import Server, start_server
@@ -545,3 +549,22 @@ def test_the_server_kinds_agree(spark: Any, server: Server, queue: str) -> None:
             writer = jobs.write.format("chasqui").mode("append").option("redis.url", server.url)
             writer.option("queue", queue).option("runId", "r").save()
         assert run_flow(link, "XLEN", Keys(queue).stream) == 10
+
+
+def test_a_reader_leaves_the_garbage_collector_as_it_was(
+    spark: Any, link: Link, data_source_options: dict[str, str], queue: str
+) -> None:
+    write_events(link, queue, made_up_events(30))
+    from pyspark.sql.types import StructType
+
+    options = ReadOptions.parse(data_source_options | {"subscribe": queue, "fetchCount": "10"})
+    assert spark.version  # parsing a schema takes a session
+    reader = BatchReader(options, StructType.fromDDL(tables.ddl("events")))
+    try:
+        for enabled in (True, False):
+            (gc.enable if enabled else gc.disable)()
+            batches = [gc.isenabled() for piece in reader.partitions() for _ in reader.read(piece)]
+            assert {*batches, gc.isenabled()} == {enabled}
+            assert batches
+    finally:
+        gc.enable()

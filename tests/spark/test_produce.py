@@ -156,6 +156,16 @@ def test_a_column_may_have_any_name(produced: Produced, spark: Any, link: Link, 
     assert envelope.decode(fields[1]).payload.data() == {"user.name": "ada", "a `b`": "1"}
 
 
+def test_a_load_of_a_folder_has_another_name_when_a_file_in_it_is_rewritten(tmp_path: Path) -> None:
+    file = tmp_path / "dt=1" / "jobs.csv"
+    file.parent.mkdir()
+    file.write_text("a\n1\n")
+    names = {bulk_jobs.load_run_id("mail", [str(tmp_path)], RowMapping()) for _ in range(2)}
+    file.write_text("a\n1\n2\n")
+    assert len(names) == 1
+    assert bulk_jobs.load_run_id("mail", [str(tmp_path)], RowMapping()) not in names
+
+
 def test_a_load_has_the_same_name_wherever_it_is_run_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs.csv").write_text("a\n1\n")
     for paths in (["s3://bucket/jobs.csv"], [str(tmp_path / "jobs.csv")]):

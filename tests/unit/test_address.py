@@ -117,6 +117,17 @@ def test_a_wrong_url_is_refused_with_a_hint(url: str, message: str, hint: str) -
     assert hint in caught.value.hint
 
 
+@pytest.mark.parametrize("url", ["redis://h:{}", "redis://h/{}", "redis://h?db={}", "redis+sentinel://h:{}/m/0"])
+def test_a_number_of_very_many_digits_is_refused_without_quoting_it(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_address(url.format("7" * 5000))
+    assert "777" not in str(caught.value)
+
+
+def test_a_port_may_have_leading_zeros() -> None:
+    assert parse_address("redis://h:0000006380").nodes == (Node("h", 6380),)
+
+
 def test_tls_options_on_a_plain_url_are_refused_rather_than_ignored() -> None:
     with pytest.raises(ConfigError, match="need a rediss URL"):
         parse_address("redis://h", tls=Tls(ca=Path("ca.pem")))

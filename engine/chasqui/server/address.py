@@ -181,7 +181,8 @@ def _parse_service(path: str) -> tuple[str, str]:
 
 def _parse_node(text: str, *, is_sentinel: bool) -> Node:
     match = _HOST.fullmatch(text)
-    number = int(match["port"] or (26379 if is_sentinel else 6379)) if match else 0
+    port = (match["port"] or ("26379" if is_sentinel else "6379")).lstrip("0") if match else ""
+    number = int(port) if 0 < len(port) < 6 else 0
     if not match or not 0 < number < 65536:
         raise ConfigError("the URL has no readable host and port", hint=f"write host:6379; {ENCODE_HINT}")
     return Node(match["v6"] or unquote(match["host"]) or "127.0.0.1", number, is_sentinel)
@@ -204,6 +205,6 @@ def _parse_password(userinfo: str) -> Secret | None:
 
 
 def _parse_db(text: str | None) -> int:
-    if text and not (text.isascii() and text.isdigit()):
+    if text and not (text.isascii() and text.isdigit() and len(text) < 100):
         raise ConfigError("the database in the URL is not a number", hint=f"write /0 to /15; {ENCODE_HINT}")
     return int(text or 0)

@@ -109,6 +109,8 @@ async def subscribe_async(
                 yield payload
     except CONNECT_ERRORS as problem:
         raise ear.to_error(problem) from None
+    except INTERRUPTS as interruption:
+        raise interruption.with_traceback(None) from None
     finally:
         if connection:
             await connection.disconnect(nowait=True)

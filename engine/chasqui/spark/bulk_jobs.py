@@ -17,6 +17,7 @@ from chasqui.errors import ArgumentError, NotFound
 from chasqui.produce import bulk_load
 from chasqui.spark import input_files
 from chasqui.spark.layout import Archive, filter_rows, read_table
+from chasqui.wire.job_id import ULID_ALPHABET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +35,6 @@ JSON_OPTIONS = {
 """By itself Spark would cut times to the millisecond, and leave fields out that are null."""
 CONDITION_SQL_STATES = ("22", "42", "P0")
 """How the SQL states begin of what a condition does with values that it should not: divide by zero, cast, overflow."""
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +222,9 @@ def load_run_id(queue: str, paths: Sequence[str], shape: RowMapping) -> str:
         state = file.stat() if file.exists() else None
         place = path if "://" in path else str(file.resolve())
         told.append([place, state.st_size if state else 0, state.st_mtime_ns if state else 0])
+        if file.is_dir():
+            stats = [(found.path, found.path.stat()) for found in input_files.local_files([path])]
+            told.append([[str(at.relative_to(file)), stat.st_size, stat.st_mtime_ns] for at, stat in stats])
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
@@ -311,7 +314,7 @@ def _content_id(run_id: str, since_ms: int, digest: str, nth: int) -> str:
     """A ULID of the load's own beginning, its random part made of what the job is."""
     number = int.from_bytes(hashlib.sha256(f"{run_id}\0{digest}\0{nth}".encode()).digest()[:10], "big")
     whole = since_ms << 80 | number
-    return "".join(_ALPHABET[whole >> shift & 31] for shift in range(125, -1, -5))
+    return "".join(ULID_ALPHABET[whole >> shift & 31] for shift in range(125, -1, -5))
 
 
 def _revive_batches(batches: Iterator[Any]) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from chasqui import errors
 from chasqui.errors import ArgumentError, ChasquiError, ConfigError, NotFound, ServerError
@@ -16,7 +16,6 @@ from chasqui.errors import ArgumentError, ChasquiError, ConfigError, NotFound, S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MARK = re.compile(r"\[chasqui (\w+)( may pass)?\] (.*?) \[hint\] (.*?) \[end\]", re.DOTALL)
 _PYTHON_ERROR_LINE = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b(?!.*\.java:)")
 
 
@@ -75,7 +74,9 @@ def decoded_errors(log: str | None = None) -> Iterator[None]:
 
 def decode_error(text: str, log: str | None = None) -> ChasquiError:
     """The error that a Java trace stands for."""
-    marked = _MARK.search(text)
+    from pyspark_chasqui.error_marks import MARKED  # the package imports pyspark
+
+    marked = MARKED.search(text)
     if marked:
         kind, passing, message, hint = marked.groups()
         error = _error_class(kind)(message, hint=hint or None)
@@ -93,11 +94,6 @@ def decode_error(text: str, log: str | None = None) -> ChasquiError:
     first = next((line for line in lines if not line.startswith(("at ", "JVM stacktrace", "Traceback"))), "no reason")
     where = f"the whole story is in {log}" if log else "`chasqui pipeline doctor` tries the parts one by one"
     return PipelineError(f"Spark failed: {first[:300]}", hint=where)
-
-
-def refuse(text: str, hint: str) -> NoReturn:
-    """What was asked for cannot be right."""
-    raise ConfigError(text, hint=hint)
 
 
 def _error_class(name: str) -> type[ChasquiError]:

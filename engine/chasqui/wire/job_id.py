@@ -14,9 +14,9 @@ from chasqui.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_VALUE = {letter: value for value, letter in enumerate(_ALPHABET)}
-_LETTER_OF_BYTE = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
+ULID_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_VALUE = {letter: value for value, letter in enumerate(ULID_ALPHABET)}
+_LETTER_OF_BYTE = bytes(ord(ULID_ALPHABET[byte & 31]) for byte in range(256))
 _TIME_LETTERS, _RANDOM_LETTERS = 10, 16
 _TIME_BITS = 48
 _RANDOM_PARTS = re.compile(f".{{{_RANDOM_LETTERS}}}")
@@ -54,4 +54,4 @@ def check_job_id(job_id: str) -> str:
 def _encode_time(now_ms: int) -> str:
     if not 0 <= now_ms < 1 << _TIME_BITS:
         raise ArgumentError(f"{now_ms} ms does not fit the 48 bits of an id's time")
-    return "".join(_ALPHABET[now_ms >> shift & 31] for shift in range(45, -1, -5))
+    return "".join(ULID_ALPHABET[now_ms >> shift & 31] for shift in range(45, -1, -5))
