@@ -32,12 +32,15 @@ def readable_item(ctx: CommandContext, item: JournalItem) -> Record:
 
 def item_label(item: JournalItem) -> str:
     """The one word by which an item is known: an id, a key, or a digest of what has neither."""
-    if item.get("kind") == "spec":
-        return _decode_hex(item.get("key", ""))
-    if known := item.get("dead_id") or item.get("id"):
-        return str(known)
-    member = item.get("member")
-    return "~" + hashlib.sha256(bytes.fromhex(member)).hexdigest()[:12] if member else ""
+    try:
+        if item.get("kind") == "spec":
+            return _decode_hex(item.get("key", ""))
+        if known := item.get("dead_id") or item.get("id"):
+            return str(known)
+        member = item.get("member")
+        return "~" + hashlib.sha256(bytes.fromhex(member)).hexdigest()[:12] if member else ""
+    except (ValueError, TypeError):
+        return ""  # damaged
 
 
 def redacted_command(ctx: CommandContext, command: str) -> str:

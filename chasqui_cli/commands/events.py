@@ -127,7 +127,7 @@ def _with_time_field(record: Record, at_ms: int, how: Format) -> Record:
 
 def _event_printer(ctx: CommandContext, now_ms: int, kinds: list[str], *, ends: bool = False) -> EventPrinter:
     # Since and until are compared with the server's times, the entries' ids; an event's own time is its teller's.
-    judge = ctx.filters.compile(now_ms, "no field of an event")
+    judge = ctx.filters.compile(now_ms)
     columns = [column("entry_id")] if ctx.output is Format.NAME else COLUMNS
     return EventPrinter(ctx, RecordStreamWriter.open(columns, ctx.output_style(now_ms), ends=ends), judge, kinds)
 

@@ -31,6 +31,7 @@ OUTCOME_REASONS = {
     "started": "a worker has read it already",
     "changed": "it is not as the change left it; what stands there now is newer, and stays",
     "unknown kind": "another version of chasqui wrote it down",
+    "unreadable": "what the journal has of it is damaged",
 }
 UNDO_SCHEMA = {"number": "int", "kind": "str", "what": "str", "outcome": "str"}
 COLUMNS = [column("number"), column("kind"), column("what"), column("outcome")]
@@ -142,13 +143,27 @@ def _undo_items(
             for start in range(0, len(mine), PAGE_SIZE):
                 some = mine[start : start + PAGE_SIZE]
                 answers = (
-                    session.run(revert, keys, entry.operation.op, [item for _, item in some])
+                    _revert_page(session, revert, keys, entry.operation.op, [item for _, item in some])
                     if revert
                     else ["unknown kind"] * len(some)
                 )
                 outcomes |= {number: answer for (number, _), answer in zip(some, answers, strict=True)}
                 advance(len(outcomes))
     return [_item_record(number, item) | {"outcome": outcomes[number]} for number, item in items]
+
+
+def _revert_page(session: Session, revert: Revert, keys: Keys, op: str, items: Sequence[JournalItem]) -> Sequence[str]:
+    """What became of each. Where a damaged item stops the page, each is tried alone: what was restored stays restored."""
+    from chasqui.errors import ChasquiError
+
+    try:
+        return session.run(revert, keys, op, items)
+    except (ValueError, TypeError, KeyError) as error:
+        if isinstance(error, ChasquiError):
+            raise
+        if len(items) == 1:
+            return ["unreadable"]
+        return [_revert_page(session, revert, keys, op, [item])[0] for item in items]
 
 
 def revert_by_kind() -> dict[str, Revert]:

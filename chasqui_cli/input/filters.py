@@ -42,10 +42,13 @@ class FilterOptions:
         named = ("where", "name", "reason", "since", "until")
         return " ".join(f"--{one} {shlex.quote(getattr(self, one))}" for one in named if getattr(self, one))
 
-    def compile(self, now_ms: int, moment_key: str, towards: Literal["past", "future"] = "past") -> RecordFilter:
+    def compile(
+        self, now_ms: int, time_field: str | None = None, towards: Literal["past", "future"] = "past"
+    ) -> RecordFilter:
         """The rules, ready to be applied; what cannot be right is refused here, before anything is read.
 
-        moment_key: which field of a record says when it happened, or will: then `1h` is counted `towards` the future.
+        time_field: the field of a record that is compared with --since and --until; None: they only bound what is read.
+        towards: whether `1h` means ago or from now.
         """
         where = _compile_expression(self.where) if self.where else None
         return RecordFilter(
@@ -56,7 +59,7 @@ class FilterOptions:
             reason=self.reason,
             since_ms=parse_time_ms(self.since, now_ms, towards) if self.since else None,
             until_ms=parse_time_ms(self.until, now_ms, towards) if self.until else None,
-            time_field=moment_key,
+            time_field=time_field,
         )
 
 
@@ -75,7 +78,7 @@ class RecordFilter:
     reason: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    time_field: str = ""
+    time_field: str | None = None
 
     def __call__(self, record: Record) -> bool:
         """Whether all rules hold."""
@@ -83,7 +86,7 @@ class RecordFilter:
             return False
         if self.reason is not None and record.get("reason") != self.reason:
             return False
-        at_ms = record.get(self.time_field)
+        at_ms = record.get(self.time_field) if self.time_field else None
         if isinstance(at_ms, int) and not self._is_within(at_ms):
             return False
         return self.where is None or _is_truthy(self.where(self._visible_fields(record)))

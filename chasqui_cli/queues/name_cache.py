@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CachedNames:
-    """What was found at `at_ms`, among so many keys; `others`: queues of other systems, None where nobody looked."""
+    """What was found at `at_ms` among `keys` keys. `others`: queues of other systems, None where nothing looked for them;
+    they may be older than the rest.
+    """
 
     at_ms: int
     keys: int
     queues: tuple[str, ...]
     others: tuple[str, ...] | None = None
+    others_at_ms: int = 0
 
 
 class NameCache:
@@ -47,19 +50,29 @@ class NameCache:
                 int(kept["keys"]),
                 tuple(map(str, kept["queues"])),
                 None if others is None else tuple(map(str, others)),
+                int(kept.get("others_at_ms", kept["at_ms"])),
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def write(self, at_ms: int, keys: int, queues: Sequence[str], others: Sequence[str] | None = None) -> None:
-        """Keep what was found. Written beside and moved into place, so that no reader sees half of it."""
+    def write(
+        self,
+        at_ms: int,
+        keys: int,
+        queues: Sequence[str],
+        others: Sequence[str] | None = None,
+        others_at_ms: int | None = None,
+    ) -> None:
+        """Keep what was found. Written to a file of its own and moved into place, so that no reader sees half of it."""
         if self._path is None:
             return
-        beside = self._path.with_suffix(f".{os.getpid()}")
+        temporary = self._path.with_suffix(f".{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            found = {"at_ms": at_ms, "keys": keys, "queues": list(queues)}
-            beside.write_text(json.dumps(found if others is None else found | {"others": list(others)}))
-            beside.replace(self._path)
+            found: dict[str, Any] = {"at_ms": at_ms, "keys": keys, "queues": list(queues)}
+            if others is not None:
+                found |= {"others": list(others), "others_at_ms": at_ms if others_at_ms is None else others_at_ms}
+            temporary.write_text(json.dumps(found))
+            temporary.replace(self._path)
         except OSError:
             return

@@ -41,7 +41,8 @@ def discover_native_queues(ctx: CommandContext, session: Session, *, rescan: boo
         found = discovery.discover_queues(session.link, progress=told)
     if found.total >= CACHE_ABOVE_KEYS:
         ctx.info(f"looked through {found.total:,} keys: {len(found.queues)} queues")
-    cache.write(now_ms, found.total, found.queues)
+    others = (kept.others, kept.others_at_ms) if kept else ()
+    cache.write(now_ms, found.total, found.queues, *others)
     return list(found.queues)
 
 
@@ -53,7 +54,8 @@ def discover_all_queues(ctx: CommandContext, session: Session, *, rescan: bool =
     ours: list[QueueRef] = [Keys(name) for name in discover_native_queues(ctx, session, rescan=rescan)]
     cache = ctx.name_cache()
     kept = cache.read()
-    if kept and not rescan and kept.keys >= CACHE_ABOVE_KEYS and kept.others is not None:
+    others_known = kept and kept.keys >= CACHE_ABOVE_KEYS and kept.others_at_ms == kept.at_ms
+    if kept and kept.others is not None and others_known and not rescan:
         return [*ours, *map(parse_queue_ref, kept.others)]
     with ctx.progress("looking for other systems' queues", None) as advance:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
 from tests.conftest import do_without
+from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import SubprocessCli
 from tests.support.seeds.foreign_queues import ForeignQueues, seed_rsmq
 from tests.support.servers.server import Server
@@ -89,3 +91,18 @@ def test_below_their_own_words_names_are_bare(complete: Complete, foreign_queues
     assert complete(f"chasqui joblist list {foreign_queues.name[:5]}").count(foreign_queues.name) == 1
     at = f"-u {foreign_queues.link.address}"
     assert complete(f"chasqui joblist purge {at} {foreign_queues.name}") == [foreign_queues.name]
+
+
+def test_looking_for_our_queues_alone_forgets_no_others(
+    cli: InProcessCli, any_server: Server, foreign_queues: ForeignQueues
+) -> None:
+    cli.url = any_server.url
+    seed_rsmq(foreign_queues)
+    others = f"rsmq:{foreign_queues.name}:orders"
+    for words in (("queues",), ("why", "no-such-job"), ("events",), ("queues",)):
+        cli(*words)
+        [file] = (cli.home / ".cache/chasqui/names").glob("*.json")
+        assert others in json.loads(file.read_text())["others"], words
+    foreign_queues.command("LPUSH", foreign_queues.jobs.pending, "x")
+    cli("queues")
+    assert f"list:{foreign_queues.name}" in json.loads(file.read_text())["others"]

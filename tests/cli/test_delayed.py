@@ -53,6 +53,15 @@ def test_delayed_jobs_are_listed_in_every_format(contents: QueueContents, cli: I
     assert [one["data"] for one in chosen] == [{"to": "y"}]
 
 
+def test_every_job_that_was_named_is_listed(contents: QueueContents, cli: InProcessCli) -> None:
+    ids = [f"job-{nth}" for nth in range(25)]
+    queue = SyncQueue(contents.queue, link=contents.link)
+    queue.add_bulk([{"name": "n", "data": None, "delay_ms": 600_000, "job_id": one} for one in ids])
+    listed = cli("delayed", "list", contents.queue, *ids, "-o", "json").json
+    assert {one["id"] for one in listed} == set(ids)
+    assert len(cli("delayed", "list", contents.queue, "-o", "json").json) == 20
+
+
 def test_the_histogram_tells_when_jobs_fall_due(contents: QueueContents, cli: InProcessCli) -> None:
     delay_some(contents)
     contents.command("ZADD", contents.keys.delayed, contents.now_ms() - 5000, "late")

@@ -96,3 +96,11 @@ def test_a_leader_of_its_own_works_until_it_is_asked_to_end(
         assert child.wait(20) == 0
     assert told["promoted" if verb == "promote" else "fired"] >= 1
     assert not contents.command("EXISTS", getattr(contents.keys, lock)), "the lease is given up"
+
+
+@pytest.mark.parametrize("verb", ["promote", "schedule"])
+def test_a_warning_about_the_connection_is_given_once(contents: QueueContents, cli: InProcessCli, verb: str) -> None:
+    secure = cli.url.replace("unix://", "unix://default:any@")
+    ended = cli(verb, contents.queue, "--redis-url", secure)
+    assert ended.code == 0, ended
+    assert ended.err.count("warning: a password on the command line") == 1

@@ -263,3 +263,21 @@ def test_the_journal_is_private(cli: InProcessCli, dead_letter_seeder: DeadLette
 
 def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@one_server
+def test_a_damaged_item_is_reported_and_the_others_are_restored(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    queue = dead_letter_seeder.queue
+    for name in ("one", "two"):
+        cli("repeatable", "upsert", queue, name, "--every", "60s", "--key", name, "--yes")
+    cli("repeatable", "remove", queue, "one", "two", "--yes")
+    op = cli.operations()[0]
+    file = journal(cli) / f"{op}.jsonl"
+    file.write_text(file.read_text().replace(f'"key": "{b"one".hex()}"', '"key": "zz"'))
+    shown = cli("log", op)
+    assert (shown.code, "two" in shown.out) == (0, True), shown
+    ended = cli("undo", op, "--yes", "-o", "json")
+    assert (ended.code, [one["outcome"] for one in ended.json]) == (3, ["unreadable", "restored"]), ended
+    assert [one["key"] for one in cli("repeatable", "list", queue, "-o", "json").json] == ["two"]

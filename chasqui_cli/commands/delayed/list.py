@@ -24,7 +24,7 @@ def list_delayed(
     """Delayed jobs, soonest first; what is no job is shown with its bytes."""
     with ctx.session() as session:
         now_ms = session.server_now_ms()
-        found = find_delayed(ctx, session, queue, ids or [], now_ms, limit)
+        found = find_delayed(ctx, session, queue, ids or [], now_ms, None if ids else limit)
         if not found:
             warn_if_missing(ctx, session, queue)
     records = [delayed_job_record(ctx, queue, one) for one in found]

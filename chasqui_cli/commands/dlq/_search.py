@@ -147,7 +147,7 @@ def select_dead_letters(
     if ids and not ctx.filters.matches_everything:
         raise typer.BadParameter("give ids or filters, not both")
     caught = DeadLetterSelection()
-    judge = ctx.filters.compile(now_ms, "")
+    judge = ctx.filters.compile(now_ms)
     search = DeadLetterSearch(session, keys, judge, ctx.filters.scan)
     matches: Iterable[DeadLetterMatch] = _find_by_ids(search, list(dict.fromkeys(ids)), caught) if ids else search
     with ctx.progress("looking through the dead letters", None) as advance:

@@ -55,7 +55,7 @@ def export(
         raise typer.BadParameter("an export is JSON lines; `dlq peek` knows the other formats")
     keys = Keys(queue)
     with ctx.session() as session, _open_output(file) as out:
-        search = DeadLetterSearch(session, keys, ctx.filters.compile(session.server_now_ms(), ""), ctx.filters.scan)
+        search = DeadLetterSearch(session, keys, ctx.filters.compile(session.server_now_ms()), ctx.filters.scan)
         failures = FoundErrors(session, keys)
         count = covered = 0
         with ctx.progress("exporting", None) as advance:

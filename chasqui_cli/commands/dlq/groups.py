@@ -59,7 +59,7 @@ def groups(
     keys = Keys(queue)
     with ctx.session() as session:
         now_ms = session.query(snapshot.server_time_ms)
-        search = DeadLetterSearch(session, keys, ctx.filters.compile(now_ms, ""), ctx.filters.scan, newest=True)
+        search = DeadLetterSearch(session, keys, ctx.filters.compile(now_ms), ctx.filters.scan, newest=True)
         with ctx.progress("looking through the dead letters", None) as advance:
             errors = FoundErrors(session, keys)
             found = group_dead_letters(_grouping_values(match, errors) for match in search)

@@ -64,7 +64,7 @@ def peek(
     keys = Keys(queue)
     with ctx.session() as session:
         seen = session.query(snapshot.take_snapshot, keys)
-        judge = ctx.filters.compile(seen.server_time_ms, "")
+        judge = ctx.filters.compile(seen.server_time_ms)
         search = DeadLetterSearch(session, keys, judge, ctx.filters.scan, newest=not oldest)
         matches = list(islice(search, limit))
         failures = load_failure_reasons(session, keys, matches)
