@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chasqui.server.commands import DueTime
     from chasqui.server.flow import Flow, Reply
 
-log = logging.getLogger("chasqui.produce.batch")
+log = logging.getLogger("chasqui.producer")
 
 MAX_CHUNKS_PER_TRIP = 20
 MAX_SINGLE_JOBS_PER_TRIP = 100
