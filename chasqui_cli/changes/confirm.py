@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from chasqui_cli.output.escape_text import safe
 from chasqui_cli.output.stdio import print_stderr
@@ -27,10 +29,18 @@ PREVIEW_ROWS = 5
 class ChangeOptions:
     """What the command line said about changing things."""
 
-    dry_run: bool = False
-    yes: bool = False
-    confirm: str | None = None
-    note: str | None = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done to which ids, and do nothing.")] = (
+        False
+    )
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    confirm: Annotated[
+        str | None,
+        typer.Option("--confirm", metavar="QUEUE", help="The queue's name, where a protected context wants it typed."),
+    ] = None
+    note: Annotated[
+        str | None,
+        typer.Option("--note", "--reason", metavar="TEXT", help="Why you do it; kept in `chasqui log`."),
+    ] = None
 
 
 def plural(count: int, noun: str) -> str:

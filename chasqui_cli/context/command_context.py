@@ -17,13 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chasqui_cli.changes.change_result import ChangeResult
 from chasqui_cli.changes.confirm import ChangeOptions, require_confirmation
-from chasqui_cli.context import shared_options
 from chasqui_cli.context.command_spec import CommandSpec, Effect
 from chasqui_cli.context.settings import (
     ConnectionOptions,
@@ -34,6 +33,7 @@ from chasqui_cli.context.settings import (
     result_descriptor,
     state_directory,
 )
+from chasqui_cli.context.shared_options import NoteOption, SchemaOption, option_parameters, signature_parameters
 from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.input.filters import FilterOptions
 from chasqui_cli.output.stdio import print_stderr
@@ -59,14 +59,18 @@ if TYPE_CHECKING:
 class CommandContext:
     """One command's surroundings: how to write, where to reach, what to choose, and whether to change."""
 
-    output: Format = Format.TABLE
-    time_style: TimeStyle | None = None
-    color: Color = Color.AUTO
-    quiet: bool = False
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to write the data.")] = Format.TABLE
+    time_style: Annotated[
+        TimeStyle | None, typer.Option("--time", help="How to write moments: ages on a terminal, dates elsewhere.")
+    ] = None
+    color: Annotated[Color, typer.Option("--color", help="Colour the table.")] = Color.AUTO
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Data only: no remarks on stderr.")] = False
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     filters: FilterOptions = field(default_factory=FilterOptions)
     change_options: ChangeOptions = field(default_factory=ChangeOptions)
-    show_secrets: bool = False
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Show values that look like passwords, tokens or card numbers.")
+    ] = False
     spec: CommandSpec = field(default_factory=lambda: CommandSpec("", ""))
     change_result: ChangeResult = field(default_factory=ChangeResult)
 
@@ -314,22 +318,29 @@ def command(
     `--dry-run`, `--yes` and what belongs to them. server: whether it takes the options of a connection. writes_data:
     whether it takes those of the output. facts: more of its `CommandSpec`.
     """
-    groups: list[shared_options.Verb] = [shared_options.output_options] if writes_data else []
+    shared: list[inspect.Parameter] = []
+    if writes_data:
+        shared += option_parameters(CommandContext, "output", "time_style", "color", "quiet", output=output)
+    if schema is not None:
+        shared.append(
+            inspect.Parameter("schema", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=SchemaOption)
+        )
     if server:
-        groups.append(shared_options.connection_options)
+        shared += option_parameters(ConnectionOptions)
     if chooses:
-        unnamed = shared_options.filter_options if named else shared_options.filter_options_without_name
-        groups.append(shared_options.filter_options_with_reason if by_reason else unnamed)
+        without = {"name": not named, "reason": not by_reason}
+        shared += option_parameters(FilterOptions, without=[name for name, is_out in without.items() if is_out])
     if payloads:
-        groups.append(shared_options.payload_options)
+        shared += option_parameters(CommandContext, "show_secrets")
     if changes:
-        groups.append(shared_options.change_options_without_reason if by_reason else shared_options.change_options)
+        note = {"note": NoteOption} if by_reason else {}
+        shared += [p.replace(annotation=note.get(p.name, p.annotation)) for p in option_parameters(ChangeOptions)]
     effect = effect or (Effect.CHANGES if changes else Effect.READS)
 
     def declare(verb: CommandFunction) -> CommandFunction:
         summary = " ".join((verb.__doc__ or "").partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
         spec = CommandSpec(path, summary, effect, **facts)
-        wrapper = _add_shared_options(verb, spec, output, schema, many, groups)
+        wrapper = _add_shared_options(verb, spec, schema, many, shared)
         wrapper.spec = spec  # type: ignore[attr-defined]  # read by the index
         return wrapper
 
@@ -339,19 +350,13 @@ def command(
 def _add_shared_options(
     verb: CommandFunction,
     spec: CommandSpec,
-    output: Format,
     schema: SchemaNotation | None,
     many: bool,
-    groups: Sequence[shared_options.Verb],
+    options: Sequence[inspect.Parameter],
 ) -> CommandFunction:
-    own = [p for p in shared_options.signature_parameters(verb) if p.name != "ctx"]
+    own = [p for p in signature_parameters(verb) if p.name != "ctx"]
     taken = {p.name for p in own}
-    shared = [
-        p.replace(default=output) if p.name == "output" else p
-        for group in groups
-        for p in shared_options.signature_parameters(group)
-        if p.name not in taken and (p.name != "schema" or schema is not None)
-    ]
+    shared = [p for p in options if p.name not in taken]
 
     def at_work(**values: Any) -> None:
         given = {p.name: values.pop(p.name) for p in shared}

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 DEFAULT_URL = "redis://127.0.0.1:6379"
 URL_VARIABLES = ("CHASQUI_REDIS_URL", "REDIS_URL")
@@ -38,16 +40,28 @@ _CONTEXT_KEY_TYPES = {
 class ConnectionOptions:
     """What the command line said; None where it said nothing."""
 
-    redis_url: str | None = None
-    url_file: Path | None = None
-    context: str | None = None
-    password_file: Path | None = None
-    read_only: bool = False
-    tls_ca: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_server_name: str | None = None
-    tls_insecure: bool = False
+    redis_url: Annotated[
+        str | None,
+        typer.Option(
+            "--redis-url",
+            "-u",
+            metavar="URL",
+            help="redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// embedded://",
+        ),
+    ] = None
+    url_file: Annotated[Path | None, typer.Option(help="Read the URL from a private file.", metavar="FILE")] = None
+    context: Annotated[str | None, typer.Option(help="A context of the configuration file.", metavar="NAME")] = None
+    password_file: Annotated[
+        Path | None, typer.Option(help="Read the password from a private file.", metavar="FILE")
+    ] = None
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let no write command leave this process.")] = False
+    tls_ca: Annotated[Path | None, typer.Option(help="CA certificates to trust.", metavar="FILE")] = None
+    tls_cert: Annotated[Path | None, typer.Option(help="Client certificate.", metavar="FILE")] = None
+    tls_key: Annotated[Path | None, typer.Option(help="Key of the client certificate.", metavar="FILE")] = None
+    tls_server_name: Annotated[
+        str | None, typer.Option(help="Name to expect in the server's certificate.", metavar="NAME")
+    ] = None
+    tls_insecure: Annotated[bool, typer.Option("--tls-insecure", help="Do not verify the server. Warns.")] = False
 
     @property
     def names_a_server(self) -> bool:

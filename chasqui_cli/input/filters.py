@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from fnmatch import translate
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from chasqui_cli.output.tagged_json import tagged
 from chasqui_cli.output.times import parse_time_ms
@@ -23,12 +25,28 @@ if TYPE_CHECKING:
 class FilterOptions:
     """What the command line asked for. `scan` bounds how many entries may be looked at to find it."""
 
-    where: str | None = None
-    name: str | None = None
-    reason: str | None = None
-    since: str | None = None
-    until: str | None = None
-    scan: int = 100_000
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="EXPR",
+            help="Keep records for which this JMESPath expression is true, as in \"data.to == 'x'\".",
+        ),
+    ] = None
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="GLOB", help="Keep jobs of this name; * and ? allowed.")
+    ] = None
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="R", help="Keep what died of this: retries_exhausted, …")
+    ] = None
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="From then on: 5m (ago), ISO-8601, @<stream id>.")
+    ] = None
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Up to then; written as --since.")] = None
+    scan: Annotated[
+        int,
+        typer.Option("--scan", min=1, metavar="N", help="Look at so many entries at most, and say how far that was."),
+    ] = 100_000
 
     @property
     def matches_everything(self) -> bool:

@@ -8,6 +8,7 @@ from chasqui import SyncQueue
 from chasqui.operate import delayed_jobs
 from chasqui.undo import changed_delayed_jobs
 from chasqui_cli.commands.delayed._record import BUCKET_SCHEMA, CHANGE_SCHEMA, DELAYED_SCHEMA
+from chasqui_cli.output.times import format_iso
 from tests.support.cli.in_process import InProcessCli, has_keys
 from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.queue_contents import QueueContents
@@ -155,3 +156,10 @@ def test_the_delayed_are_found_in_few_round_trips(any_contents: QueueContents, c
         == [True] * 700
     )
     assert any_contents.link.round_trips - trips <= 3, "one more where the script is new to the server"
+
+
+def test_moments_are_written_in_the_style_that_was_asked_for(contents: QueueContents, cli: InProcessCli) -> None:
+    delay_some(contents)
+    due = cli("delayed", "list", contents.queue, "named", "-o", "json").json[0]["run_at_ms"]
+    assert str(due) in cli("delayed", "list", contents.queue, "named", "--time", "raw").out
+    assert format_iso(due)[:19] in cli("delayed", "list", contents.queue, "named", "--time", "iso").out
