@@ -115,9 +115,10 @@ def _key_overrides() -> dict[str, str]:
     chosen = key_overrides()
     if not chosen:
         return {}
+    from chasqui_cli.tui.dashboard import binding_ids
     from chasqui_cli.tui.key_overrides import check_key_overrides
 
-    return check_key_overrides(chosen)
+    return check_key_overrides(chosen, binding_ids())
 
 
 def _is_web_session() -> bool:

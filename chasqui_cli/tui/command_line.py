@@ -112,8 +112,8 @@ def shell_quote(word: str) -> str:
     """A word as a shell reads it. What is not printable is written in bytes, which bash and zsh put together again."""
     if word.isprintable():
         return shlex.quote(word)
-    told = word.encode("utf-8", "surrogateescape")
-    return "$'" + "".join(_escaped(byte) for byte in told) + "'"
+    encoded = word.encode("utf-8", "surrogateescape")
+    return "$'" + "".join(_escaped(byte) for byte in encoded) + "'"
 
 
 def _escaped(byte: int) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MAX_OUTPUT_CHARS = 400_000
-"""Of what a command prints, as many characters are kept for the screen."""
+"""Of what a command prints, as many characters are pieces for the screen."""
 TIMEOUT_S = 600
 
 
@@ -55,17 +55,17 @@ class CommandRunner:
     program: Sequence[str] = (sys.executable, "-m", "chasqui_cli")
 
     def display_text(self, words: Sequence[str]) -> str:
-        """The line as somebody would type it."""
+        """The line as a user would type it."""
         return " ".join(["chasqui", *map(shell_quote, self._with_connection(words))])
 
     async def run(
         self,
         words: Sequence[str],
         *,
-        hear: Callable[[str], None] = lambda _: None,
+        on_output: Callable[[str], None] = lambda _: None,
         limit: int = MAX_OUTPUT_CHARS,
     ) -> CommandResult:
-        """Run it. `hear` is told each line for people as it comes. Who stops waiting ends the command, too."""
+        """Run it. on_output gets what the command writes to stderr, as it comes. Cancelling ends the command, too."""
         with _result_pipe() as (pipe, read_result):
             try:
                 process = await asyncio.create_subprocess_exec(
@@ -79,17 +79,17 @@ class CommandRunner:
                 )
             except (ValueError, OSError) as error:
                 return CommandResult(2, "", f"error: this cannot be a command line: {error}")
-            code, out, err = await self._wait_for(process, hear, limit)
+            code, out, err = await self._wait_for(process, on_output, limit)
             return CommandResult(code, out, err, **read_result())
 
     async def _wait_for(
-        self, process: asyncio.subprocess.Process, hear: Callable[[str], None], limit: int
+        self, process: asyncio.subprocess.Process, on_output: Callable[[str], None], limit: int
     ) -> tuple[int, str, str]:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 out, err = await asyncio.gather(
                     _read_output(cast("asyncio.StreamReader", process.stdout), lambda _: None, limit),
-                    _read_output(cast("asyncio.StreamReader", process.stderr), hear, limit),
+                    _read_output(cast("asyncio.StreamReader", process.stderr), on_output, limit),
                 )
                 code = await process.wait()
         except TimeoutError:
@@ -130,14 +130,14 @@ def _result_pipe() -> Iterator[tuple[int, Callable[[], dict[str, Any]]]]:
         os.close(its)
 
 
-async def _read_output(stream: asyncio.StreamReader, hear: Callable[[str], None], limit: int) -> str:
-    """All a stream says, up to a limit; the rest is read and let go, so that the writer never waits for us."""
-    kept: list[str] = []
+async def _read_output(stream: asyncio.StreamReader, on_output: Callable[[str], None], limit: int) -> str:
+    """All that a stream yields, up to a limit; the rest is read and dropped, so that the writer never waits for us."""
+    pieces: list[str] = []
     size = 0
     while piece := await stream.read(1 << 16):
         text = piece.decode("utf-8", "replace")
-        hear(text)
+        on_output(text)
         if size < limit:
-            kept.append(text[: limit - size])
+            pieces.append(text[: limit - size])
             size += len(text)
-    return "".join(kept)
+    return "".join(pieces)

@@ -1,4 +1,4 @@
-"""What is said when the dashboard itself fails: where, and what kind of error; never what was in its hands.
+"""The report when the dashboard itself fails: where, and what kind of error; never the values it held.
 
 Textual's own screen prints local variables: a URL with its password, a payload.
 """
@@ -18,7 +18,7 @@ LAST_FRAMES = 12
 
 
 def crash_report(error: BaseException) -> str:
-    """The error in plain lines: its kind, and the places it came through. Its text may hold anything, so it is not told."""
+    """The error in plain lines: its kind, and the places it came through. Its text may hold anything, so it is left out."""
     return "\n".join(_lines(error))
 
 

@@ -131,7 +131,7 @@ class DashboardApp(App[None]):
 
     @property
     def is_web(self) -> bool:
-        """Whether whoever looks may be far away."""
+        """Whether the user may be on another machine."""
         return self._setup.is_web
 
     @property
@@ -205,7 +205,7 @@ class DashboardApp(App[None]):
         """The end, perhaps an early one."""
         _enable_gc()
 
-    # What the feed says.
+    # Messages of the feed.
 
     @on(ViewReady)
     def _on_view_ready(self, message: ViewReady) -> None:
@@ -226,7 +226,7 @@ class DashboardApp(App[None]):
         self.current_tab.show(message.view, message.now_ms)
 
     def _update_header(self, view: Any) -> None:
-        """What the frame says about what is in front."""
+        """Describe the view in the header."""
         if isinstance(view, FleetView):
             self.known_queues = sorted(row.queue for row in view.rows)
             count = len(view.rows)
@@ -247,8 +247,8 @@ class DashboardApp(App[None]):
 
     @on(ReadFailed)
     def _on_read_failed(self, message: ReadFailed) -> None:
-        told = safe(message.error, 120) if message.lasting else "reconnecting"
-        self._update_header_state(lost=told)
+        text = safe(message.error, 120) if message.lasting else "reconnecting"
+        self._update_header_state(lost=text)
 
     def _update_age(self) -> None:
         if self._arrived_at is not None:
@@ -305,11 +305,11 @@ class DashboardApp(App[None]):
         self._feed.set_target(ReadTarget(tab, self.queue, pane.page))
 
     def on_resize(self) -> None:
-        """Rich asks the terminal for its size at every cell it measures, unless it was told."""
+        """Set the size once: else Rich asks the terminal for it at every cell it measures."""
         self.console.size = (self.size.width, self.size.height)
 
     async def action_step(self, by: int) -> None:
-        """The tab beside."""
+        """The next or the previous tab."""
         names = [tab.name for tab in TABS]
         await self.action_open_tab(names[(names.index(self._tab) + by) % len(names)])
 
@@ -346,7 +346,7 @@ class DashboardApp(App[None]):
         self._feed.set_target(ReadTarget(self._tab, self.queue, self.current_tab.page))
 
     def watch_app_focus(self, focus: bool) -> None:
-        """Nobody looks, or somebody looks again; a key counts as looking."""
+        """Pause while the terminal has no focus; a key counts as focus."""
         if not self.is_running or self._setup.keeps_awake:
             return
         if not focus and not self._paused:
@@ -473,8 +473,8 @@ class DashboardApp(App[None]):
         if self.read_only:
             self.notify("this dashboard is read-only", severity="warning", markup=False)
         elif self.last_op is None:
-            told = "the last change cannot be taken back, or was"
-            self.notify(told if self._is_final else "nothing was changed from here yet", markup=False)
+            text = "the last change cannot be taken back, or was"
+            self.notify(text if self._is_final else "nothing was changed from here yet", markup=False)
         else:
             self.request_change(ChangeRequest(f"take back {self.last_op}", command_words("undo", self.last_op)))
 
@@ -485,13 +485,13 @@ class DashboardApp(App[None]):
         return super().check_action(action, parameters)
 
     def show_output(self, title: str, words: list[str]) -> None:
-        """Show what a command says."""
+        """Show the output of a command."""
         from chasqui_cli.tui.dialogs import OutputDialog
 
         self.push_screen(OutputDialog(title, words, self._runner))
 
     def show_details(self, raw: Any, widget: str, *, skip: Iterable[str] = (), error: str = "") -> None:
-        """Open one job or letter in a box."""
+        """Show the details of one job or dead letter in a box."""
         parts: list[tuple[object, str]] = [("error     ", "dim"), (error, "warn"), ("\n", "")] if error else []
         for name, value in self._feed.job_details(raw):
             if name in skip:
@@ -557,6 +557,15 @@ class DashboardApp(App[None]):
         self.bell()
         self._exit_renderables.append(Segments([Segment(crash.crash_report(error) + "\n")]))
         self._close_messages_no_wait()
+
+
+def binding_ids() -> set[str]:
+    """The names of everything a key can do: on the dashboard, on each tab, in tables and in dialogs."""
+    from chasqui_cli.tui.dialogs import ChangeDialog, Dialog
+
+    bound = [*DashboardApp.BINDINGS, *RecordTable.BINDINGS, *Dialog.BINDINGS, *ChangeDialog.BINDINGS]
+    bound += [one for tab in TABS for one in create_tab(tab.name).BINDINGS]
+    return {one.id for one in bound if isinstance(one, Binding) and one.id}
 
 
 def _enable_gc() -> None:

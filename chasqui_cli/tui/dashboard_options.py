@@ -20,7 +20,7 @@ class FeedProtocol(Protocol):
 
     interval_s: float
 
-    def set_listener(self, tell: Callable[[Message], Any]) -> None:
+    def set_listener(self, listener: Callable[[Message], Any]) -> None:
         """From now on messages go there."""
 
     async def run(self) -> None:
@@ -30,7 +30,7 @@ class FeedProtocol(Protocol):
         """Read for this from now on, beginning at once."""
 
     def refresh(self) -> None:
-        """Read now, and whatever is kept anew."""
+        """Read now, and what is cached again."""
 
     def pause(self) -> None:
         """Read no more until woken."""
@@ -39,7 +39,7 @@ class FeedProtocol(Protocol):
         """Read again."""
 
     def job_details(self, raw: Any) -> list[tuple[str, str]]:
-        """All there is to say about one job or letter."""
+        """The details of one job or dead letter."""
         ...
 
 
@@ -53,8 +53,8 @@ class MonotonicClock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DashboardOptions:
-    """What the dashboard is told at its start. confined: it is served to a browser, perhaps far away. keys: those that
-    somebody chose, by the name of what they do.
+    """Options of the dashboard. is_web: it is served to a browser, perhaps on another machine. keys: the configured ones,
+    by the name of what they do.
     """
 
     address: str = ""

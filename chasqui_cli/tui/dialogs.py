@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chasqui_cli.tui.tabs.tab_base import ChangeRequest
 
 MANY = 100
-"""More than so many at once, and the queue's name has to be typed: as on the command line."""
+"""For more records than this the queue's name has to be typed, as on the command line."""
 MAX_WORDS_SHOWN = 9
 KEY_LEGEND = (("lower case", "looks"), ("UPPER CASE", "changes, after a preview and your consent"))
 MAX_LINES_SHOWN = 2000
@@ -216,7 +216,7 @@ class ChangeDialog(Dialog):
         confirm = ["--confirm", self.queue] if self._protected else []
         self._live_output = ""
         self._ended = await self._runner.run(
-            add_options(words, "--yes", *confirm, "-o", "json"), hear=self._append_output
+            add_options(words, "--yes", *confirm, "-o", "json"), on_output=self._append_output
         )
         self.set_lines("#told", self._ended.err)
         done = {0: ("done", "ok"), ExitCode.PARTLY: ("not all of it was done", "warn")}
@@ -237,7 +237,7 @@ class ChangeDialog(Dialog):
 
 
 class OutputDialog(Dialog):
-    """Runs a command that only looks, and shows what it says."""
+    """Runs a command that only reads, and shows its output."""
 
     def __init__(self, title: str, words: Sequence[str], runner: CommandRunner) -> None:
         super().__init__()
@@ -296,12 +296,12 @@ class HelpDialog(Dialog):
 
 
 def shortened_command(runner: CommandRunner, words: Sequence[str], tail: int = 0) -> str:
-    """The line, with a long row of ids cut, and so many words of its end kept; `c` copies it whole."""
-    kept = len(words) - tail
-    if kept <= MAX_WORDS_SHOWN + 3:
+    """The line with a long row of ids cut; its last `tail` words stay. `c` copies it whole."""
+    shown = len(words) - tail
+    if shown <= MAX_WORDS_SHOWN + 3:
         return runner.display_text(words)
-    end = "".join(f" {shell_quote(word)}" for word in words[kept:])
-    return f"{runner.display_text(words[:MAX_WORDS_SHOWN])} … {kept - MAX_WORDS_SHOWN} more …{end}"
+    end = "".join(f" {shell_quote(word)}" for word in words[shown:])
+    return f"{runner.display_text(words[:MAX_WORDS_SHOWN])} … {shown - MAX_WORDS_SHOWN} more …{end}"
 
 
 def _line_style(line: str) -> str:

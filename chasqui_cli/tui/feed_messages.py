@@ -1,4 +1,4 @@
-"""What the feed says to the screens: values that are read and drawn, never changed.
+"""Messages of the feed to the screens: values that are read and drawn, never changed.
 
 Engine values inside are only looked at; no screen imports the engine.
 """
@@ -47,7 +47,7 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """Something that is not as it should be, and the command line that looks closer or mends it."""
+    """A problem, and the command line that examines or fixes it."""
 
     level: int
     code: str
@@ -57,10 +57,10 @@ class FindingRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A queue as it stands and as it moves. seen: None when it could not be looked at, and `error` says why.
+    """The state of a queue and its rates. snapshot: None when it could not be read, for the reason in `error`.
 
-    level: 0 when nothing is the matter, 2 a warning, 3 critical. died: letters added while it was watched, for
-    `watched_ms`. line, came, left: how many waited, came and went in the last minutes, part by part.
+    level: 0 when nothing is the matter, 2 a warning, 3 critical. died: dead letters added in the
+    `watched_ms` it was watched. waiting_history: how many waited in the last minutes, part by part.
     """
 
     queue: str
@@ -116,7 +116,7 @@ class ServerIdentified(Message):
 
 
 class ReadFailed(Message):
-    """A tick failed. `lasting`: the server answers, but says no."""
+    """A tick failed. `lasting`: the server replied with a refusal."""
 
     def __init__(self, target: ReadTarget, error: str, *, lasting: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Keys as people choose them: `[keys]` in the configuration, checked before the dashboard opens, and told by `?`."""
+"""Keys as users configure them: `[keys]` in the configuration, checked before the dashboard opens, and listed by `?`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from textual.keys import Keys
 from chasqui.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from textual.binding import BindingType
 
 
-def check_key_overrides(wanted: Mapping[str, Any]) -> dict[str, str]:
-    """The keys somebody chose, by the name of what they do; a name or key that nobody knows is told, not ignored."""
-    known = _binding_ids() if wanted else set()
+def check_key_overrides(wanted: Mapping[str, Any], known: Collection[str]) -> dict[str, str]:
+    """The configured keys, by the name of what they do. A name that is not among the known ones, or an invalid key,
+    is an error.
+    """
     for name, keys in wanted.items():
         if name not in known:
             raise ConfigError(f"[keys]: there is no {name!r}", hint=f"there are: {', '.join(sorted(known))}")
@@ -40,18 +41,6 @@ def describe_bindings(bindings: Iterable[BindingType], chosen: Mapping[str, str]
         for one in bindings
         if isinstance(one, Binding) and one.description
     ]
-
-
-def _binding_ids() -> set[str]:
-    """Everything a key can do: on the dashboard, on each tab, in tables and in dialogs."""
-    from chasqui_cli.tui.dashboard import DashboardApp
-    from chasqui_cli.tui.dialogs import ChangeDialog, Dialog
-    from chasqui_cli.tui.tabs import TABS, create_tab
-    from chasqui_cli.tui.widgets.record_table import RecordTable
-
-    bound = [*DashboardApp.BINDINGS, *RecordTable.BINDINGS, *Dialog.BINDINGS, *ChangeDialog.BINDINGS]
-    bound += [one for tab in TABS for one in create_tab(tab.name).BINDINGS]
-    return {one.id for one in bound if isinstance(one, Binding) and one.id}
 
 
 def _is_a_key(text: str) -> bool:

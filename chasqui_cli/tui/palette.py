@@ -1,4 +1,4 @@
-"""What `ctrl+p` finds besides the tabs: queues, by their names. Imported when somebody asks for it."""
+"""What `ctrl+p` finds in addition to the tabs: queues, by name. Imported when it is opened."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class RowFilter:
 
     @classmethod
     def parse(cls, text: str) -> RowFilter:
-        """From what was typed; letters are compared without regard to case."""
+        """From what was typed; case is ignored."""
         rules = []
         for word in text.lower().split():
             keeps, word = not word.startswith("-"), word.removeprefix("-")

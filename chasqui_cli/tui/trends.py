@@ -1,4 +1,4 @@
-"""What numbers did while somebody watched: rates, growth, a forecast in three words, a line of the last minutes.
+"""How counters changed while they were watched: rates, a forecast in three words, a line of the last minutes.
 
 Samples carry the server's time, so a laptop that sleeps bends nothing. Pure: no widget, no server.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chasqui.inspect.snapshot import Snapshot
 
 RATE_WINDOW_MS = 20_000
-"""Rates are those of the last so many ms: long enough to be calm, short enough to follow."""
+"""The window of the rates: long enough to be calm, short enough to follow."""
 HISTORY_MS = 600_000
 HISTORY_CELLS = 10
 HOUR_MS = 3_600_000
@@ -34,9 +34,7 @@ SPARK_CHARS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """Counters of one queue at one moment. counts: False for a system that counts nothing, of which nobody can tell
-    how fast it moves.
-    """
+    """Counters of one queue at one moment. has_counters: False for a system that counts nothing, whose rates are unknown."""
 
     at_ms: int
     added: int
@@ -52,8 +50,15 @@ class CounterSample:
         if seen.kind == "chasquimq":
             ours = cast("Snapshot", seen)
             return cls(at_ms, ours.stream.added, ours.stream.added - waiting, waiting, ours.dlq.added)
-        told = cast("ForeignSnapshot", seen).attributes
-        return cls(at_ms, told.sent if told else 0, told.received if told else 0, waiting, 0, bool(told))
+        attributes = cast("ForeignSnapshot", seen).attributes
+        return cls(
+            at_ms,
+            attributes.sent if attributes else 0,
+            attributes.received if attributes else 0,
+            waiting,
+            0,
+            bool(attributes),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Trend:
     _unthinned: int = 0
 
     def add(self, seen: Snapshot | ForeignSnapshot) -> None:
-        """One more look. A stream that was made anew, or a clock set back, begins a new story."""
+        """Add a sample. A new stream, or a clock set back, drops the older ones."""
         sample = CounterSample.from_snapshot(seen)
         last = self.samples[-1] if self.samples else None
         if last and (sample.at_ms <= last.at_ms or sample.added < last.added):
@@ -95,7 +100,7 @@ class Trend:
         return Rates(max(0.0, came / seconds), max(0.0, left / seconds), last.at_ms - first.at_ms)
 
     def dead_letters_added(self) -> tuple[int, int]:
-        """How many letters were added in the last hour, and which part of it, in ms, was watched."""
+        """How many dead letters were added in the last hour, and how many ms of it were watched."""
         if not self.samples:
             return 0, 0
         last = self.samples[-1]
@@ -103,7 +108,7 @@ class Trend:
         return max(0, last.dead_added - first.dead_added), last.at_ms - first.at_ms
 
     def waiting_history(self, cells: int = HISTORY_CELLS, reach_ms: int = HISTORY_MS) -> list[int | None]:
-        """How many waited, in `cells` equal parts of the last `reach_ms`; None where nobody looked."""
+        """How many waited, in `cells` equal parts of the last `reach_ms`; None where it was not watched."""
         values: list[int | None] = [None] * cells
         if not self.samples:
             return values
@@ -137,15 +142,15 @@ class Trend:
         if self._unthinned < THIN_EVERY:
             return
         self._unthinned = 0
-        kept: deque[CounterSample] = deque()
+        thinned: deque[CounterSample] = deque()
         for one in self.samples:
-            if not kept or one.at_ms - kept[-1].at_ms >= _spacing_ms(now_ms - one.at_ms):
-                kept.append(one)
-        self.samples = kept
+            if not thinned or one.at_ms - thinned[-1].at_ms >= _spacing_ms(now_ms - one.at_ms):
+                thinned.append(one)
+        self.samples = thinned
 
 
 def _spacing_ms(age_ms: int) -> int:
-    """How far apart samples of this age are kept."""
+    """How far apart samples of this age are thinned."""
     if age_ms <= KEEP_ALL_MS:
         return 0
     return KEEP_EVERY_MS if age_ms <= HISTORY_MS else KEEP_OLD_EVERY_MS

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """One queue, what the last events tell of it, and how many came and went per part of the last minutes."""
+    """One queue, the stats of its last events, and how many jobs came and went per part of the last minutes."""
 
     row: QueueRow
     event_stats: EventStats
@@ -37,7 +37,7 @@ class ForeignQueueView:
 class JobRow:
     """A job as it stands in a stream or in the delayed set. job_id: what the command line knows it by.
 
-    raw: for `Reading.describe`, when somebody looks closer.
+    raw: for the details.
     """
 
     key: str
@@ -75,7 +75,7 @@ class JobsView:
 class DeadLetterRow:
     """A dead letter. `group`: the key of the group it belongs to. `error`: what the last run said, if that is known.
 
-    raw: for `Reading.describe`, when somebody looks closer.
+    raw: for the details.
     """
 
     dead_id: str

@@ -17,7 +17,7 @@ from chasqui_cli.tui.command_line import inspect_line
 from chasqui_cli.tui.command_runner import CommandResult, CommandRunner
 from chasqui_cli.tui.dialogs import ChangeDialog, HelpDialog
 from chasqui_cli.tui.feed_messages import ReadCost, ReadTarget, ViewReady
-from chasqui_cli.tui.tabs.events_tab import MAX_ROWS_KEPT
+from chasqui_cli.tui.tabs.events_tab import MAX_ROWS
 from chasqui_cli.tui.widgets.record_table import RecordTable
 from chasqui_cli.tui.widgets.styled_text import DARK
 from tests.support.tui.driver import DashboardDriver
@@ -209,10 +209,10 @@ async def test_a_frozen_tail_outlives_what_it_was_cut_from() -> None:
         await person.press("t")
         shown = person.table("#events").row_keys
         view = app.current_tab.view
-        lines = [replace(view.lines[0], key=f"9-{nth}", job_id="new") for nth in range(MAX_ROWS_KEPT + 10)]
+        lines = [replace(view.lines[0], key=f"9-{nth}", job_id="new") for nth in range(MAX_ROWS + 10)]
         later = replace(view, lines=tuple(lines), restarted=False)
         app.post_message(ViewReady(ReadTarget("events", app.queue), later, ReadCost(1, 1, 1, 1.0), NOW_MS, 2.0))
-        await person.wait_for_text(f"frozen, {MAX_ROWS_KEPT + 10:,} more")
+        await person.wait_for_text(f"frozen, {MAX_ROWS + 10:,} more")
         await person.press("g", "m", "n", "y", "g")
         assert person.table("#events").row_keys == shown
         assert app.current_tab.job_id() not in (None, "new")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chasqui import Undecodable, cron
-from chasqui.cron import description, dst_notes
+from chasqui.cron import dst_notes
 from chasqui.errors import ChasquiError
 from chasqui.schedule import fire_times, repeatable
 from chasqui.undo import changed_schedules
-from chasqui_cli.output.times import format_duration
+from chasqui_cli.output.job_text import pattern_text
 from chasqui_cli.tui.feed.tab_reader import QueueTabReader, queue_keys
 from chasqui_cli.tui.views import CronView, FireRow, ScheduleRow
 
@@ -32,7 +32,7 @@ class CronReader(QueueTabReader):
         self._known: tuple[str, list[bytes]] = ("", [])
 
     def forget(self) -> None:
-        """Somebody changed something."""
+        """A change was made."""
         self._known = ("", [])
 
     async def read(self, target: ReadTarget) -> tuple[CronView, int]:
@@ -59,23 +59,13 @@ def _schedule_row(one: ListedSpec) -> ScheduleRow:
     return ScheduleRow(
         key=one.key,
         name=spec.job_name,
-        words=_words(spec.pattern),
+        words=pattern_text(spec.pattern),
         next_ms=one.next_ms,
         fired=one.fired,
         limit=spec.limit,
         fires=_fires(one, spec),
         unreadable=None,
     )
-
-
-def _words(pattern: Any) -> str:
-    """When it fires; an expression that cannot be read stands for itself."""
-    if hasattr(pattern, "interval_ms"):
-        return f"every {format_duration(pattern.interval_ms)}"
-    try:
-        return f"{description.describe(pattern.expression)} ({pattern.tz or 'UTC'})"
-    except ChasquiError:
-        return str(pattern.expression)
 
 
 def _fires(one: ListedSpec, spec: RepeatSpec) -> tuple[FireRow, ...]:

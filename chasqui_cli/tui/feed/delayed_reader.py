@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
-from chasqui import SystemClock, Undecodable
+from chasqui import SystemClock
 from chasqui.inspect import jobs_by_state
 from chasqui.operate import delayed_jobs
+from chasqui_cli.output.records import job_ref
 from chasqui_cli.tui.feed.job_details import job_row
 from chasqui_cli.tui.feed.tab_reader import QueueTabReader, queue_keys
 from chasqui_cli.tui.views import DelayedView
 
 if TYPE_CHECKING:
-    from chasqui import Envelope, Flow
+    from chasqui import Flow
     from chasqui.operate.delayed_jobs import Histogram
     from chasqui_cli.tui.feed.tab_reader import FeedContext
     from chasqui_cli.tui.feed_messages import ReadTarget
@@ -32,20 +32,22 @@ class DelayedReader(QueueTabReader):
         self._histogram_range: dict[str, tuple[int, int]] = {}
 
     async def read(self, target: ReadTarget) -> tuple[DelayedView, int]:
-        """In one round trip, but for the first time: how far the histogram reaches the tick before has told."""
+        """In one round trip, but for the first time: the reach of the histogram is known from the tick before."""
         queue, commands = target.queue or "", self.place.commands
         page_of = jobs_by_state.list_delayed(commands, queue_keys(queue), PAGE * (target.page + 1))
-        row, now_ms, [page, told] = await self.query(queue, page_of, self._histogram(queue))
-        if told.latest_ms is not None:
-            self._histogram_range[queue] = (now_ms - self._mono_ms(), told.latest_ms)
+        row, now_ms, [page, histogram] = await self.query(queue, page_of, self._histogram(queue))
+        if histogram.latest_ms is not None:
+            self._histogram_range[queue] = (now_ms - self._mono_ms(), histogram.latest_ms)
         buckets: list[tuple[int | None, int | None, int]] = [
-            (None, told.now_ms, told.overdue),
-            *((one.from_ms, one.to_ms, one.jobs) for one in told.buckets),
+            (None, histogram.now_ms, histogram.overdue),
+            *((one.from_ms, one.to_ms, one.jobs) for one in histogram.buckets),
         ]
-        if told.later:
-            buckets.append((told.buckets[-1].to_ms if told.buckets else told.now_ms, None, told.later))
+        if histogram.later:
+            buckets.append(
+                (histogram.buckets[-1].to_ms if histogram.buckets else histogram.now_ms, None, histogram.later)
+            )
         rows = [
-            job_row(f"{one.run_at_ms}/{nth}/{_ref(one.job)}", one.job, one.name, one.run_at_ms, one, _ref(one.job))
+            job_row(f"{one.run_at_ms}/{nth}/{job_ref(one)}", one.job, one.name, one.run_at_ms, one, job_ref(one))
             for nth, one in enumerate(page)
         ]
         return DelayedView(row, tuple(rows), tuple(buckets)), now_ms
@@ -60,8 +62,3 @@ class DelayedReader(QueueTabReader):
     @staticmethod
     def _mono_ms() -> int:
         return int(SystemClock().monotonic() * 1000)
-
-
-def _ref(job: Envelope | Undecodable) -> str:
-    """How a delayed job is named on the command line: by its id, or by a digest of what is no job."""
-    return "~" + hashlib.sha256(job.raw).hexdigest()[:12] if isinstance(job, Undecodable) else job.id

@@ -29,12 +29,12 @@ PAGE_SIZE = 100
 MAX_BYTES = 20_000_000
 MAX_EVENTS = 10_000
 NEW_GROUP_MS = 3_600_000
-"""A group whose first letter is younger is called new."""
+"""A group whose first dead letter is younger is called new."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LoadedDeadLetters:
-    """What was read of one queue's letters, newest first, and how many there were at that moment."""
+    """The dead letters of one queue that were read, newest first, and how many there were at that moment."""
 
     queue: str
     page: int
@@ -47,36 +47,38 @@ class _LoadedDeadLetters:
 class DlqReader(QueueTabReader):
     """Dead letters."""
 
-    _shelf: _LoadedDeadLetters | None = None
+    _loaded: _LoadedDeadLetters | None = None
 
     def forget(self) -> None:
         """Some may have been replayed or deleted."""
-        self._shelf = None
+        self._loaded = None
 
     async def read(self, target: ReadTarget) -> tuple[DlqView, int]:
         """In one round trip while nothing leaves."""
-        queue, shelf = target.queue or "", self._shelf
-        if shelf is None or (shelf.queue, shelf.page) != (target.queue, target.page):
+        queue, loaded = target.queue or "", self._loaded
+        if loaded is None or (loaded.queue, loaded.page) != (target.queue, target.page):
             row, now_ms, _ = await self.query(queue)
-            shelf = await self._read_all(queue, target.page, row)
+            loaded = await self._read_all(queue, target.page, row)
         else:
-            last = shelf.letters[0].dead_id if shelf.letters else "0-0"
+            last = loaded.letters[0].dead_id if loaded.letters else "0-0"
             page = dead_letters.dead_letter_page(self.place.commands, queue_keys(queue), PAGE_SIZE, first=f"({last}")
             row, now_ms, [new] = await self.query(queue, page)
-            shelf = await self._add_new(shelf, row, new)
-        self._shelf = shelf
-        return DlqView(row, shelf.letters, _groups(shelf.letters, now_ms), shelf.all_read), now_ms
+            loaded = await self._add_new(loaded, row, new)
+        self._loaded = loaded
+        return DlqView(row, loaded.letters, _groups(loaded.letters, now_ms), loaded.all_read), now_ms
 
-    async def _add_new(self, shelf: _LoadedDeadLetters, row: QueueRow, new: Sequence[DeadLetter]) -> _LoadedDeadLetters:
-        """The shelf with what is new on top, if nothing else has changed; otherwise all of it anew."""
+    async def _add_new(
+        self, loaded: _LoadedDeadLetters, row: QueueRow, new: Sequence[DeadLetter]
+    ) -> _LoadedDeadLetters:
+        """The loaded ones with the new ones on top, if nothing else has changed; otherwise all of them, read again."""
         seen = row.native_snapshot
-        if not new and seen.dlq_depth == shelf.depth:
-            return shelf
-        only_came = seen.dlq_depth - shelf.depth == seen.dlq.added - shelf.added
+        if not new and seen.dlq_depth == loaded.depth:
+            return loaded
+        only_came = seen.dlq_depth - loaded.depth == seen.dlq.added - loaded.added
         if not only_came or len(new) >= PAGE_SIZE:
-            return await self._read_all(shelf.queue, shelf.page, row)
-        rows = await self._rows(shelf.queue, new[::-1])
-        return replace(shelf, letters=(*rows, *shelf.letters), depth=seen.dlq_depth, added=seen.dlq.added)
+            return await self._read_all(loaded.queue, loaded.page, row)
+        rows = await self._rows(loaded.queue, new[::-1])
+        return replace(loaded, letters=(*rows, *loaded.letters), depth=seen.dlq_depth, added=seen.dlq.added)
 
     async def _read_all(self, queue: str, page: int, row: QueueRow) -> _LoadedDeadLetters:
         keys, most = queue_keys(queue), MAX_ENTRIES * (page + 1)
@@ -95,7 +97,7 @@ class DlqReader(QueueTabReader):
         )
 
     async def _rows(self, queue: str, found: Sequence[DeadLetter]) -> list[DeadLetterRow]:
-        """Letters with the errors that events tell of. Opening a thousand of them takes a while, so a thread does it."""
+        """Dead letters with the errors found among events. Decoding a thousand takes a while, so a thread does it."""
         silent = {
             job.id: letter.died_at_ms
             for letter in found
@@ -114,28 +116,28 @@ class DlqReader(QueueTabReader):
 
 
 def _row(letter: DeadLetter, texts: Mapping[str, str]) -> DeadLetterRow:
-    told, job = letter.decoded(), letter.job()
+    decoded, job = letter.decoded(), letter.job()
     found = None if isinstance(job, Undecodable) else job
-    error = told.detail or (texts.get(found.id, "") if found else "")
+    error = decoded.detail or (texts.get(found.id, "") if found else "")
     alike = fingerprint(error)
     return DeadLetterRow(
         dead_id=letter.dead_id,
-        source_id=told.source_id,
+        source_id=decoded.source_id,
         job_id=found.id if found else "",
-        name=told.name,
-        reason=told.reason,
+        name=decoded.name,
+        reason=decoded.reason,
         error=str(redacted(error)),
         attempt=found.attempt if found else None,
         died_ms=letter.died_at_ms,
-        size=len(told.d),
-        group=f"{told.name}\0{told.reason}\0{alike}",
+        size=len(decoded.d),
+        group=f"{decoded.name}\0{decoded.reason}\0{alike}",
         unreadable=job.reason if isinstance(job, Undecodable) else None,
         raw=letter,
     )
 
 
 def _groups(letters: Sequence[DeadLetterRow], now_ms: int) -> tuple[DeadLetterGroupRow, ...]:
-    """Letters that died alike, the most numerous first."""
+    """Groups of dead letters with the same error, the largest first."""
     found = group_dead_letters(
         (one.name, one.reason, one.group.rpartition("\0")[2], one.died_ms, one) for one in letters
     )

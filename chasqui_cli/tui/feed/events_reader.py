@@ -1,4 +1,4 @@
-"""The reader for events: the last ones first, then whatever is told, with a line where something is missing."""
+"""The reader for events: the last ones first, then new ones as they come, with a line where some are missing."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class EventsReader(QueueTabReader):
 
     async def _read_latest(self, queue: str) -> tuple[EventsView, int]:
         commands, keys = self.place.commands, queue_keys(queue)
-        row, now_ms, [told] = await self.query(queue, events.latest_events(commands, keys, INITIAL_EVENTS))
-        last = told[-1].entry_id if told else "0-0"
+        row, now_ms, [stored] = await self.query(queue, events.latest_events(commands, keys, INITIAL_EVENTS))
+        last = stored[-1].entry_id if stored else "0-0"
         [self._position] = await self.place.link.run(events.start_positions(commands, [keys], last))
         return (
-            EventsView(row, tuple(self._event_row(one, now_ms) for one in told), True, _reach_ms(row, now_ms), False),
+            EventsView(row, tuple(self._event_row(one, now_ms) for one in stored), True, _reach_ms(row, now_ms), False),
             now_ms,
         )
 
@@ -81,8 +81,8 @@ class EventsReader(QueueTabReader):
         return EventRow(item.entry_id, at_ms, event.kind, event.name, event.job_id or "", event.attempt, _note(item))
 
 
-def _note(told: StoredEvent) -> str:
-    event = told.event
+def _note(stored: StoredEvent) -> str:
+    event = stored.event
     parts: list[str] = []
     if event.duration_us is not None:
         parts.append(f"ran {event.duration_us / 1000:.1f} ms")

@@ -1,17 +1,17 @@
-"""One loop reads for whichever tab is in front: read, tell, rest. A failed read is told as such, never as nothing.
+"""One loop reads for the tab in front: read, post a message, wait. A failed read is posted as such.
 
-What a tab wants to know, its reader says; here is only when it is asked, and what that cost.
+What is read is decided by the reader of the tab; here is only when it reads, and what that cost.
 """
 
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from chasqui import Commands, SystemClock, no_features
 from chasqui.errors import ChasquiError, ServerError
 from chasqui_cli.tui.feed.queue_rows import TrendMemory
-from chasqui_cli.tui.feed.reader_registry import create_reader
 from chasqui_cli.tui.feed.tab_reader import FeedContext
 from chasqui_cli.tui.feed_messages import (
     ReadCost,
@@ -55,7 +55,7 @@ class Feed:
         self.interval_s = interval_s
         self._slowdown = 1
         self._target = ReadTarget("fleet")
-        self._tell: Callable[[Message], Any] = lambda _: None
+        self._listener: Callable[[Message], Any] = lambda _: None
         self._nudged, self._awake = asyncio.Event(), asyncio.Event()
         self._awake.set()
         self._place: FeedContext
@@ -63,14 +63,14 @@ class Feed:
 
     @staticmethod
     def job_details(raw: Any) -> list[tuple[str, str]]:
-        """All there is to say about one job or letter."""
+        """The details of one job or dead letter."""
         from chasqui_cli.tui.feed.job_details import job_details
 
         return job_details(raw)
 
-    def set_listener(self, tell: Callable[[Message], Any]) -> None:
+    def set_listener(self, listener: Callable[[Message], Any]) -> None:
         """From now on messages go there."""
-        self._tell = tell
+        self._listener = listener
 
     def set_target(self, target: ReadTarget) -> None:
         """Read for this from now on, beginning at once."""
@@ -78,7 +78,7 @@ class Feed:
         self._nudged.set()
 
     def refresh(self) -> None:
-        """Read now, and anew what a reader kept."""
+        """Read now, and again what a reader cached."""
         for reader in self._readers.values():
             reader.forget()
         self._nudged.set()
@@ -111,9 +111,10 @@ class Feed:
             await link.close()
 
     def _reader(self, tab: str) -> TabReader:
-        """The tab's reader, made when it is first needed."""
+        """The tab's reader, `DlqReader` of dlq_reader.py for `dlq`; imported when it is first needed."""
         if tab not in self._readers:
-            self._readers[tab] = create_reader(tab, self._place)
+            module = import_module(f"{__package__}.{tab}_reader")
+            self._readers[tab] = getattr(module, f"{tab.title()}Reader")(self._place)
         return self._readers[tab]
 
     async def _tick(self, link: AsyncLink) -> tuple[float, bool]:
@@ -123,14 +124,14 @@ class Feed:
             view, now_ms = await self._reader(target.tab).read(target)
         except ChasquiError as error:
             lasting = not (isinstance(error, ServerError) and error.transient)
-            self._tell(ReadFailed(target, str(error), lasting=lasting))
+            self._listener(ReadFailed(target, str(error), lasting=lasting))
             return self._clock.monotonic() - began, False
         took_s = self._clock.monotonic() - began
         spent = [now - then for now, then in zip(_link_counters(link), before, strict=True)]
         cost = ReadCost(spent[0], spent[1], spent[2], took_s * 1000)
         self._adapt_interval(took_s)
         if target == self._target:
-            self._tell(ViewReady(target, view, cost, now_ms, self.interval_s * self._slowdown))
+            self._listener(ViewReady(target, view, cost, now_ms, self.interval_s * self._slowdown))
         return took_s, True
 
     async def _identify_server(self, link: AsyncLink) -> bool:
@@ -138,7 +139,7 @@ class Feed:
             features = await link.features()
         except ChasquiError:
             return False
-        self._tell(ServerIdentified(ServerInfo(str(link.address), features.kind, features.version)))
+        self._listener(ServerIdentified(ServerInfo(str(link.address), features.kind, features.version)))
         return True
 
     def _adapt_interval(self, took_s: float) -> None:

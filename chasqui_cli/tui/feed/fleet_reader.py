@@ -46,21 +46,21 @@ class FleetReader:
 
     def __init__(self, place: FeedContext) -> None:
         self._place = place
-        kept = place.name_cache.read() if place.name_cache else None
-        self._native_names: tuple[str, ...] = kept.queues if kept else ()
-        self._foreign_names: tuple[str, ...] = (kept.others if kept else None) or ()
+        cached = place.name_cache.read() if place.name_cache else None
+        self._native_names: tuple[str, ...] = cached.queues if cached else ()
+        self._foreign_names: tuple[str, ...] = (cached.others if cached else None) or ()
         self._discovery = discovery.DiscoveredQueues(complete=False)
         self._knows_others = False
         self._searching: asyncio.Task[Any] | None = None
         self._is_waiting = False
-        self._walk: _KeyScan | None = None
+        self._scan: _KeyScan | None = None
         self._ticks = 0
-        self._kept: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-        self._kept_ms = 0
+        self._saved: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+        self._saved_ms = 0
 
     def forget(self) -> None:
-        """Look through the keys anew, page by page."""
-        self._walk = None
+        """Scan the keys again, page by page."""
+        self._scan = None
 
     def close(self) -> None:
         """Search no further."""
@@ -86,8 +86,8 @@ class FleetReader:
             key=severity_order,
         )
         self._discover_foreign()
-        told = self._discovery
-        return FleetView(tuple(rows), told.scanned, told.total, told.complete), now_ms
+        progress = self._discovery
+        return FleetView(tuple(rows), progress.scanned, progress.total, progress.complete), now_ms
 
     def _snapshots(self, places: Sequence[Where]) -> Flow[Any]:
         """Where there are only queues of ours, nothing is imported for the others."""
@@ -132,11 +132,11 @@ class FleetReader:
         self._foreign_names = (*map(format_queue_ref, found.rsmq), *map(format_queue_ref, found.joblists))
         self._knows_others = True
 
-    def _progress(self, told: DiscoveredQueues) -> None:
+    def _progress(self, progress: DiscoveredQueues) -> None:
         """A page was looked through; what is new on it is shown at once: by the tick that waits for it, or by another."""
-        self._discovery = told
-        if not set(told.queues) <= set(self._native_names):
-            self._native_names = tuple(sorted({*self._native_names, *told.queues}))
+        self._discovery = progress
+        if not set(progress.queues) <= set(self._native_names):
+            self._native_names = tuple(sorted({*self._native_names, *progress.queues}))
             if not self._is_waiting:
                 self._place.request_read()
 
@@ -148,17 +148,17 @@ class FleetReader:
         """A page of keys, once the first search is over."""
         if not self._discovery.complete or not self._knows_others or self._is_cluster:
             return []
-        if self._walk is None:
-            self._walk = _KeyScan()
-        return self._walk.calls
+        if self._scan is None:
+            self._scan = _KeyScan()
+        return self._scan.calls
 
     def _take_scan_replies(self, replies: object) -> None:
-        if self._walk is None or not isinstance(replies, list) or not replies:
+        if self._scan is None or not isinstance(replies, list) or not replies:
             return
-        found = self._walk.advance(replies)
+        found = self._scan.advance(replies)
         if found is None:
             return
-        self._walk = None
+        self._scan = None
         ours, others = found
         if not isinstance(others, ServerError):
             self._set_foreign(others)
@@ -169,9 +169,9 @@ class FleetReader:
     def _save_names(self, total: int) -> None:
         """For the next start: what is new at once, what is known already now and then."""
         found, now_ms = (self._native_names, self._foreign_names), self._place.clock_ms()
-        if self._place.name_cache and (found != self._kept or now_ms - self._kept_ms >= SAVE_INTERVAL_MS):
+        if self._place.name_cache and (found != self._saved or now_ms - self._saved_ms >= SAVE_INTERVAL_MS):
             self._place.name_cache.write(now_ms, total, *found)
-            self._kept, self._kept_ms = found, now_ms
+            self._saved, self._saved_ms = found, now_ms
 
 
 def _exists(seen: AnySnapshot) -> bool:
@@ -180,7 +180,7 @@ def _exists(seen: AnySnapshot) -> bool:
 
 
 class _KeyScan:
-    """Searches through one node's keys, for ours and the others side by side, that somebody else carries on."""
+    """Scans one node's keys, for our queues and the others' in one pass; the caller sends the calls."""
 
     def __init__(self) -> None:
         from chasqui.foreign import foreign_discovery as foreign_discovery

@@ -1,4 +1,4 @@
-"""A queue of another system: what its snapshot tells, and the command lines that look closer or act on it."""
+"""A queue of another system: the facts of its snapshot, and the command lines that look closer or act on it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def read_foreign_view(place: FeedContext, queue: str) -> tuple[ForeignQueu
 
 
 def _facts(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
-    told: list[tuple[str, object]] = [
+    facts: list[tuple[str, object]] = [
         ("system", "RSMQ" if seen.kind == "rsmq" else "list job queue"),
         ("waiting", f"{seen.waiting:,}"),
         ("oldest", format_duration(seen.oldest_waiting_ms) if seen.waiting else None),
@@ -67,7 +67,7 @@ def _facts(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
         ("namespace", seen.namespace),
     ]
     if has := seen.attributes:
-        told += [
+        facts += [
             ("visible", None if has.vt_s is None else f"again after {has.vt_s:g} s"),
             ("delay", None if has.delay_s is None else f"{has.delay_s:g} s"),
             ("max size", has.maxsize),
@@ -75,7 +75,7 @@ def _facts(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:
             ("received", f"{has.received:,}"),
             ("created", None if has.created_s is None else format_iso(has.created_s * 1000)[:19]),
         ]
-    return tuple((name, str(value)) for name, value in told if value is not None)
+    return tuple((name, str(value)) for name, value in facts if value is not None)
 
 
 def _command_lines(seen: ForeignSnapshot) -> tuple[tuple[str, str], ...]:

@@ -54,18 +54,18 @@ class HealthReader(QueueTabReader):
 
 
 def _facts(report: ServerInfo, features: Features) -> tuple[tuple[str, str], ...]:
-    def told(value: object) -> str:
+    def text(value: object) -> str:
         return "–" if value is None else str(value)
 
     memory = "–" if report.memory_bytes is None else f"{report.memory_bytes / 1e6:.1f} MB"
     return (
         ("server", f"{features.kind} {features.version}"),
-        ("role", told(report.role)),
+        ("role", text(report.role)),
         ("up", "–" if report.uptime_s is None else format_duration(report.uptime_s * 1000)),
         ("memory", memory),
-        ("eviction", told(report.eviction)),
-        ("persistence", told(report.persistence)),
-        ("clients", told(report.clients)),
-        ("keys", told(report.keys)),
+        ("eviction", text(report.eviction)),
+        ("persistence", text(report.persistence)),
+        ("clients", text(report.clients)),
+        ("keys", text(report.keys)),
         ("stand-ins", ", ".join(features.missing) or "none"),
     )

@@ -18,7 +18,7 @@ PAGE_SIZE = 50
 
 
 class JobsReader(QueueTabReader):
-    """Jobs that wait and jobs in flight. Which are still to be read the tick before has told."""
+    """Jobs that wait and jobs in flight. Which are still to be read is known from the tick before."""
 
     def __init__(self, place: FeedContext) -> None:
         super().__init__(place)

@@ -1,4 +1,4 @@
-"""The reader for one queue: how it stands, and what its last events tell."""
+"""The reader for one queue: its state, and the stats of its last events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACE_CELLS, PACE_MS = 20, 600_000
 
 
 class QueueReader(QueueTabReader):
-    """One queue, and what its last events tell."""
+    """One queue, and the stats of its last events."""
 
     async def read(self, target: ReadTarget) -> tuple[QueueView | ForeignQueueView, int]:
         """In one round trip."""
@@ -29,6 +29,6 @@ class QueueReader(QueueTabReader):
 
             return await read_foreign_view(self.place, queue)
         latest = events.latest_events(self.place.commands, queue_keys(queue), MAX_EVENTS)
-        row, now_ms, [told] = await self.query(queue, latest)
+        row, now_ms, [latest_events] = await self.query(queue, latest)
         came, left = self.place.memory.trend(queue).throughput_history(PACE_CELLS, PACE_MS)
-        return QueueView(row, event_stats(told), tuple(came), tuple(left)), now_ms
+        return QueueView(row, event_stats(latest_events), tuple(came), tuple(left)), now_ms

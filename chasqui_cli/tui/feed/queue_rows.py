@@ -68,7 +68,7 @@ def severity_order(row: QueueRow) -> tuple[int, int, int, int, str]:
 
 
 def _trend_findings(seen: Snapshot | ForeignSnapshot, rates: Rates | None) -> list[Finding]:
-    """What only shows over time: a backlog that nobody works off, or that grows."""
+    """What only shows over time: a backlog that no worker reads, or that grows."""
     if rates is None or rates.window_ms < MIN_WINDOW_MS or not seen.waiting or not seen.consumers:
         return []
     watch = f"chasqui watch {seen.queue}"

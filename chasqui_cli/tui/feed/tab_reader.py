@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FeedContext:
-    """Where readers ask, what they remember, and whom they tell that there is news before the next tick."""
+    """What readers share: link, memory, cache. request_read: read again before the next tick."""
 
     link: AsyncLink
     commands: Commands

@@ -21,7 +21,7 @@ class WorkersReader(QueueTabReader):
         self._groups: dict[str, tuple[bytes, ...]] = {}
 
     async def read(self, target: ReadTarget) -> tuple[WorkersView, int]:
-        """In one round trip, but for the first time and when groups come or go: the tick before has told them."""
+        """In one round trip, but for the first time and when groups come or go: the groups of the tick before are used."""
         queue = target.queue or ""
         known = self._groups.pop(queue, None)
         muster = consumers.list_consumers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class TabInfo(NamedTuple):
-    """A tab before anybody opened it. needs_queue: it is about one queue."""
+    """A tab that is not open yet. needs_queue: it is about one queue."""
 
     name: str
     title: str
@@ -30,42 +31,6 @@ TABS = (
 
 
 def create_tab(tab: str) -> TabBase:
-    """What a tab shows, new."""
-    match tab:
-        case "fleet":
-            from chasqui_cli.tui.tabs.fleet_tab import FleetTab
-
-            return FleetTab()
-        case "queue":
-            from chasqui_cli.tui.tabs.queue_tab import QueueTab
-
-            return QueueTab()
-        case "jobs":
-            from chasqui_cli.tui.tabs.jobs_tab import JobsTab
-
-            return JobsTab()
-        case "dlq":
-            from chasqui_cli.tui.tabs.dlq_tab import DlqTab
-
-            return DlqTab()
-        case "delayed":
-            from chasqui_cli.tui.tabs.delayed_tab import DelayedTab
-
-            return DelayedTab()
-        case "cron":
-            from chasqui_cli.tui.tabs.cron_tab import CronTab
-
-            return CronTab()
-        case "workers":
-            from chasqui_cli.tui.tabs.workers_tab import WorkersTab
-
-            return WorkersTab()
-        case "events":
-            from chasqui_cli.tui.tabs.events_tab import EventsTab
-
-            return EventsTab()
-        case "health":
-            from chasqui_cli.tui.tabs.health_tab import HealthTab
-
-            return HealthTab()
-    raise LookupError(tab)
+    """What a tab shows, new: `DlqTab` of dlq_tab.py for the tab `dlq`."""
+    created: TabBase = getattr(import_module(f"{__name__}.{tab}_tab"), f"{tab.title()}Tab")()
+    return created

@@ -74,7 +74,7 @@ class CronTab(TabBase):
         self.action_preview()
 
     def action_preview(self) -> None:
-        """The next fires as the command line tells them, with notes on clock changes."""
+        """The next fires as the command line prints them, with notes on clock changes."""
         row = self._chosen()
         if row is not None:
             self.dashboard.show_output("preview", command_words("repeatable preview", self.queue, row.key))

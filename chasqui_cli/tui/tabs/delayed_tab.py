@@ -45,7 +45,7 @@ class DelayedTab(TabBase):
     ]
 
     def compose(self) -> ComposeResult:
-        """A histogram beside the list."""
+        """A histogram next to the list."""
         yield Static(id="delayed-head", classes="head")
         with Horizontal(classes="columns", id="delayed-panes"):
             yield RecordTable(COLUMNS, can_mark=True, id="delayed")
@@ -61,11 +61,11 @@ class DelayedTab(TabBase):
         """Both."""
         view: DelayedView = self.view
         seen = view.row.native_snapshot
-        told = f"   {seen.delayed_depth:,} delayed"
+        count = f"   {seen.delayed_depth:,} delayed"
         late = (
             f", {seen.delayed_due:,} due for {format_duration(seen.oldest_delayed_lag_ms)}" if seen.delayed_due else ""
         )
-        self.set_text("#delayed-head", *self.headline(view.row, (told, "dim"), (late, "warn")))
+        self.set_text("#delayed-head", *self.headline(view.row, (count, "dim"), (late, "warn")))
         self.query_one(RecordTable).set_rows(
             self.filtered([(row.key, _job_cells(row, self.now_ms)) for row in view.jobs])
         )

@@ -1,4 +1,4 @@
-"""DLQ: dead letters in groups that died alike, the letters of a group, and one of them opened."""
+"""DLQ: dead letters in groups with the same error, those of one group, and the details of one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DlqTab(TabBase):
         self._shows_hex = False
 
     def compose(self) -> ComposeResult:
-        """Groups, letters, one letter."""
+        """Groups, dead letters, one of them."""
         yield Static(id="dlq-head", classes="head")
         with Horizontal(classes="columns", id="dlq-panes"):
             with Vertical(id="dlq-tables"):
@@ -81,14 +81,14 @@ class DlqTab(TabBase):
         self._group = ALL
 
     def draw(self) -> None:
-        """Groups, and the letters of the one that is chosen."""
+        """Groups, and the dead letters of the chosen one."""
         view: DlqView = self.view
         seen = view.row.native_snapshot
         read = "all" if view.all_read else f"the latest {len(view.letters):,}"
-        told = f"   {seen.dlq_depth:,} dead, {read} read" if seen.dlq_depth else "   no dead letters"
+        summary = f"   {seen.dlq_depth:,} dead, {read} read" if seen.dlq_depth else "   no dead letters"
         self.set_text(
             "#dlq-head",
-            *self.headline(view.row, (told, "dim"), ("" if view.all_read else "  m reads more", "accent")),
+            *self.headline(view.row, (summary, "dim"), ("" if view.all_read else "  m reads more", "accent")),
         )
         rows = [
             (ALL, _all_cells(view, self.now_ms)),
@@ -97,17 +97,17 @@ class DlqTab(TabBase):
         groups = self.query_one("#groups", RecordTable)
         groups.set_rows(rows if view.letters else [])
         if self._group not in groups.row_keys:
-            self._group = groups.current or ALL  # the last letter of that group has left
+            self._group = groups.current or ALL  # the group is empty now
         self._draw_letters()
 
     def _draw_letters(self) -> None:
         table = self.query_one("#letters", RecordTable)
-        kept = self.filtered(
+        rows = self.filtered(
             [(one.dead_id, _dead_letter_cells(one, self.now_ms)) for one in self._dead_letters_of_group()]
         )
-        table.set_rows(kept)
+        table.set_rows(rows)
         marked = f", {len(table.marked):,} marked" if table.marked else ""
-        self.set_text("#letters-head", (f"{len(kept):,} letters{marked}", "dim"))
+        self.set_text("#letters-head", (f"{len(rows):,} letters{marked}", "dim"))
         self._describe()
 
     def _dead_letters_of_group(self) -> list[DeadLetterRow]:
@@ -116,7 +116,7 @@ class DlqTab(TabBase):
         return [one for one in letters if self._group in (ALL, one.group)]
 
     def on_row_list_highlighted(self, event: RowList.Highlighted) -> None:
-        """Another group, or another letter."""
+        """Another group or dead letter is under the cursor."""
         if event.listing.id == "groups":
             chosen = self.query_one("#groups", RecordTable).current or ALL
             if chosen != self._group:
@@ -127,14 +127,14 @@ class DlqTab(TabBase):
             self._describe()
 
     def on_row_list_selected(self, event: RowList.Selected) -> None:
-        """Enter goes into a group; in it, it explains a letter's job."""
+        """Enter goes into a group; in it, it explains the job of a dead letter."""
         if event.listing.id == "groups":
             self.query_one("#letters").focus()
         else:
             self.dashboard.action_why()
 
     def action_into(self) -> None:
-        """From the groups to the letters."""
+        """From the groups to the dead letters."""
         self.query_one("#letters").focus()
 
     def action_more(self) -> None:
@@ -164,16 +164,16 @@ class DlqTab(TabBase):
         return next((one for one in self._dead_letters_of_group() if one.dead_id == key), None)
 
     def job_id(self) -> str | None:
-        """The job of the letter under the cursor."""
+        """The job of the dead letter under the cursor."""
         letter = self._chosen()
         return letter.job_id if letter else None
 
     def copy_text(self) -> str | None:
-        """The letter's id."""
+        """The id of the dead letter."""
         return self.query_one("#letters", RecordTable).current
 
     def chosen_ids(self) -> list[str]:
-        """What a change is about: the marked letters; else, among groups, all of the group that are shown; else one."""
+        """What a change is about: the marked dead letters; else, among groups, those shown of the group; else one."""
         table = self.query_one("#letters", RecordTable)
         if table.marked:
             return [key for key in table.row_keys if key in table.marked]
@@ -208,7 +208,7 @@ class DlqTab(TabBase):
         return None if action == "export" and self.dashboard.is_web else super().check_action(action, parameters)
 
     def action_export(self) -> None:
-        """Write the chosen letters to a file of this machine; its name is asked for."""
+        """Write the chosen dead letters to a file of this machine; its name is asked for."""
         ids = self.chosen_ids()
         if ids:
             quoted = ", ".join(f"'{one}'" for one in ids)

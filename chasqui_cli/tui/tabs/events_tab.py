@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from chasqui_cli.tui.views import EventRow, EventsView
 
-MAX_ROWS_KEPT = 2000
+MAX_ROWS = 2000
 MAX_ROWS_SHOWN = 300
 COLUMNS = [
     TableColumn("time", "TIME", 12),
@@ -73,11 +73,11 @@ class EventsTab(TabBase):
         self._lines, self._frozen = [], None
 
     def show(self, view: Any, now_ms: int) -> None:
-        """Keep what is told; draw it unless frozen."""
+        """Add the new events; draw them unless frozen."""
         lines: EventsView = view
         known = {line.key for line in self._frozen or ()}
         self._missed = sum(line.key not in known for line in lines.lines) + (0 if lines.restarted else self._missed)
-        self._lines = [*([] if lines.restarted else self._lines), *lines.lines][-MAX_ROWS_KEPT:]
+        self._lines = [*([] if lines.restarted else self._lines), *lines.lines][-MAX_ROWS:]
         super().show(view, now_ms)
 
     def draw(self) -> None:

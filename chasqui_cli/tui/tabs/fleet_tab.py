@@ -23,7 +23,7 @@ KINDS = {"chasquimq": "cmq", "joblist": "list"}
 
 
 def columns(died: str = "+1h") -> list[TableColumn]:
-    """The columns; `died` is the title of the one that tells what died while we watched, and says since when."""
+    """The columns. died: title of the column of jobs that died while the queue was watched; it has the time span."""
     return [
         TableColumn("state", "●", 1),
         TableColumn("queue", "QUEUE", 14, grow=True),
@@ -85,9 +85,9 @@ class FleetTab(TabBase):
         watched = max((row.watched_ms for row in view.rows), default=0)
         table.set_columns(columns("+1h" if watched >= HOUR_MS * 0.98 else f"+{watched // 60_000 or 1}m"))
         rows = [row for row in view.rows if row.level >= 2 or not self.hides_healthy]
-        kept = self.filtered([(row.queue, queue_cells(row)) for row in rows])
-        table.set_rows(kept)
-        self.set_text("#fleet-note", *self._note(view, len(kept)))
+        shown = self.filtered([(row.queue, queue_cells(row)) for row in rows])
+        table.set_rows(shown)
+        self.set_text("#fleet-note", *self._note(view, len(shown)))
 
     def _note(self, view: FleetView, shown: int) -> list[tuple[object, str]]:
         if not view.rows and view.complete:
@@ -114,8 +114,8 @@ def queue_cells(row: QueueRow) -> dict[str, Cell]:
         return {"state": state, "queue": Cell(row.queue, "crit"), "forecast": Cell(row.error or "", "crit")}
     seen, rates = row.snapshot, row.rates
     later = "–" if seen.kind == "joblist" else "…"
-    told = forecast_text(seen.waiting, rates, unknown=later)
-    bad = told == "stalled" or told.startswith("grows")
+    forecast = forecast_text(seen.waiting, rates, unknown=later)
+    bad = forecast == "stalled" or forecast.startswith("grows")
     late = seen.repeatable_overdue
     return {
         "state": state,
@@ -126,7 +126,9 @@ def queue_cells(row: QueueRow) -> dict[str, Cell]:
         "flight": _count_cell(seen.pending),
         "in": Cell(format_rate(rates.arriving) if rates else later, "", rates.arriving if rates else -1),
         "out": Cell(format_rate(rates.leaving) if rates else later, "", rates.leaving if rates else -1),
-        "forecast": Cell(told, look if bad and row.level >= 2 else "warn" if bad else "dim" if told == "–" else ""),
+        "forecast": Cell(
+            forecast, look if bad and row.level >= 2 else "warn" if bad else "dim" if forecast == "–" else ""
+        ),
         "dlq": _count_cell(seen.dlq_depth, "warn"),
         "died": _died_cell(row),
         "delayed": _count_cell(seen.delayed_depth),

@@ -1,4 +1,4 @@
-"""Health: what the doctor says of the server and of the queue, each finding with what mends it."""
+"""Health: the findings about the server and the queue, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class HealthTab(TabBase):
         self.dashboard.show_output("doctor", command_words("doctor", *([queue] if queue else [])))
 
     def copy_text(self) -> str | None:
-        """The line that mends it."""
+        """The command that fixes it."""
         one = self._chosen()
         return one.fix if one else None
 
@@ -82,8 +82,8 @@ class HealthTab(TabBase):
         elif one is None:
             self.set_text("#finding", ("", ""))
         else:
-            mend: list[tuple[object, str]] = [("\n", ""), ("→ ", "dim"), (one.fix, "accent")] if one.fix else []
-            self.set_text("#finding", (one.text, ""), *mend)
+            fix: list[tuple[object, str]] = [("\n", ""), ("→ ", "dim"), (one.fix, "accent")] if one.fix else []
+            self.set_text("#finding", (one.text, ""), *fix)
 
     def _chosen(self) -> FindingRow | None:
         key = self.query_one(RecordTable).current

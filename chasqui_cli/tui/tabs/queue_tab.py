@@ -70,8 +70,8 @@ class QueueTab(TabBase):
         if isinstance(view, ForeignQueueView):
             self._draw_foreign(view)
             return
-        told = forecast_text(row.snapshot.waiting, row.rates) if row.snapshot else ""
-        self.set_text("#queue-head", *self.headline(row, (f"   {told}" if told != "–" else "", "accent")))
+        forecast = forecast_text(row.snapshot.waiting, row.rates) if row.snapshot else ""
+        self.set_text("#queue-head", *self.headline(row, (f"   {forecast}" if forecast != "–" else "", "accent")))
         if row.snapshot is None:
             self.set_text("#findings", (row.error or "", "crit"))
             return
@@ -130,20 +130,20 @@ def depth_lines(seen: Snapshot) -> Parts:
 
 def throughput_lines(row: QueueRow, view: QueueView) -> Parts:
     """What came and went, and how long it took."""
-    rates, told = row.rates, view.event_stats
+    rates, stats = row.rates, view.event_stats
     arriving = format_rate(rates.arriving) if rates else "…"
     leaving = format_rate(rates.leaving) if rates else "…"
-    failing = told.failed * 100 / max(1, told.completed + told.failed)
+    failing = stats.failed * 100 / max(1, stats.completed + stats.failed)
     parts: Parts = [
         ("in    ", "dim"), (f"{arriving:>5}/s ", ""), (sparkline(list(view.came)), "accent"), ("\n", ""),
         ("read  ", "dim"), (f"{leaving:>5}/s ", ""), (sparkline(list(view.left)), "accent"), ("\n", ""),
         ("wait  ", "dim"), (f"{row.snapshot.waiting if row.snapshot else 0:>7} ", ""), (sparkline(_stretched(row.waiting_history, len(view.came))), "accent"), ("\n", ""),
-        ("fail  ", "dim"), (f"{failing:>5.1f} % ", "warn" if told.failed else ""), (f"{told.failed:,} of {told.completed + told.failed:,} ended", "dim"), ("\n", ""), ("\n", ""),
+        ("fail  ", "dim"), (f"{failing:>5.1f} % ", "warn" if stats.failed else ""), (f"{stats.failed:,} of {stats.completed + stats.failed:,} ended", "dim"), ("\n", ""), ("\n", ""),
     ]  # fmt: skip
     parts += [("           ", "dim"), (f"{'p50':>8}{'p95':>8}{'p99':>8}", "dim"), ("\n", "")]
-    parts += [*_percentile_line("waited", told.wait), *_percentile_line("ran", told.run)]
-    if told.events:
-        parts.append((f"over {told.events} events, the last {format_duration(told.window_ms)}", "dim"))
+    parts += [*_percentile_line("waited", stats.wait), *_percentile_line("ran", stats.run)]
+    if stats.events:
+        parts.append((f"over {stats.events} events, the last {format_duration(stats.window_ms)}", "dim"))
     else:
         parts.append(("no events: nothing is known of waits and runs", "dim"))
     return parts
@@ -187,7 +187,7 @@ def _leader_line(role: str, lock: LockHolder | None, needed: bool) -> Parts:
     ]
 
 
-def job_name_rows(told: EventStats) -> list[tuple[str, dict[str, Cell]]]:
+def job_name_rows(stats: EventStats) -> list[tuple[str, dict[str, Cell]]]:
     """One row per kind of job."""
     return [
         (
@@ -202,7 +202,7 @@ def job_name_rows(told: EventStats) -> list[tuple[str, dict[str, Cell]]]:
                 "p95": Cell(format_ms(one.run.p95) if one.run else "–", "", one.run.p95 if one.run else -1),
             },
         )
-        for one in told.names
+        for one in stats.names
     ]
 
 

@@ -1,6 +1,6 @@
 """What every tab is: something that is shown views, can be filtered, and offers changes of what is chosen in it.
 
-A change is a command line; which one, the tab says. Asking for consent and running it is the app's business.
+A change is a command line that the tab makes; the app asks for confirmation and runs it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
-    """A change somebody asks for: its command line, and which options may be added, or have to be.
+    """A requested change: its command line, and which options may be added, or have to be.
 
-    in_terminal: it has questions of its own (an editor, a difference, consent), so where there is a terminal it gets that.
+    in_terminal: it asks questions of its own (an editor, a difference), so it gets the terminal where there is one.
     """
 
     title: str
@@ -60,7 +60,7 @@ class TabBase(Vertical, metaclass=AbstractMeta):
         self.view: Any = None
         self.now_ms = 0
         self.page = 0
-        self._said: dict[str, object] = {}
+        self._texts: dict[str, object] = {}
 
     @property
     def dashboard(self) -> DashboardApp:
@@ -79,7 +79,7 @@ class TabBase(Vertical, metaclass=AbstractMeta):
 
     @abstractmethod
     def draw(self) -> None:
-        """Let the widgets say what the view says."""
+        """Draw the view."""
 
     def clear(self) -> None:
         """Another queue: what was shown is not about it."""
@@ -137,7 +137,7 @@ class TabBase(Vertical, metaclass=AbstractMeta):
             self.dashboard.request_change(wanted)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Greyed, not gone: somebody without the right to change should see what could be changed."""
+        """Greyed, not hidden: also a user without the right to change sees what could be changed."""
         if action == "change" and self.dashboard.read_only:
             return None
         return True
@@ -147,10 +147,10 @@ class TabBase(Vertical, metaclass=AbstractMeta):
         return [row for row in rows if self.filter.keeps(_cell_texts(row[1]))] if self.filter.rules else list(rows)
 
     def set_text(self, widget: str, *parts: tuple[object, str]) -> None:
-        """Write into one of the tab's lines, unless it says that already: Textual lays out the whole screen for it."""
-        told = (self.app.theme, parts)
-        if self._said.get(widget) != told:
-            self._said[widget] = told
+        """Set the text of a widget, if it differs: Textual lays out the whole screen for it."""
+        drawn = (self.app.theme, parts)
+        if self._texts.get(widget) != drawn:
+            self._texts[widget] = drawn
             self.query_one(widget, Static).update(styled_text(parts, theme=self.app.theme))
 
     def headline(self, row: QueueRow, *more: tuple[object, str]) -> list[tuple[object, str]]:

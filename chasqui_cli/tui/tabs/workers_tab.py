@@ -29,7 +29,7 @@ COLUMNS = [
     TableColumn("inactive", "INACTIVE", 8, "right", drop_order=30),
     TableColumn("again", "AGAIN", 5, "right", drop_order=25),
 ]
-VERDICT_STYLES = {
+STATUS_STYLES = {
     "working": ("● working", "ok", 2),
     "waiting": ("○ waiting", "idle", 3),
     "not polling": ("◆ not polling", "warn", 1),
@@ -55,8 +55,8 @@ class WorkersTab(TabBase):
         """Rows, worst first."""
         view: WorkersView = self.view
         seen = view.row.native_snapshot
-        told = f"   {plural(len(view.workers), 'consumers')}, {seen.pending:,} in flight"
-        self.set_text("#workers-head", *self.headline(view.row, (told, "dim")))
+        summary = f"   {plural(len(view.workers), 'consumers')}, {seen.pending:,} in flight"
+        self.set_text("#workers-head", *self.headline(view.row, (summary, "dim")))
         self.query_one(RecordTable).set_rows(
             self.filtered([(_row_key(row), _worker_cells(row)) for row in view.workers])
         )
@@ -106,7 +106,7 @@ def _row_key(row: WorkerRow) -> str:
 
 def _worker_cells(row: WorkerRow) -> dict[str, Cell]:
     return {
-        "verdict": Cell(*VERDICT_STYLES.get(row.verdict, (row.verdict, "", 9))),
+        "verdict": Cell(*STATUS_STYLES.get(row.verdict, (row.verdict, "", 9))),
         "name": Cell(row.name),
         "group": Cell(row.group, "dim"),
         "pending": Cell(str(row.pending), "" if row.pending else "dim", row.pending),
