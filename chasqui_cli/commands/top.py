@@ -128,6 +128,6 @@ def _is_web_session() -> bool:
 def _require_terminal() -> None:
     from chasqui.errors import ConfigError
 
-    # Textual draws on stderr; with one of the three elsewhere, somebody would look at nothing.
+    # Textual draws on stderr; with one of the three elsewhere, nothing would be seen.
     if not _is_web_session() and not all(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr)):
         raise ConfigError("the dashboard needs a terminal", hint="for a pipe or a file: chasqui watch QUEUE -o jsonl")

@@ -108,7 +108,7 @@ class DeadLetterGroupRow:
 
 @dataclass(frozen=True, slots=True)
 class DlqView:
-    """The newest dead letters, newest first, and the groups they fall into. `all_read`: there are no others."""
+    """The newest dead letters, newest first, and the groups they fall into. `all_read`: the queue has no more."""
 
     row: QueueRow
     letters: tuple[DeadLetterRow, ...]
@@ -182,7 +182,7 @@ class WorkersView:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """Something that happened, or (kind "gap") something nobody can know any more."""
+    """An event, or (kind "gap") events that are lost."""
 
     key: str
     at_ms: int
@@ -195,7 +195,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class EventsView:
-    """What was told since the last look; `anew` when it begins again. horizon_ms: how far back the stream reaches."""
+    """The events since the last read; `restarted` when it begins again. horizon_ms: how far back the stream reaches."""
 
     row: QueueRow
     lines: tuple[EventRow, ...]

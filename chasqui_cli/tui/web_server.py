@@ -85,14 +85,14 @@ def _parse_address(where: str) -> tuple[str, int]:
 
 
 def _build_server(command: str, host: str, port: int, token: str) -> Any:
-    """Textual's server behind a door that asks for the token."""
+    """Textual's server behind a check_token that asks for the token."""
     from textual_serve.server import Server
 
     shown = f"[{host}]" if ":" in host else host
 
     class Guarded(Server):
         def initialize_logging(self) -> None:
-            """Requests are nobody's business; the token is in one of them."""
+            """Do not log requests: the token is in one of them."""
 
         async def on_startup(self, app: web.Application) -> None:
             print_stderr(f"the dashboard is at http://{shown}:{port}/?token={token}")
@@ -115,14 +115,14 @@ def _build_server(command: str, host: str, port: int, token: str) -> Any:
 
 
 def _token_middleware(token: str) -> Any:
-    """Refuses whoever has no token, and other sites that would use somebody's cookie."""
+    """Refuses requests without the token, and other sites that would use a visitor's cookie."""
     from aiohttp import web
 
     def knows(given: str | None) -> bool:
         return given is not None and hmac.compare_digest(given.encode(), token.encode())
 
     @web.middleware
-    async def door(request: web.Request, handler: Any) -> web.StreamResponse:
+    async def check_token(request: web.Request, handler: Any) -> web.StreamResponse:
         if knows(request.query.get("token")):
             answer = web.HTTPSeeOther("/")
             answer.set_cookie(COOKIE, token, httponly=True, samesite="Strict")
@@ -136,4 +136,4 @@ def _token_middleware(token: str) -> Any:
             found.headers.update(HEADERS)
         return found
 
-    return door
+    return check_token

@@ -1,4 +1,4 @@
-"""Servers of their own for the dashboard's tests: a fleet shows every queue there is, so nobody else's may be there."""
+"""Servers of their own for the dashboard's tests: a fleet shows every queue of a server, so no other test may use it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("TEXTUAL_FPS", "15")
-"""Read when Textual is imported. Nobody watches: pictures between two conditions only cost time."""
+"""Read when Textual is imported. No picture is looked at between two conditions, and drawing costs time."""
 
 import pytest  # noqa: E402
 

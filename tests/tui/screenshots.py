@@ -1,6 +1,6 @@
 """Pictures of every tab, made from the app itself on fixed data: `python -m tests.tui.screenshots` renews them.
 
-What they say is kept as text beside the tests, where a difference can be read, with a digest of each picture for what
+Their text is stored next to the tests, where a difference can be read, with a digest of each picture for what
 text does not show; the pictures themselves are in docs/top/, for people.
 """
 
@@ -22,9 +22,9 @@ from tests.support.tui.driver import DashboardDriver, wait_until_drawn
 from tests.support.tui.fixed_views import VIEWS, fixed_dashboard
 
 CELL = 12.2
-"""As wide as a letter is in Rich's pictures."""
+"""The width of a character in Rich's pictures."""
 ROOT = Path(__file__).parents[2]
-KEPT = Path(__file__).with_name("pictures")
+SAVED = Path(__file__).with_name("pictures")
 SHOWN = ROOT / "docs" / "top"
 SIZES = ((120, 40), (80, 24))
 THEMES = {"dark": DARK, "light": LIGHT}
@@ -48,7 +48,7 @@ def digest(svg: str) -> str:
 
 
 def _letter_by_letter(text: re.Match[str]) -> str:
-    """A text with a place for each of its letters: a font whose letters are not as wide as the cells bends columns."""
+    """A text with a place for each character: a font whose characters are not as wide as the cells bends columns."""
     letters = html.unescape(text[4])
     columns = accumulate((cell_len(letter) for letter in letters[:-1]), initial=0)
     places = " ".join(f"{float(text[1]) + column * CELL:g}" for column in columns)
@@ -73,8 +73,8 @@ def png(svg: str, width: int) -> bytes:
 
 
 async def update_all() -> None:
-    """All of them, anew."""
-    KEPT.mkdir(exist_ok=True)
+    """Renew all of them."""
+    SAVED.mkdir(exist_ok=True)
     SHOWN.mkdir(parents=True, exist_ok=True)
     digests: dict[str, str] = {}
     for size in SIZES:
@@ -82,9 +82,9 @@ async def update_all() -> None:
             for tab, (text, svg) in (await render_tabs(size, theme)).items():
                 name = f"{tab}-{size[0]}x{size[1]}"
                 digests[f"{name}-{theme}"] = digest(svg)
-                (KEPT / f"{name}.txt").write_text(text)
+                (SAVED / f"{name}.txt").write_text(text)
                 (SHOWN / f"{name}-{theme}.png").write_bytes(png(svg, size[0] * 10))
-    (KEPT / "digests.json").write_text(json.dumps(digests, indent=1) + "\n")
+    (SAVED / "digests.json").write_text(json.dumps(digests, indent=1) + "\n")
     sys.stdout.write(f"→ {SHOWN.relative_to(ROOT)}\n")
 
 

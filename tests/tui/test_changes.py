@@ -105,7 +105,7 @@ def _waits_and_is_delayed(link: Link, queue: str) -> None:
     dashboard_queues.add_delayed(link, queue, 1)
 
 
-def _crew(link: Link, queue: str) -> None:
+def _add_consumers(link: Link, queue: str) -> None:
     dashboard_queues.add_in_flight(link, queue, 2, "holder")
     dashboard_queues.command(link, "XGROUP", "CREATECONSUMER", Keys(queue).stream, dashboard_queues.GROUP, "idler")
 
@@ -132,9 +132,9 @@ STEPS = (
          lambda a, b: [job[1] for job in b["stream"]] == ["tick"]),
     Step("remove", dashboard_queues.add_schedules, "6", "#specs", ["D"], "repeatable remove",
          lambda a, b: len(b["schedules"]) == len(a["schedules"]) - 1),
-    Step("claim", _crew, "7", "#workers", ["C"], "workers claim", lambda a, b: not b["holds"].get(b"holder"),
+    Step("claim", _add_consumers, "7", "#workers", ["C"], "workers claim", lambda a, b: not b["holds"].get(b"holder"),
          undoes=False, first="default\0holder"),
-    Step("prune", _crew, "7", "#workers", ["space", "P"], "workers prune",
+    Step("prune", _add_consumers, "7", "#workers", ["space", "P"], "workers prune",
          lambda a, b: b["holds"] == {b"holder": 2}, options="--gone-after 0s", undoes=False, first="default\0idler"),
 )  # fmt: skip
 
@@ -157,7 +157,7 @@ def inside(url: str, words: Sequence[str]) -> CommandResult:
 
 
 class Walk:
-    """Somebody who opens one dialog after the other."""
+    """A user who opens one dialog after the other."""
 
     def __init__(self, server: Server, link: Link, person: DashboardDriver) -> None:
         self.server, self.link, self.person = server, link, person
@@ -205,8 +205,8 @@ class Walk:
             assert dump(self.link, queue) == before, f"u takes {step.name} back"
         person.app.clear_notifications()
         await person.press("u")
-        told = [one.message for one in person.app._notifications]
-        assert told == ["the last change cannot be taken back, or was"], step.name
+        messages = [one.message for one in person.app._notifications]
+        assert messages == ["the last change cannot be taken back, or was"], step.name
         assert len(person.app.screen_stack) == 1, "what was done before is not meant"
 
     async def look_at(self, tab: str, name: str, queue: str, first: str = "") -> None:
@@ -223,7 +223,7 @@ class Walk:
             await person.settle()
 
     def _on_twin(self, words: list[str], queue: str, twin: str) -> list[str]:
-        """The same line for the twin, whose letters have ids of their own."""
+        """The same line for the twin, whose dead letters have ids of their own."""
         places = [
             [row[0].decode() for row in dashboard_queues.command(self.link, "XRANGE", Keys(name).dlq, "-", "+")]
             for name in (queue, twin)
@@ -232,7 +232,7 @@ class Walk:
         return [names.get(word, word) for word in words]
 
     def in_shell(self, words: list[str], code: int = 0) -> str:
-        """The line as it is printed, read by a shell; what it says on stdout."""
+        """Run the line as it is printed in a shell; return its stdout."""
         line = self.person.app._runner.display_text(add_options(words, "--yes"))
         variables = os.environ | {
             "CHASQUI_REDIS_URL": self.server.url,
@@ -263,7 +263,7 @@ async def test_every_dialog_changes_what_its_command_line_changes(own_server: Se
 
 
 async def _exports(walk: Walk, queue: str, letters: list[str], file: Path) -> None:
-    """Two marked letters into a file; the line prints the same."""
+    """Two marked dead letters into a file; the line prints the same."""
     person = walk.person
     await walk.look_at("4", "#letters", queue)
     await person.press("space", "space", "X")
@@ -273,14 +273,14 @@ async def _exports(walk: Walk, queue: str, letters: list[str], file: Path) -> No
     await person.output()
     words = list(person.app.screen._words)  # type: ignore[attr-defined]  # an OutputDialog
     await person.press("escape")
-    told = file.read_text()
-    assert [one for one in letters if one in told] == letters[1:]
+    text = file.read_text()
+    assert [one for one in letters if one in text] == letters[1:]
     ended = inside(walk.server.url, [word for word in words if word not in ("--file", str(file))])
-    assert ended.out == told, "without a file the line prints the same"
+    assert ended.out == text, "without a file the line prints the same"
 
 
 async def _explains_why_a_waiting_job_stays(walk: Walk, queue: str) -> None:
-    """Only what is delayed can be cancelled, and the dialog says so before anything happens."""
+    """Only what is delayed can be cancelled, and the dialog shows it before anything happens."""
     before = dump(walk.link, queue)
     await walk.look_at("3", "#waiting", queue)
     await walk.person.press("K")
@@ -353,15 +353,15 @@ async def test_a_protected_context_wants_the_name_of_the_queue_typed(
         assert not dump(link, queue)["dead"]
 
 
-async def test_a_group_emptied_by_somebody_else_while_it_is_open(one_server: Server, link: Link, queue: str) -> None:
+async def test_a_group_emptied_by_another_client_while_it_is_open(one_server: Server, link: Link, queue: str) -> None:
     dashboard_queues.add_dead_letters(link, queue, 3, name="charge", detail="card declined")
     dashboard_queues.add_dead_letters(link, queue, 1, name="mail", detail="no such host")
     async with open_dashboard(one_server.url) as person:
         await person.open("4", queue)
         await person.press("down")
         await person.wait_for_text("card declined")
-        with SyncQueue(queue, link=link) as door:
-            door.replay_dlq(limit=3)
+        with SyncQueue(queue, link=link) as sync_queue:
+            sync_queue.replay_dlq(limit=3)
         await person.wait_until(lambda: "1 dead" in person.screen(), "the others were gone")
         await person.press("R")
         words = await person.wait_for_preview()

@@ -23,11 +23,11 @@ def test_a_line_can_be_pasted_whatever_it_is_about() -> None:
         )
         shown = shell_quote(word)
         assert shown.isprintable() or "\u00a0" in shown
-        told = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True).stdout
-        assert told == word.encode("utf-8", "surrogateescape"), shown
+        printed = subprocess.run(["bash", "-c", f"printf %s {shown}"], capture_output=True).stdout
+        assert printed == word.encode("utf-8", "surrogateescape"), shown
 
 
-def test_names_that_look_like_options_are_kept_apart() -> None:
+def test_names_that_look_like_options_stand_behind_two_dashes() -> None:
     words = command_words("dlq purge", "-queue", "1-0", limit=3)
     assert words == ["dlq", "purge", "--limit", "3", "--", "-queue", "1-0"]
     assert add_options(words, "--yes") == ["dlq", "purge", "--limit", "3", "--yes", "--", "-queue", "1-0"]
@@ -123,7 +123,7 @@ async def test_a_value_that_looks_like_a_dry_run_is_none(line: str, queue: str) 
         "inspect --nothing",
     ],
 )
-async def test_a_mistake_is_said_before_a_window_opens(line: str) -> None:
+async def test_a_mistake_is_reported_before_a_window_opens(line: str) -> None:
     async with hasty() as (person, runner):
         await person.press("colon")
         await person.type(line)

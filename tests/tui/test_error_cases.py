@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-async def test_a_server_that_restarts_is_waited_for_and_old_numbers_say_how_old_they_are() -> None:
+async def test_a_server_that_restarts_is_waited_for_and_old_numbers_show_their_age() -> None:
     with start_server("valkey-9.1", tcp=True) as server:
         with Link.open(server.url) as link:
             dashboard_queues.add_waiting(link, "mail", 3)
@@ -57,7 +57,7 @@ async def test_a_server_that_was_never_there_is_waited_for_too() -> None:
             await person.wait_until(lambda: "✖" not in person.frame, "it was connected")
 
 
-async def test_a_queue_that_cannot_be_read_is_told_and_the_others_are_shown(
+async def test_a_queue_that_cannot_be_read_is_shown_with_its_error_next_to_the_others(
     one_server: Server, link: Link, queue: str
 ) -> None:
     dashboard_queues.add_waiting(link, queue, 1)
@@ -140,7 +140,7 @@ def test_nothing_of_it_reaches_a_real_terminal(home: Path) -> None:
 
 
 def _on_a_terminal(url: str, home: Path, keys: list[str], *queue: str) -> bytes:
-    """All bytes a terminal gets while somebody looks through the tabs."""
+    """All bytes a terminal gets while a user goes through the tabs."""
     pid, fd = pty.fork()
     if pid == 0:
         variables = {"HOME": str(home), "CHASQUI_REDIS_URL": url, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40",
@@ -196,10 +196,10 @@ async def test_a_crash_prints_neither_urls_nor_payloads(
     with pytest.raises(RuntimeError):
         async with open_dashboard(one_server.url) as person:
             await person.wait_until(lambda: not person.app.is_running, "it crashed")
-    told = capsys.readouterr().err
-    assert "error: the dashboard failed: RuntimeError" in told
-    assert "hunter2" not in told
-    assert "s3cret" not in told
+    err = capsys.readouterr().err
+    assert "error: the dashboard failed: RuntimeError" in err
+    assert "hunter2" not in err
+    assert "s3cret" not in err
 
 
 @pytest.mark.parametrize("with_queue", [False, True], ids=["empty server", "a queue"])
@@ -230,7 +230,7 @@ async def test_every_key_on_every_tab_does_no_harm(with_queue: bool) -> None:
 
 
 class LateRunner(CommandRunner):
-    """Says how a command ended only after somebody has closed the window that wanted to know."""
+    """Returns the result of a command only after the window that waits for it was closed."""
 
     closed: ClassVar[list[Screen[Any]]] = []
 
@@ -255,7 +255,7 @@ async def test_a_window_closed_at_the_very_moment_its_command_ends_does_no_harm(
         person.app._runner = LateRunner(runner.environment, runner.connection_words)
         LateRunner.closed.clear()
         await person.press(*keys)
-        await person.wait_until(lambda: LateRunner.closed, "the window was told to close")
+        await person.wait_until(lambda: LateRunner.closed, "the window was asked to close")
         await person.wait_until(lambda: len(person.app.screen_stack) == 1, "it closed")
         await person.settle()
         assert person.app.is_running
@@ -268,5 +268,5 @@ def test_a_pipe_is_refused_with_a_better_way(home: Path) -> None:
 
 def test_help_costs_nothing() -> None:
     code = "import sys; from chasqui_cli.app import run\ntry: run(['top', '--help'])\nexcept SystemExit: pass\nprint('|'.join(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout
-    assert {"textual", "rich", "redis", "asyncio"}.isdisjoint(told.rpartition("\n")[0].splitlines()[-1].split("|"))
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout
+    assert {"textual", "rich", "redis", "asyncio"}.isdisjoint(out.rpartition("\n")[0].splitlines()[-1].split("|"))

@@ -1,4 +1,4 @@
-"""Keys that somebody chose: they work, the old ones do not, `?` and the footer tell them, and mistakes are told."""
+"""Configured keys: they work, the old ones do not, `?` and the footer list them, and mistakes are reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 URL = "redis://127.0.0.1:1"
 
 
-async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, queue: str, home: Path) -> None:
+async def test_configured_keys_work_and_are_listed(one_server: Server, link: Link, queue: str, home: Path) -> None:
     write_config(home, '[keys]\n"tab.dlq" = "4,f4"\n"change.replay" = "ctrl+r"\n"app.help" = "f2"\n')
     dashboard_queues.add_dead_letters(link, queue, 2, name="mail", detail="no such host")
     async with open_dashboard(one_server.url) as person:
@@ -41,7 +41,7 @@ async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, que
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('[keys]\n"app.leave" = "x"\n', r"there is no 'app\.leave'"),
         ('[keys]\n"app.quit" = 7\n', "is no key"),
@@ -50,12 +50,12 @@ async def test_chosen_keys_work_and_are_told(one_server: Server, link: Link, que
         ("keys = 7\n", "is not a table"),
     ],
 )
-async def test_a_mistake_is_told_before_anything_opens(home: Path, text: str, says: str) -> None:
+async def test_a_mistake_is_reported_before_anything_opens(home: Path, text: str, message: str) -> None:
     write_config(home, text)
-    with pytest.raises(ConfigError, match=says) as told:
+    with pytest.raises(ConfigError, match=message) as raised:
         async with open_dashboard(URL):
             pass
-    assert told.value.hint
+    assert raised.value.hint
 
 
 def test_every_key_does_something() -> None:

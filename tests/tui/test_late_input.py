@@ -1,6 +1,6 @@
 """Keys, clicks and news that come when what they were meant for is gone: nothing crashes, and nothing is mistaken.
 
-The data is fixed and the commands end when the test says so: what is looked at is the order of things, not a server.
+The data is fixed and the test decides when commands end: what is checked is the order of events, not a server.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def test_a_button_that_closes_a_window_pressed_twice_closes_it_once(button
     async with hasty() as (person, runner):
         runner.go.set()
         dialog = await opened(person)
-        if button == "do":  # once all is done, it says `close`
+        if button == "do":  # once all is done, it is labelled `close`
             await person.press("y")
             await person.wait_until(lambda: dialog._ended is not None, "the change was made")
             await person.settle()

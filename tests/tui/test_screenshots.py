@@ -1,4 +1,4 @@
-"""Every tab looks as it was looked at last, in both sizes and themes."""
+"""Every tab looks like its stored picture, in both sizes and themes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.screenshots import KEPT, SHOWN, SIZES, THEMES, digest, render_tabs
+from tests.tui.screenshots import SAVED, SHOWN, SIZES, THEMES, digest, render_tabs
 
 RENEW = "look at the picture; if it is right: make screenshots"
 
@@ -15,11 +15,11 @@ RENEW = "look at the picture; if it is right: make screenshots"
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_every_tab_looks_as_before(size: tuple[int, int], theme: str, tmp_path: Path) -> None:
-    digests = json.loads((KEPT / "digests.json").read_text())
+    digests = json.loads((SAVED / "digests.json").read_text())
     for tab, (text, svg) in (await render_tabs(size, theme)).items():
         name = f"{tab}-{size[0]}x{size[1]}"
         found = tmp_path / f"{name}-{theme}.svg"
         found.write_text(svg)
-        assert text == (KEPT / f"{name}.txt").read_text(), f"{name} says something else ({found}); {RENEW}"
+        assert text == (SAVED / f"{name}.txt").read_text(), f"{name} says something else ({found}); {RENEW}"
         assert digest(svg) == digests[f"{name}-{theme}"], f"{name} has other colours ({found}); {RENEW}"
         assert (SHOWN / f"{name}-{theme}.png").exists(), RENEW

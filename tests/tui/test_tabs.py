@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.support.servers.server import Server
 
 
-async def test_every_tab_tells_what_is_there(own_server: Server, link: Link, queue: str, now_ms: int) -> None:
+async def test_every_tab_shows_what_is_there(own_server: Server, link: Link, queue: str, now_ms: int) -> None:
     dashboard_queues.add_every_state(link, queue, now_ms)
     async with open_dashboard(own_server.url) as person:
         await person.wait_for_text("QUEUE", queue[:12], "1 RTT")

@@ -43,7 +43,7 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def end(self) -> int:
-        """All it still says, and its exit code."""
+        """Read the rest of the output; return the exit code."""
         self.seen += _read(self.fd, PATIENCE_S)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
@@ -103,11 +103,11 @@ def test_an_editor_gets_the_terminal_and_the_dashboard_gets_it_back(
     assert b"\xcd\x03\x09" in b"".join(fields), "777, as msgpack writes it, was replayed"
 
 
-def test_with_its_errors_in_a_file_it_says_there_why_it_does_not_start(one_server: Server, home: Path) -> None:
+def test_with_its_errors_in_a_file_the_reason_for_not_starting_is_there(one_server: Server, home: Path) -> None:
     """Textual draws on stderr: `top 2>file` would fill the file and show nothing."""
     ours, its = pty.openpty()
-    told = home / "told"
-    with told.open("wb") as file:
+    stderr = home / "told"
+    with stderr.open("wb") as file:
         done = subprocess.run(
             [sys.executable, "-m", "chasqui_cli", "top"], stdin=its, stdout=its, stderr=file,
             env=_variables(one_server.url, home), check=False, timeout=PATIENCE_S,
@@ -115,4 +115,4 @@ def test_with_its_errors_in_a_file_it_says_there_why_it_does_not_start(one_serve
     os.close(its)
     os.close(ours)
     assert done.returncode == 2
-    assert told.read_text().startswith("error: the dashboard needs a terminal\n")
+    assert stderr.read_text().startswith("error: the dashboard needs a terminal\n")

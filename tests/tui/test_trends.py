@@ -44,14 +44,14 @@ def test_rates_follow_the_last_seconds_and_a_new_stream_begins_a_new_story() -> 
     assert trend.rates() is None
 
 
-def test_an_hour_of_watching_is_kept_thinly() -> None:
+def test_samples_of_an_hour_are_thinned_out() -> None:
     trend = watched(*((second, second, 1) for second in range(0, 2 * 3600, 2)))
     assert len(trend.samples) <= 330
     assert trend.samples[-1].at_ms - trend.samples[0].at_ms <= HOUR_MS
 
 
 @pytest.mark.parametrize(
-    ("waiting", "rates", "told"),
+    ("waiting", "rates", "text"),
     [
         (0, None, "–"),
         (5, None, "…"),
@@ -61,8 +61,8 @@ def test_an_hour_of_watching_is_kept_thinly() -> None:
         (100, Rates(9, 9, 9000), "clears >1d"),
     ],
 )
-def test_the_forecast_has_three_words(waiting: int, rates: Rates | None, told: str) -> None:
-    assert forecast_text(waiting, rates) == told
+def test_the_forecast_has_three_words(waiting: int, rates: Rates | None, text: str) -> None:
+    assert forecast_text(waiting, rates) == text
 
 
 def test_numbers_fit_their_columns() -> None:
@@ -79,14 +79,14 @@ def test_numbers_fit_their_columns() -> None:
 
 def test_filters_keep_what_was_asked_for() -> None:
     row = {"name": "send-email", "reason": "timeout", "error": "SMTP 550"}
-    for text, kept in {
+    for text, stays in {
         "": True, "smtp": True, "name:send*": True, "name:charge": False, "-reason:timeout": False, "550 -name:x": True,
         "name:": False, ":": True, "-": True,
     }.items():  # fmt: skip
-        assert RowFilter.parse(text).keeps(row) is kept, text
+        assert RowFilter.parse(text).keeps(row) is stays, text
 
 
-async def test_a_line_that_cannot_be_run_says_why() -> None:
+async def test_a_line_that_cannot_be_run_reports_why() -> None:
     ended = await CommandRunner({}).run(["why", "a\0b"])
     assert ended.code == 2
     assert "error:" in ended.err
@@ -119,15 +119,15 @@ def test_a_slow_server_is_asked_less_often() -> None:
     assert feed._slowdown == 1
 
 
-def test_figures_tell_waits_and_runs_and_their_window() -> None:
-    told = [
+def test_event_stats_have_waits_and_runs_and_their_window() -> None:
+    stored = [
         StoredEvent("q", "1000-0", Event("waiting", "a", 1000)),
         StoredEvent("q", "1500-0", Event("active", "a", 1500, "mail", 1)),
         StoredEvent("q", "1600-0", Event("completed", "a", 1600, "mail", 1, duration_us=100_000)),
         StoredEvent("q", "2000-0", Event("active", "custom-id", 2000, "mail", 1)),
         StoredEvent("q", "3000-0", Event("failed", "custom-id", 3000, "mail", 1, "boom", 900_000)),
     ]
-    found = event_stats(told)
+    found = event_stats(stored)
     assert (found.events, found.window_ms, found.completed, found.failed) == (5, 2000, 1, 1)
     assert found.wait
     assert found.wait.count == 1, "when an id of the caller's own was made is unknown, and not guessed"
@@ -137,17 +137,17 @@ def test_figures_tell_waits_and_runs_and_their_window() -> None:
     assert event_stats([]).wait is None
 
 
-def test_a_crash_tells_no_secrets() -> None:
+def test_a_crash_report_has_no_secrets() -> None:
     def fail(url: str) -> None:
         raise ValueError(f"cannot open {url}")
 
     try:
         fail("redis://:hunter2@prod")
     except ValueError as error:
-        told = crash_report(error)
-    assert "ValueError" in told
-    assert "test_trends.py" in told
-    assert "hunter2" not in told
+        text = crash_report(error)
+    assert "ValueError" in text
+    assert "test_trends.py" in text
+    assert "hunter2" not in text
 
 
 def test_a_name_with_a_colon_is_no_field() -> None:

@@ -69,21 +69,21 @@ async def served(server: Server, home: Path, *options: str) -> AsyncIterator[str
 
 
 async def test_without_the_token_nothing_is_served(server: Server, home: Path) -> None:
-    async with served(server, home) as url, aiohttp.ClientSession() as nobody:
+    async with served(server, home) as url, aiohttp.ClientSession() as stranger:
         for path in ("/", "/static/js/textual.js", "/?token=guess", "/download/x"):
-            assert (await nobody.get(url + path)).status == 403, path
+            assert (await stranger.get(url + path)).status == 403, path
         with pytest.raises(aiohttp.WSServerHandshakeError):
-            await nobody.ws_connect(f"{url}/ws")
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as somebody:
-            page = await somebody.get(f"{url}/?token={TOKEN}")
+            await stranger.ws_connect(f"{url}/ws")
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as visitor:
+            page = await visitor.get(f"{url}/?token={TOKEN}")
             assert page.status == 200
             assert str(page.url) == f"{url}/", "the token leaves the address bar"
             assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
             text = await page.text()
             assert "http://" not in text, "nothing is fetched from elsewhere"
-            assert (await somebody.get(f"{url}/static/js/textual.js")).status == 200
+            assert (await visitor.get(f"{url}/static/js/textual.js")).status == 200
             with pytest.raises(aiohttp.WSServerHandshakeError):
-                await somebody.ws_connect(f"{url}/ws", origin="http://evil.example")
+                await visitor.ws_connect(f"{url}/ws", origin="http://evil.example")
 
 
 async def test_a_browser_sees_the_fleet_presses_keys_and_changes_nothing(

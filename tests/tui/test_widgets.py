@@ -52,23 +52,23 @@ class Drawn(RecordTable):
 
 
 class Shown(App[None]):
-    """One table, and what it tells."""
+    """One table, and the messages it posts."""
 
     CSS = "Drawn > .listing--hover { background: blue; } Drawn > .listing--cursor { background: red; }"
 
     def __init__(self) -> None:
         super().__init__()
         self.table = Drawn(COLUMNS)
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield self.table
 
     def on_row_list_highlighted(self, event: RecordTable.Highlighted) -> None:
-        self.told.append(f"at {event.control.current}")
+        self.messages.append(f"at {event.control.current}")
 
     def on_row_list_selected(self, event: RecordTable.Selected) -> None:
-        self.told.append(f"chose {event.control.current}")
+        self.messages.append(f"chose {event.control.current}")
 
 
 async def shown(pilot: Pilot[None], app: Shown, given: Sequence[Row], *, to_end: bool = False) -> list[int]:
@@ -93,21 +93,21 @@ async def test_only_rows_in_sight_that_look_different_are_drawn() -> None:
         assert app.table.row_count == 300
 
 
-async def test_the_cursor_stays_with_its_row_and_tells_of_another() -> None:
+async def test_the_cursor_stays_with_its_row_and_posts_another() -> None:
     app = Shown()
     async with app.run_test(size=(40, SEEN + HEADER_LINES)) as pilot:
         await shown(pilot, app, rows(20))
         await pilot.press("down", "j", "k")
-        assert app.told == ["at r0", "at r1", "at r2", "at r1"]
+        assert app.messages == ["at r0", "at r1", "at r2", "at r1"]
         await shown(pilot, app, rows(20)[::-1])
         assert (app.table.current, app.table.cursor_row) == ("r1", 18)
-        assert app.told[4:] == [], "the row moved; it is the same"
+        assert app.messages[4:] == [], "the row moved; it is the same"
         await shown(pilot, app, rows(1))
-        assert app.told[4:] == ["at r0"], "its row is gone"
+        assert app.messages[4:] == ["at r0"], "its row is gone"
         await shown(pilot, app, [])
         await pilot.press("down", "pagedown", "end", "enter", "space", "a", "s")
         assert app.table.current is None
-        assert app.told[5:] == []
+        assert app.messages[5:] == []
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ async def test_a_click_brings_the_cursor_and_a_second_one_chooses() -> None:
     async with app.run_test(size=(40, SEEN + HEADER_LINES)) as pilot:
         await shown(pilot, app, rows(3))
         await pilot.click(offset=(3, 0))
-        assert app.told == ["at r0"], "the head is no row"
+        assert app.messages == ["at r0"], "the head is no row"
         await pilot.click(offset=(3, HEADER_LINES + 2))
         await pilot.click(offset=(3, HEADER_LINES + 2))
         await pilot.click(offset=(3, HEADER_LINES + 4))
-        assert app.told == ["at r0", "at r2", "chose r2"], "below the last row there is none"
+        assert app.messages == ["at r0", "at r2", "chose r2"], "below the last row there is none"
         await pilot.hover(offset=(3, HEADER_LINES + 1))
         hovered = app.table.render_line(HEADER_LINES + 1)
         await pilot.press("enter")
         assert app.table.render_line(HEADER_LINES + 1) != hovered, "a key takes the mouse's mark away"
-        assert app.told[3:] == ["chose r2"]
+        assert app.messages[3:] == ["chose r2"]
 
 
 async def test_the_end_is_followed_and_room_decides_which_columns_are_seen() -> None:
@@ -203,7 +203,7 @@ async def test_the_first_picture_is_read_once(one_server: Server) -> None:
 
 
 class Waiting(App[None]):
-    """Hears what a feed says."""
+    """Receives the messages of a feed."""
 
     def __init__(self, feed: Feed, seen: list[Message]) -> None:
         super().__init__()

@@ -24,10 +24,10 @@ class WorkersReader(QueueTabReader):
         """In one round trip, but for the first time and when groups come or go: the groups of the tick before are used."""
         queue = target.queue or ""
         known = self._groups.pop(queue, None)
-        muster = consumers.list_consumers(
+        listing = consumers.list_consumers(
             self.place.commands, queue_keys(queue), max_entries=consumers.PAGE_SIZE, groups=known
         )
-        row, now_ms, [found] = await self.query(queue, muster)
+        row, now_ms, [found] = await self.query(queue, listing)
         if len(found.groups) == len(row.native_snapshot.groups):
             self._groups[queue] = found.groups
         workers = [

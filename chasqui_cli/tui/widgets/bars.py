@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
 NARROW_BELOW = 78
-"""Below so many columns the tabs are numbers only, but for the one in front."""
+"""Columns below which the tabs are numbers only, but for the one in front."""
 WIDE_FROM = 110
-"""From so many columns on there is room for what one can do without."""
+"""Columns from which on optional parts are shown."""
 NO_ACTION = "app.bell"
 
 
@@ -41,7 +41,7 @@ class BarItem(NamedTuple):
 
 
 class ClickableBar(Widget, metaclass=AbstractMeta):
-    """Parts beside each other; the last may stand at the right end."""
+    """Parts in a row; the last may stand at the right end."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {

@@ -1,6 +1,6 @@
 """A table of records: rows come, go and move, and the cursor stays with its row.
 
-A pane says which columns there are and what stands in each row; how many columns fit is decided here.
+The tab defines the columns and the cells of each row; how many columns fit is decided here.
 """
 
 from __future__ import annotations

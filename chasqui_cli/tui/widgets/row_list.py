@@ -1,6 +1,6 @@
 """Rows of one line each below a head, with a cursor for keys and mouse. What the rows say, a subclass knows.
 
-Textual's own table draws every cell through Rich, seen or not, and all of them anew when one differs. Here a row is made
+Textual's own table draws every cell through Rich, seen or not, and all of them again when one differs. Here a row is made
 when it is seen, and made again when it has changed.
 """
 
@@ -49,7 +49,7 @@ class _RowListMessage(Message):
 
     @property
     def control(self) -> RowList:
-        """Who says so."""
+        """The list that sent it."""
         return self.listing
 
 
@@ -101,12 +101,12 @@ class RowList(ScrollView, can_focus=True, metaclass=AbstractMeta):
         return max(0, self.scrollable_content_region.height - HEADER_LINES)
 
     def set_size(self, rows: int, width: int) -> None:
-        """There are so many rows now, of this width."""
+        """Set the number of rows, and their width."""
         self.row_count = rows
         self.virtual_size = Size(width, rows + HEADER_LINES)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """What is in sight. Textual puts the style of a widget together anew each time it is asked for."""
+        """What is in sight. Textual builds the style of a widget again each time it is asked for."""
         self._plain = self.rich_style
         return super().render_lines(crop)
 
@@ -158,7 +158,7 @@ class RowList(ScrollView, can_focus=True, metaclass=AbstractMeta):
             self.scroll_to(y=goal, animate=False, force=True)
 
     def _post_highlighted(self) -> None:
-        """Tell of another row under the cursor, also where the cursor stood still and the rows moved."""
+        """Post a message about another row under the cursor, also where the cursor stood still and the rows moved."""
         if self.current != self._highlighted_key:
             self._highlighted_key = self.current
             if self._highlighted_key is not None:
@@ -167,7 +167,7 @@ class RowList(ScrollView, can_focus=True, metaclass=AbstractMeta):
     # Keys.
 
     def action_move(self, by: int) -> None:
-        """So many rows down, or up."""
+        """Move the cursor by this many rows."""
         self._hover(None)
         self.move_to(self.cursor_row + by)
 

@@ -99,8 +99,8 @@ class StatusHeader(Widget):
         return text
 
     def _cost(self, cost: ReadCost) -> Text:
-        told = f"{cost.round_trips} RTT · {cost.commands} cmd · {_bytes(cost.bytes_moved)} · {cost.ms:.0f} ms"
-        return self._text(told, "dim")
+        text = f"{cost.round_trips} RTT · {cost.commands} cmd · {_bytes(cost.bytes_moved)} · {cost.ms:.0f} ms"
+        return self._text(text, "dim")
 
     def _short_part(self, part: str, now: HeaderState) -> Text | None:
         """A part in fewer words, where there are any."""

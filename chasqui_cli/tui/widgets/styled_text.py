@@ -104,7 +104,7 @@ def styled_text(parts: Iterable[tuple[object, str]], *, theme: str) -> Text:
 
 
 def fit_width(text: str, width: int, align: str = "left") -> str:
-    """The text in exactly so many cells, cut with an ellipsis where it is too long."""
+    """The text in exactly `width` cells, cut with an ellipsis where it is too long."""
     size = cell_len(text)
     if size > width:
         return set_cell_size(text, max(0, width - 1)) + "…" if width > 0 else ""
