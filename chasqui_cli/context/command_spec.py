@@ -38,4 +38,4 @@ class CommandSpec:
     failed: tuple[str, ...] = ()
     endless: tuple[str, ...] = ()
     local_paths: tuple[str, ...] = ()
-    hint: str = ""
+    hint: str = "--note TEXT"

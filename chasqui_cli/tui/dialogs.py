@@ -90,7 +90,7 @@ class ChangeDialog(Dialog):
             yield Static(id="line")
             yield Input(
                 id="options",
-                placeholder=f"more options: {self._change.options}",
+                placeholder=f"more options: {inspect_line(self._change.words).spec.hint}",
                 compact=True,
             )
             with VerticalScroll(id="preview"):

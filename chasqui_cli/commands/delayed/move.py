@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     changes=True,
     undoable=True,
     failed=("gone", "undecodable"),
+    hint="--by 1h  or  --to 2026-11-18T09:00Z",
 )
 def move(
     ctx: CommandContext,

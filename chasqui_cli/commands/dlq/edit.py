@@ -37,7 +37,14 @@ COLUMNS = [column(name) for name in EDIT_SCHEMA]
 
 
 @command(
-    "dlq edit", schema=EDIT_SCHEMA, many=False, payloads=True, changes=True, undoable=True, failed=("gone", "full")
+    "dlq edit",
+    schema=EDIT_SCHEMA,
+    many=False,
+    payloads=True,
+    changes=True,
+    undoable=True,
+    failed=("gone", "full"),
+    hint='--set to="someone else"',
 )
 def edit(
     ctx: CommandContext,

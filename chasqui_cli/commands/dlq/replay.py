@@ -48,6 +48,7 @@ CapOption = Annotated[
     changes=True,
     undoable=True,
     failed=("gone", "full", "failed", "no word", "held back", "not found", "undecodable"),
+    hint="--rps 10  --canary 3  --note TEXT",
 )
 def replay(
     ctx: CommandContext,

@@ -40,7 +40,9 @@ PRUNE_COLUMNS = [
 ]
 
 
-@command("workers prune", schema=PRUNE_SCHEMA, changes=True, failed=("kept", "gone"))
+@command(
+    "workers prune", schema=PRUNE_SCHEMA, changes=True, failed=("kept", "gone"), hint="--gone-after 10m  --note TEXT"
+)
 def prune(
     ctx: CommandContext,
     queue: QueueArgument,

@@ -110,7 +110,6 @@ class DelayedTab(TabBase):
             return ChangeRequest(
                 f"{title} {count}",
                 words,
-                "--by 1h  or  --to 2026-11-18T09:00Z",
                 needs_options=True,
             )
         return ChangeRequest(f"{title} {count}", words)

@@ -194,14 +194,13 @@ class DlqTab(TabBase):
             return ChangeRequest(
                 f"edit letter {ids[0]}",
                 words,
-                '--set to="someone else"',
                 needs_options=True,
                 in_terminal=True,
             )
         few = min(CANARY_SIZE, len(ids)) if name == "canary" else None
         words = command_words("dlq replay", self.queue, *ids, limit=len(ids), canary=few)
         first = f", {few} of them first" if few else ""
-        return ChangeRequest(f"replay {count}{first}", words, "--rps 10  --canary 3  --note TEXT")
+        return ChangeRequest(f"replay {count}{first}", words)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A browser gets no files of this machine."""

@@ -32,14 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
-    """A requested change: its command line, and which options may be added, or have to be.
+    """A requested change: its command line. needs_options: options have to be added.
 
     in_terminal: it asks questions of its own (an editor, a difference), so it gets the terminal where there is one.
     """
 
     title: str
     words: Sequence[str]
-    options: str = "--note TEXT"
     needs_options: bool = False
     in_terminal: bool = False
 

@@ -77,7 +77,6 @@ class WorkersTab(TabBase):
             return ChangeRequest(
                 f"remove {len(gone):,} consumer{'s' * (len(gone) != 1)} of {self.queue}",
                 command_words("workers prune", self.queue, *gone),
-                "--gone-after 10m  --note TEXT",
             )
         chosen = self._marked() or ([row] if (row := self._chosen()) else [])
         holding = [row.name for row in chosen if row.pending]
