@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
 from importlib import import_module
 from keyword import iskeyword
@@ -14,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from chasqui_cli.changes.confirm import ChangeOptions
+from chasqui_cli.context.command_context import CommandContext
 from chasqui_cli.context.command_spec import CommandSpec, Effect
+from chasqui_cli.context.settings import ConnectionOptions
+from chasqui_cli.context.shared_options import SchemaOption, option_parameters
+from chasqui_cli.input.filters import FilterOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +42,10 @@ Generated from the program's own help by `make docs`; do not edit.
 
 Exit codes: 0 done · 1 server or runtime error · 2 usage or configuration · 3 partly failed · 4 not found ·
 5 refused (read-only, declined, no terminal to ask) · 130 interrupted.
+
+Options that many commands share stand here once; below, each command names the groups it takes. Among the filters,
+`--name` is for jobs and `--reason` for dead letters: commands that take both kinds of options know `--note` by that name
+only.
 """
 
 _INDEX_HEADER = '''"""Every verb of the program: generated from what the verbs declare, by `make docs`; do not edit."""
@@ -133,20 +143,61 @@ def completion_script(shell: str) -> str:
 
 
 def cli_reference() -> str:
-    """The help of every command, in the order of the table of verbs."""
+    """The help of every command, in the order of the table of verbs; options that many share stand once, at the top."""
     from chasqui_cli.app import app
 
+    shared = [f"\n### {title} options\n\n```\n{_options_help(options)}\n```\n" for title, options in _shared_options()]
     sections = [
-        f"\n## `{path}`\n\n```\n{text}\n```\n"
-        for path, text in _help_pages(typer.main.get_command(app), "chasqui", None)
+        f"\n## `{path}`\n\n```\n{text}\n```\n{notes}"
+        for path, text, notes in _help_pages(typer.main.get_command(app), "chasqui", None)
     ]
-    return _CLI_REFERENCE_HEADER + "".join(sections)
+    return _CLI_REFERENCE_HEADER + "".join([*shared, *sections])
 
 
-def _help_pages(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
-    context = command.make_context(name, [], parent=parent, resilient_parsing=True)
+def _shared_options() -> list[tuple[str, list[inspect.Parameter]]]:
+    output = option_parameters(CommandContext, "output", "time_style", "color", "quiet")
+    schema = inspect.Parameter("schema", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=SchemaOption)
+    return [
+        ("Output", [*output, schema]),
+        ("Connection", option_parameters(ConnectionOptions)),
+        ("Filter", option_parameters(FilterOptions)),
+        ("Payload", option_parameters(CommandContext, "show_secrets")),
+        ("Change", option_parameters(ChangeOptions)),
+    ]
+
+
+def _options_help(options: list[inspect.Parameter]) -> str:
+    def verb(**_: object) -> None: ...
+
+    verb.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # as inspect documents it
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command()(verb)
+    command = typer.main.get_command(single)
+    return _help_text(command.make_context("", [], resilient_parsing=True)).partition("Options:\n")[2]
+
+
+def _help_text(context: Any) -> str:
     context.terminal_width, context.max_content_width = 100, 100
-    yield context.command_path, context.get_help()
+    lines = [line for line in context.get_help().splitlines() if not line.lstrip().startswith(("-h, --help", "--help"))]
+    return re.sub(r"\n\nOptions:(?=\n\n|$)", "", "\n".join(lines))
+
+
+def _help_pages(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str, str]]:
+    from chasqui_cli.command_index import COMMANDS
+
+    context = command.make_context(name, [], parent=parent, resilient_parsing=True)
+    shared: set[str] = getattr(command.callback, "shared_options", set())
+    groups = [title for title, options in _shared_options() if shared & {one.name for one in options}]
+    formats = [one.default for one in command.params if one.name == "output" and one.name in shared]
+    command.params = [one for one in command.params if one.name not in shared]
+    spec = COMMANDS.get(context.command_path.removeprefix("chasqui "))
+    notes = [f"{' · '.join(groups)} options"] if groups else []
+    notes += [f"`-o {one}` by default" for one in formats if one != "table"]
+    if spec and spec.effect is Effect.CHANGES:
+        notes.append(f"changes data with `--{spec.changes_with}`" if spec.changes_with else "changes data")
+        notes += ["asks in protected contexts only"] if spec.asks == "protected" else []
+        notes += ["can be undone"] if spec.undoable else []
+    yield context.command_path, _help_text(context), f"\n{'; '.join(notes)}\n" if notes else ""
     for word in getattr(command, "list_commands", lambda _: [])(context):
         yield from _help_pages(command.get_command(context, word), word, context)
 

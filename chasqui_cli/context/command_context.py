@@ -379,6 +379,7 @@ def _add_shared_options(
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
     at_work.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect documents it
     at_work.__annotations__ = {p.name: p.annotation for p in parameters}
+    at_work.shared_options = {p.name for p in shared}  # type: ignore[attr-defined]  # read by the reference
     at_work.__doc__, at_work.__name__ = verb.__doc__, verb.__name__
     return at_work
 
