@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.commands.pipeline._spark import data_source_options
 from chasqui_cli.context.command_context import CommandContext
 from chasqui_cli.context.completion import complete_queues
 
 if TYPE_CHECKING:
+    from chasqui.spark.spark_session import SparkTarget
     from chasqui_cli.context.session import Session
 
 WEEK_S = 7 * 86_400
@@ -27,17 +29,28 @@ LOAD_SCHEMA = {
     "outcome": "str",
 }
 TargetQueueArgument = Annotated[str, typer.Argument(help="Where the jobs go.", autocompletion=complete_queues)]
-RunIdOption = Annotated[
-    str | None,
-    typer.Option("--run-id", metavar="NAME", help="Name the load; under one name nothing is added twice."),
-]
-MaxBacklogOption = Annotated[
-    int,
-    typer.Option("--max-backlog", min=0, metavar="N", help="Wait while so many jobs are in the queue; 0: never."),
-]
-MaxRateOption = Annotated[
-    int, typer.Option("--max-rate", min=0, metavar="N", help="Jobs a second at most; 0: no limit.")
-]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Options of a load."""
+
+    run_id: Annotated[
+        str | None,
+        typer.Option("--run-id", metavar="NAME", help="Name the load; under one name nothing is added twice."),
+    ] = None
+    max_backlog: Annotated[
+        int,
+        typer.Option("--max-backlog", min=0, metavar="N", help="Wait while so many jobs are in the queue; 0: never."),
+    ] = 800_000
+    max_rate: Annotated[
+        int, typer.Option("--max-rate", min=0, metavar="N", help="Jobs a second at most; 0: no limit.")
+    ] = 0
+
+    def for_data_source(self, ctx: CommandContext, spark: SparkTarget) -> dict[str, str]:
+        """Options of the data source for this load."""
+        limits = {"maxBacklog": str(self.max_backlog), "maxRate": str(self.max_rate)}
+        return data_source_options(ctx, spark) | limits
 
 
 def load_jobs(

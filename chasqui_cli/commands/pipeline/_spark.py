@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,48 +35,47 @@ ArchiveOption = Annotated[
     str | None,
     typer.Option("--archive", metavar="PATH", help="Where the archive is: a directory, or a URL Spark can write to."),
 ]
-MasterOption = Annotated[
-    str | None,
-    typer.Option("--master", metavar="URL", help="Run on this Spark: local[2], spark://host:7077, yarn."),
-]
-RemoteOption = Annotated[
-    str | None,
-    typer.Option("--remote", metavar="URL", help="Run through a Spark Connect server: sc://host:15002."),
-]
-HeapOption = Annotated[str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")]
 
 
-def select_spark(
-    master: str | None,
-    remote: str | None,
-    heap: str = "1g",
-    *,
-    may_be_warm: bool = False,
-    say: Callable[[str], None] = print_stderr,
-) -> SparkTarget:
-    """Which Spark. may_be_warm: the server of `chasqui pipeline up` will do, if it answers and no other was named."""
-    from chasqui.errors import ConfigError
-    from chasqui.spark import connect_server
-    from chasqui.spark.spark_session import LOCAL_MASTER, SUBMITTED, SparkTarget, is_under_spark_submit
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Options that select a Spark."""
 
-    if master and remote:
-        raise ConfigError("--master and --remote name two different Sparks", hint="give one of them")
-    _check_heap(heap)
-    cache, state = cache_directory() or state_directory(), state_directory()
-    found = connect_server.find_running(state) if may_be_warm and not (master or remote) else None
-    if found and not found.is_reachable():
-        say(
-            f"warning: the Spark that is kept warm (process {found.pid}) does not answer, so one is started for this alone; "
-            "`chasqui pipeline down` ends the other"
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Run on this Spark: local[2], spark://host:7077, yarn."),
+    ] = None
+    remote: Annotated[
+        str | None,
+        typer.Option("--remote", metavar="URL", help="Run through a Spark Connect server: sc://host:15002."),
+    ] = None
+    heap: Annotated[str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")] = "1g"
+
+    def select(self, *, may_be_warm: bool = False, say: Callable[[str], None] = print_stderr) -> SparkTarget:
+        """The Spark to use. may_be_warm: the server of `chasqui pipeline up`, if it is reachable and no other is named."""
+        from chasqui.errors import ConfigError
+        from chasqui.spark import connect_server
+        from chasqui.spark.spark_session import LOCAL_MASTER, SUBMITTED, SparkTarget, is_under_spark_submit
+
+        if self.master and self.remote:
+            raise ConfigError("--master and --remote name two different Sparks", hint="give one of them")
+        _check_heap(self.heap)
+        cache, state = cache_directory() or state_directory(), state_directory()
+        found = connect_server.find_running(state) if may_be_warm and not (self.master or self.remote) else None
+        if found and not found.is_reachable():
+            say(
+                f"warning: the Spark that is kept warm (process {found.pid}) does not answer, so one is started for this alone; "
+                "`chasqui pipeline down` ends the other"
+            )
+            found = None
+        master = self.master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL_MASTER)
+        return SparkTarget(
+            cache / "spark",
+            state / "spark.log",
+            master=SUBMITTED if is_under_spark_submit() else master,
+            remote=self.remote or (found.url if found else None),
+            heap=self.heap,
         )
-        found = None
-    return SparkTarget(
-        cache / "spark",
-        state / "spark.log",
-        master=SUBMITTED if is_under_spark_submit() else master or os.environ.get("CHASQUI_SPARK_MASTER", LOCAL_MASTER),
-        remote=remote or (found.url if found else None),
-        heap=heap,
-    )
 
 
 def _check_heap(heap: str) -> None:

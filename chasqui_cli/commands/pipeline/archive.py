@@ -11,18 +11,16 @@ import typer
 
 from chasqui_cli.commands.pipeline._spark import (
     ArchiveOption,
-    HeapOption,
-    MasterOption,
     QueuesArgument,
-    RemoteOption,
+    SparkOptions,
     data_source_options,
     open_archive,
     parse_length_ms,
     require_writable_archive,
-    select_spark,
 )
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
+from chasqui_cli.context.shared_options import options_from
 from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import Column, column
 
@@ -42,6 +40,7 @@ COLUMNS: list[Column] = [
 
 
 @command("pipeline archive", schema=ARCHIVE_SCHEMA, many=False, effect=Effect.RUNS)
+@options_from(SparkOptions)
 def archive(
     ctx: CommandContext,
     queues: QueuesArgument = None,
@@ -68,9 +67,8 @@ def archive(
     accept_recreated: Annotated[
         bool, typer.Option("--accept-recreated", help="Go on with a stream that was deleted and made anew.")
     ] = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
+    *,
+    spark_options: SparkOptions,
 ) -> None:
     """Keep the events and dead letters of queues in Parquet, until interrupted.
 
@@ -81,9 +79,9 @@ def archive(
     from chasqui.spark import spark_session as session
 
     session.check_installed()
-    spark_at = select_spark(master, remote, heap)
+    spark_at = spark_options.select()
     plan = archiver.ArchivePlan(
-        open_archive(path, remote),
+        open_archive(path, spark_options.remote),
         data_source_options(ctx, spark_at) | {"retryFor": "60"},
         tuple(queues or ()),
         trigger_s=parse_length_ms("--every", every, least=0, most=DAY_MS) / 1000,

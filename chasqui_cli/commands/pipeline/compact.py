@@ -9,16 +9,14 @@ import typer
 
 from chasqui_cli.commands.pipeline._spark import (
     ArchiveOption,
-    HeapOption,
-    MasterOption,
-    RemoteOption,
+    SparkOptions,
     open_archive,
     parse_day,
-    select_spark,
 )
 from chasqui_cli.commands.pipeline.archive import COLUMNS
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
+from chasqui_cli.context.shared_options import options_from
 
 COMPACT_SCHEMA = {
     "table": "str", "day": "str", "rows": "int", "repeated": "int", "files_before": "int", "files_after": "int",
@@ -26,6 +24,7 @@ COMPACT_SCHEMA = {
 
 
 @command("pipeline compact", server=False, schema=COMPACT_SCHEMA, effect=Effect.LOCAL)
+@options_from(SparkOptions)
 def compact(
     ctx: CommandContext,
     path: ArchiveOption = None,
@@ -33,9 +32,8 @@ def compact(
         str | None,
         typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
     ] = None,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
+    *,
+    spark_options: SparkOptions,
 ) -> None:
     """Rewrite days that are over into few large files, without rows that were written twice.
 
@@ -54,7 +52,7 @@ def compact(
     day = parse_day(before) if before else layout.utc_day(SystemClock().now_ms())
     days = [one for table in layout.TABLES for one in archive.day_dirs(table)]
     with (
-        session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark,
+        session.open_session(spark_options.select(may_be_warm=True)) as spark,
         ctx.progress("compacting", len(days)) as advance,
     ):
         done: list[maintenance.CompactionResult] = []

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_cli.commands._temporary_server import temporary_server
-from chasqui_cli.commands.pipeline._spark import HeapOption, MasterOption, select_spark
+from chasqui_cli.commands.pipeline._spark import SparkOptions
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
+from chasqui_cli.context.shared_options import options_from
 
 if TYPE_CHECKING:
     from chasqui import Job
@@ -25,13 +26,14 @@ DEMO_SCHEMA = {"events": "int", "archive": "str", "page": "str"}
 
 
 @command("pipeline demo", server=False, schema=DEMO_SCHEMA, many=False, effect=Effect.LOCAL)
+@options_from(SparkOptions, without=("remote",))
 def demo(
     ctx: CommandContext,
     place: Annotated[Path, typer.Argument(metavar="[DIRECTORY]", help="Where the archive and the page go.")] = Path(
         "chasqui-tour"
     ),
-    master: MasterOption = None,
-    heap: HeapOption = "1g",
+    *,
+    spark_options: SparkOptions,
 ) -> None:
     """Run some hundred jobs on a private server, archive what happened, and write a page about it."""
     from chasqui.spark import archiver as archiver
@@ -49,7 +51,7 @@ def demo(
         ctx.info(f"running {JOBS} jobs on a private server: most succeed, some fail, a few die")
         asyncio.run(_run_jobs(url))
         ctx.info("starting Spark, and archiving what happened")
-        with spark_session.open_session(select_spark(master, None, heap)) as spark:
+        with spark_session.open_session(spark_options.select()) as spark:
             plan = archiver.ArchivePlan(archive, {"redis.url": url}, (QUEUE,), once=True, accept_recreated=True)
             totals = archiver.archive_queues(spark, plan)
             asked = resolve_diff_window(spark, archive, reports.ReportQuery(bucket_ms=STEP_MS))

@@ -9,16 +9,14 @@ import typer
 
 from chasqui_cli.commands.pipeline._spark import (
     ArchiveOption,
-    HeapOption,
-    MasterOption,
-    RemoteOption,
+    SparkOptions,
     open_archive,
     require_writable_archive,
-    select_spark,
 )
 from chasqui_cli.commands.pipeline.up import COLUMNS
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
+from chasqui_cli.context.shared_options import options_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,15 +27,15 @@ CHECK_SCHEMA = {"check": "str", "ok": "bool", "detail": "str"}
 
 
 @command("pipeline doctor", schema=CHECK_SCHEMA, effect=Effect.READS_LOCAL)
+@options_from(SparkOptions)
 def doctor(
     ctx: CommandContext,
     path: ArchiveOption = None,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
+    *,
+    spark_options: SparkOptions,
 ) -> None:
     """Try the pipeline's parts one by one: packages, Java, server, Spark, data source, archive."""
-    at = select_spark(master, remote, heap)
+    at = spark_options.select()
     archive = open_archive(path)
 
     def packages() -> str:

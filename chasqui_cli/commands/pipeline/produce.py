@@ -11,27 +11,24 @@ from chasqui_cli.changes.confirm import PREVIEW_ROWS, ChangePlan
 from chasqui_cli.commands.pipeline._load import (
     LOAD_SCHEMA,
     WEEK_S,
-    MaxBacklogOption,
-    MaxRateOption,
-    RunIdOption,
+    LoadOptions,
     SampledRecords,
     TargetQueueArgument,
     load_jobs,
 )
 from chasqui_cli.commands.pipeline._spark import (
-    HeapOption,
-    MasterOption,
-    RemoteOption,
-    data_source_options,
-    select_spark,
+    SparkOptions,
 )
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.context.shared_options import options_from
 from chasqui_cli.output.columns import Column, column
 
 COLUMNS: list[Column] = [column("id"), column("name"), column("data")]
 
 
 @command("pipeline produce", schema=LOAD_SCHEMA, many=False, changes=True, local_paths=("files", "master", "remote"))
+@options_from(SparkOptions)
+@options_from(LoadOptions)
 def produce(
     ctx: CommandContext,
     queue: TargetQueueArgument,
@@ -54,12 +51,9 @@ def produce(
         str | None,
         typer.Option("--run-at-field", metavar="F", help="The field with the time to run at, in ms."),
     ] = None,
-    run_id: RunIdOption = None,
-    max_backlog: MaxBacklogOption = 800_000,
-    max_rate: MaxRateOption = 0,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
+    *,
+    load: LoadOptions,
+    spark_options: SparkOptions,
 ) -> None:
     """Make a job of every row of files. Run again with the same files it adds only what is missing.
 
@@ -76,9 +70,9 @@ def produce(
     check_files(paths, kind)
     check_name(name)
     shape = bulk_jobs.RowMapping(name, id_field, name_field, data_field, run_at_field)
-    run = run_id or bulk_jobs.load_run_id(queue, paths, shape)
-    spark_at = select_spark(master, remote, heap)
-    options = data_source_options(ctx, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
+    run = load.run_id or bulk_jobs.load_run_id(queue, paths, shape)
+    spark_at = spark_options.select()
+    options = load.for_data_source(ctx, spark_at)
     with ctx.session() as asks:
         now_ms = asks.server_now_ms()  # and whether anybody answers, before Java is started
         with spark_session.open_session(spark_at) as spark:

@@ -9,24 +9,19 @@ import typer
 from chasqui_cli.changes.confirm import PREVIEW_ROWS, ChangePlan, plural
 from chasqui_cli.commands.pipeline._load import (
     LOAD_SCHEMA,
-    MaxBacklogOption,
-    MaxRateOption,
-    RunIdOption,
+    LoadOptions,
     SampledRecords,
     load_jobs,
 )
 from chasqui_cli.commands.pipeline._spark import (
     ArchiveOption,
-    HeapOption,
-    MasterOption,
-    RemoteOption,
-    data_source_options,
+    SparkOptions,
     open_archive,
     parse_past_time_ms,
-    select_spark,
 )
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
+from chasqui_cli.context.shared_options import options_from
 from chasqui_cli.output.columns import Column, column
 
 YEAR_S = 365 * 86_400
@@ -49,6 +44,8 @@ DEAD_LETTER_COLUMNS: list[Column] = [
     changes=True,
     local_paths=("path", "sql", "master", "remote"),
 )
+@options_from(SparkOptions)
+@options_from(LoadOptions)
 def replay(
     ctx: CommandContext,
     queue: Annotated[str, typer.Argument(help="Whose dead letters.", autocompletion=complete_queues)],
@@ -69,12 +66,9 @@ def replay(
         str | None,
         typer.Option("--sql", metavar="CONDITION", help="Any SQL condition: \"detail LIKE '%timeout%'\"."),
     ] = None,
-    run_id: RunIdOption = None,
-    max_backlog: MaxBacklogOption = 800_000,
-    max_rate: MaxRateOption = 0,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
+    *,
+    load: LoadOptions,
+    spark_options: SparkOptions,
 ) -> None:
     """Put archived dead letters back to work, each once however often this is run, with all attempts before them.
 
@@ -83,17 +77,17 @@ def replay(
     from chasqui.spark import bulk_jobs, spark_session
 
     spark_session.check_installed()
-    spark_at = select_spark(master, remote, heap)
-    options = data_source_options(ctx, spark_at) | {"maxBacklog": str(max_backlog), "maxRate": str(max_rate)}
+    spark_at = spark_options.select()
+    options = load.for_data_source(ctx, spark_at)
     options["ledgerTtl"] = str(YEAR_S)  # archives keep letters for long, and letters are few
     target = to or queue
-    run = run_id or f"replay-of-{queue}"
+    run = load.run_id or f"replay-of-{queue}"
     with ctx.session() as asks:
         now_ms = asks.server_now_ms()
         bounds = [parse_past_time_ms(one, now_ms) for one in (since, until)]
         with spark_session.open_session(spark_at) as spark:
             found = bulk_jobs.archived_dead_letters(
-                spark, open_archive(path, remote), queue, name=name, reason=reason, since_ms=bounds[0],
+                spark, open_archive(path, spark_options.remote), queue, name=name, reason=reason, since_ms=bounds[0],
                 until_ms=bounds[1], where=sql,
             )  # fmt: skip
             letters, dead = bulk_jobs.cache_and_count(found, sql)

@@ -15,18 +15,16 @@ import typer
 from chasqui_cli.commands.pipeline._report_columns import ReportName, report_caption, report_columns, report_schema
 from chasqui_cli.commands.pipeline._spark import (
     ArchiveOption,
-    HeapOption,
-    MasterOption,
-    RemoteOption,
+    SparkOptions,
     complete_archived_queues,
     open_archive,
     parse_length_ms,
     parse_past_time_ms,
     require_archive,
-    select_spark,
 )
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
+from chasqui_cli.context.shared_options import options_from
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.json_schema import json_schema
 from chasqui_cli.output.tagged_json import json_text
@@ -44,6 +42,7 @@ MOST_ROWS = 2**31 - 1
 
 
 @command("pipeline report", server=False, effect=Effect.READS_LOCAL)
+@options_from(SparkOptions)
 def report(
     ctx: CommandContext,
     name: Annotated[ReportName, typer.Argument(help="Which report.")] = ReportName.ALL,
@@ -83,9 +82,8 @@ def report(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with charts, too; it needs no network."),
     ] = None,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
+    *,
+    spark_options: SparkOptions,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the shape of the JSON output, as JSON Schema, and end.")
     ] = False,
@@ -100,7 +98,7 @@ def report(
         print_line(json_text(json_schema(report_schema(name), many=False), indent=2))
         return
     spark_session.check_installed()
-    archive = open_archive(path, remote)
+    archive = open_archive(path, spark_options.remote)
     names = [one.value for one in ReportName if one is not ReportName.ALL] if name is ReportName.ALL else [name.value]
     asked = reports.ReportQuery(
         queues=tuple(queue or ()),
@@ -116,7 +114,7 @@ def report(
     require_archive(archive, asked.queues)
     if from_rollup:
         _require_rollup(archive, name, asked)
-    spark_at = select_spark(master, remote, heap, may_be_warm=True, say=ctx.info)
+    spark_at = spark_options.select(may_be_warm=True, say=ctx.info)
     with spark_session.open_session(spark_at) as spark:
         newest = _newest_event_ms(spark, archive, since, until, at)
         asked = replace(

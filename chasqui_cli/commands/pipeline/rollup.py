@@ -8,19 +8,18 @@ import typer
 
 from chasqui_cli.commands.pipeline._spark import (
     ArchiveOption,
-    HeapOption,
-    MasterOption,
     QueuesArgument,
-    RemoteOption,
+    SparkOptions,
     open_archive,
     parse_day,
-    select_spark,
 )
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
+from chasqui_cli.context.shared_options import options_from
 
 
 @command("pipeline rollup", server=False, schema={"archive": "str", "minutes": "int"}, many=False, effect=Effect.LOCAL)
+@options_from(SparkOptions)
 def rollup(
     ctx: CommandContext,
     queues: QueuesArgument = None,
@@ -29,9 +28,8 @@ def rollup(
         str | None,
         typer.Option("--since", metavar="DAY", help="Only days from this one on, as in 2026-11-18."),
     ] = None,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    heap: HeapOption = "1g",
+    *,
+    spark_options: SparkOptions,
 ) -> None:
     """Add minutes up: counts and sketches per queue and job name, so that reports over months take seconds."""
     from chasqui.spark import maintenance
@@ -40,9 +38,9 @@ def rollup(
     from chasqui_cli.output.times import parse_time_ms
 
     session.check_installed()
-    archive = open_archive(path, remote)
+    archive = open_archive(path, spark_options.remote)
     require_archive(archive, queues or ())
     since_ms = parse_time_ms(parse_day(since), 0, "past") if since else None
-    with session.open_session(select_spark(master, remote, heap, may_be_warm=True)) as spark:
+    with session.open_session(spark_options.select(may_be_warm=True)) as spark:
         minutes = maintenance.roll_up(spark, archive, queues=queues or (), since_ms=since_ms)
     ctx.write_record({"archive": archive.root, "minutes": minutes})

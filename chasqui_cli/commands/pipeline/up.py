@@ -10,15 +10,14 @@ import typer
 
 from chasqui_cli.commands.pipeline._spark import (
     SERVER_SCHEMA,
-    HeapOption,
-    MasterOption,
+    SparkOptions,
     parse_length_ms,
-    select_spark,
     server_record,
 )
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.settings import state_directory
+from chasqui_cli.context.shared_options import options_from
 from chasqui_cli.output.columns import Column, column
 
 if TYPE_CHECKING:
@@ -29,14 +28,15 @@ COLUMNS: list[Column] = [column("check"), column("ok"), column("detail")]
 
 
 @command("pipeline up", server=False, schema=SERVER_SCHEMA, many=False, effect=Effect.LOCAL)
+@options_from(SparkOptions, without=("remote",))
 def up(
     ctx: CommandContext,
     warm_up: Annotated[
         str,
         typer.Option("--warm-up", metavar="SPAN", help="How long reports may be rehearsed; 0s for not at all."),
     ] = "60s",
-    master: MasterOption = None,
-    heap: HeapOption = "1g",
+    *,
+    spark_options: SparkOptions,
 ) -> None:
     """Keep a Spark running on this machine, so that reports take seconds. It listens on loopback, with a token.
 
@@ -49,7 +49,7 @@ def up(
 
     spark_session.check_installed()
     warm_up_s = parse_length_ms("--warm-up", warm_up, least=0) / 1000
-    at, state = select_spark(master, None, heap), state_directory()
+    at, state = spark_options.select(), state_directory()
     before = connect_server.find_running(state)
     with ctx.progress("starting Spark", None), _reliable_interrupt() as attend:
         server = connect_server.start_or_find(at, state)
