@@ -1,4 +1,4 @@
-"""`chasqui migrate`: a queue of another system moved to one of ours, live, and again from where it was."""
+"""`chasqui migrate`: moves a queue of another system into one of ours, live; it can be interrupted and run again."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def migrate(
     from chasqui.defaults import StreamCaps
     from chasqui.foreign import ConversionOptions
 
-    place, aim = _parse_source(source), Keys(_parse_target(target))
+    source_keys, target_keys = _parse_source(source), Keys(_parse_target(target))
     caps = StreamCaps() if cap is None else StreamCaps(stream=cap)
-    terms = ConversionOptions(name=name, body=body, max_attempts=max_attempts, over_limit=over_limit, caps=caps)
+    conversion = ConversionOptions(name=name, body=body, max_attempts=max_attempts, over_limit=over_limit, caps=caps)
     with ctx.link() as link:
         far = replace(ctx, connection=replace(ctx.connection, redis_url=to_url)).link() if to_url else None
         try:
-            report = _run_migration(ctx, link, far, place, aim, terms, visibility, follow=follow)
+            report = _run_migration(ctx, link, far, source_keys, target_keys, conversion, visibility, follow=follow)
         finally:
             if far:
                 far.close()
@@ -111,7 +111,7 @@ def _run_migration(
     far: Link | None,
     source: RsmqKeys | JobListKeys,
     target: Keys,
-    terms: Any,
+    conversion: Any,
     visibility: str | None,
     *,
     follow: bool,
@@ -120,8 +120,8 @@ def _run_migration(
 
     check_same_slot(link, source)
     visibility_ms = parse_duration_ms(visibility) if visibility else None
-    way = Migration(link, source, target, target_link=far, conversion=terms, visibility_ms=visibility_ms)
-    seen = way.run(dry_run=True)
+    migration = Migration(link, source, target, target_link=far, conversion=conversion, visibility_ms=visibility_ms)
+    seen = migration.run(dry_run=True)
     if not any(asdict(seen.before).values()):
         ctx.info(f"warning: there is nothing in a queue {source.queue!r} to be moved")
     plan = ChangePlan(
@@ -140,33 +140,33 @@ def _run_migration(
         return seen
     total = seen.before.ready + seen.before.delayed + seen.before.failed + seen.before.parked
     with (
-        ctx.journal_operation(source.queue) as pen,
+        ctx.journal_operation(source.queue) as journal,
         ctx.progress(f"{source.queue} → {target.queue}", total) as advance,
     ):
 
-        def told(report: MigrationReport) -> None:
+        def on_progress(report: MigrationReport) -> None:
             advance(report.moved, max(total, report.moved))
-            pen.done = report.moved
-            pen.set_result(moved=report.moved, counts=dict(report.counts))
+            journal.done = report.moved
+            journal.set_result(moved=report.moved, counts=dict(report.counts))
 
-        return way.run(progress=told, should_continue=_until_signal(ctx) if follow else lambda _: False)
+        return migration.run(progress=on_progress, should_continue=_until_signal(ctx) if follow else lambda _: False)
 
 
 def _until_signal(ctx: CommandContext) -> Callable[[MigrationReport], bool]:
-    """Go on until SIGTERM or Ctrl-C: the pass that runs then is finished, and the report told."""
-    asked: list[int] = []
+    """Continue until SIGTERM or Ctrl-C: the pass then running is finished, and the report written."""
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: asked.append(number))
+        signal.signal(number, lambda number, _: signals.append(number))
     moved = -1
 
-    def keep_on(report: MigrationReport) -> bool:
+    def should_continue(report: MigrationReport) -> bool:
         nonlocal moved
         if report.moved != moved:
             ctx.info(f"{report.moved:,} moved, {report.after.held:,} held, {report.after.ready:,} ready")
             moved = report.moved
-        return not asked
+        return not signals
 
-    return keep_on
+    return should_continue
 
 
 def _parse_source(text: str) -> RsmqKeys | JobListKeys:

@@ -40,8 +40,8 @@ change_command = partial(command, schema=CHANGE_SCHEMA, changes=True, failed=tup
 class JobChange:
     """One way to change the jobs of a list.
 
-    success_word: the outcome of those that were changed. effect: what the preview says of the consequences. apply: the
-    flow that changes jobs. deletes: whether they are journaled first, for an undo.
+    success_word: the outcome of those that were changed. effect: the consequences, as the preview shows them.
+    apply: the flow that changes jobs. deletes: whether they are journaled first, for an undo.
     """
 
     verb: str

@@ -1,4 +1,4 @@
-"""How a list job queue, its jobs and what its workers agreed on are named on a command line; what is told of a job."""
+"""Options and arguments that name a list job queue, its jobs and its workers' settings; the columns of a job."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ COLUMNS: list[Column] = [
 
 
 def joblist_keys(queue: str) -> JobListKeys:
-    """The keys of a queue."""
     from chasqui.foreign import JobListKeys
 
     return JobListKeys(queue)
@@ -55,7 +54,7 @@ def joblist_keys(queue: str) -> JobListKeys:
 def joblist_options(
     visibility: str = "5s", ttl: str = "5m", history: int = 50, max_attempts: int = 3
 ) -> JobListOptions:
-    """What every process of a queue must be told alike."""
+    """The settings that all processes of a queue must share."""
     from chasqui.foreign.joblist import JobListOptions
 
     return JobListOptions(
@@ -67,7 +66,7 @@ def joblist_options(
 
 
 def require_queue(session: Session, keys: JobListKeys) -> None:
-    """A queue without any list is none."""
+    """Raise `NotFound` for a queue without any list."""
     from chasqui.errors import NotFound
     from chasqui.foreign import joblist
 

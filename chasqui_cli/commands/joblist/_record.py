@@ -1,4 +1,4 @@
-"""Record."""
+"""A job of a list queue as a record."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KNOWN_FIELDS = {*_NUMBER_FIELDS, "id", "status", "claim_token", "payload", "res
 
 
 def joblist_job_record(ctx: CommandContext, queue: str, job: ListJob) -> Record:
-    """Everything known of a job; what its hash holds besides is in `fields`."""
+    """Everything known of a job; other fields of its hash are in `fields`."""
     numbers = {name: job.number(name) for name in _NUMBER_FIELDS}
     others = {name: job.text(name) for name in job.fields if name not in _KNOWN_FIELDS}
     return {
@@ -64,5 +64,5 @@ def joblist_job_record(ctx: CommandContext, queue: str, job: ListJob) -> Record:
 
 
 def _shortened_token(token: str | None) -> str | None:
-    """Whoever has the token can settle the job; that there is one may be seen."""
+    """The start of the token: with all of it, anyone could settle the job."""
     return token and f"{token[:4]}…"

@@ -1,4 +1,4 @@
-"""Enqueue."""
+"""`chasqui joblist enqueue`: adds one job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.json_schema import OptionalKey
 
 ENQUEUE_SCHEMA = {"queue": "str", "id": "str?", "outcome": OptionalKey("str")}
-"""`outcome` is told in a dry run: `would enqueue`."""
+"""`outcome` is present in a dry run only: `would enqueue`."""
 
 
 @command("joblist enqueue", changes=True, asks="protected", schema=ENQUEUE_SCHEMA, many=False)

@@ -1,4 +1,4 @@
-"""Events."""
+"""`chasqui joblist events`: what workers publish, as it arrives."""
 
 from __future__ import annotations
 

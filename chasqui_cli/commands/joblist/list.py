@@ -1,4 +1,4 @@
-"""List."""
+"""`chasqui joblist list`: the jobs of one of the four lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chasqui joblist overview`, `list`, `show` and `events`: how a list job queue stands, and what becomes of its jobs."""
+"""`chasqui joblist overview`: depths, ages and stale claims of queues."""
 
 from __future__ import annotations
 
@@ -66,25 +66,25 @@ def overview(
             keys = joblist_keys(name)
             if queues:
                 require_queue(session, keys)
-            told = session.link.run(joblist.read_overview(keys, visibility_ms=visibility_ms))
-            rows.append(_overview_record(name, told, visibility_ms))
+            found = session.link.run(joblist.read_overview(keys, visibility_ms=visibility_ms))
+            rows.append(_overview_record(name, found, visibility_ms))
     ctx.write_records(rows, OVERVIEW_COLUMNS)
 
 
-def _overview_record(name: str, told: ListOverview, visibility_ms: int) -> Record:
-    depths = told.depths
+def _overview_record(name: str, found: ListOverview, visibility_ms: int) -> Record:
+    depths = found.depths
     return {
         "queue": name,
-        "server_time_ms": told.now_ms,
+        "server_time_ms": found.now_ms,
         "visibility_ms": visibility_ms,
         "pending": depths.pending,
         "processing": depths.processing,
-        "stale": told.stale,
+        "stale": found.stale,
         "completed": depths.completed,
         "failed": depths.failed,
-        "oldest_pending_ms": told.oldest_pending_ms,
-        "oldest_claim_ms": told.oldest_claim_ms,
-        "unsettled": [{"id": one.claim.id, "verdict": one.status, "why": one.reason} for one in told.unsettled],
-        "attempts": {str(tries): many for tries, many in sorted(told.attempts.items())},
-        "parked": told.parked,
+        "oldest_pending_ms": found.oldest_pending_ms,
+        "oldest_claim_ms": found.oldest_claim_ms,
+        "unsettled": [{"id": one.claim.id, "verdict": one.status, "why": one.reason} for one in found.unsettled],
+        "attempts": {str(tries): many for tries, many in sorted(found.attempts.items())},
+        "parked": found.parked,
     }

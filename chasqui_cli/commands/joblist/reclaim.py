@@ -1,4 +1,4 @@
-"""Reclaim."""
+"""`chasqui joblist reclaim`: puts jobs of workers that are gone back on the pending list."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def reclaim(
         if ctx.confirm(plan):
 
             def rule(held: Any, now_ms: int, visibility_ms: int) -> Any:
-                verdict = joblist.guide_rule(held, now_ms, visibility_ms)
-                return verdict if held.id in meant or verdict == "broken" else "live"
+                decision = joblist.guide_rule(held, now_ms, visibility_ms)
+                return decision if held.id in meant or decision == "broken" else "live"
 
-            with ctx.journal_operation(queue) as pen:
+            with ctx.journal_operation(queue) as journal:
                 done = session.link.run(
                     joblist.reclaim(
                         keys, options=options, rule=rule, give_up_at=max_attempts, drop_orphans=drop_orphans
@@ -87,8 +87,8 @@ def reclaim(
                 rows += [
                     _record(one.claim.id, "skipped", one.reason) for one in planned.skipped if one.claim.id not in known
                 ]
-                pen.done = sum(map(len, (done.moved, done.failed, done.dropped)))
-                pen.set_result(**Counter(row["outcome"] for row in rows))
+                journal.done = sum(map(len, (done.moved, done.failed, done.dropped)))
+                journal.set_result(**Counter(row["outcome"] for row in rows))
     if planned.skipped:
         ctx.info(f"skipped {len(planned.skipped)} ids that cannot be judged; see chasqui joblist doctor {queue}")
     ctx.write_outcomes(rows, COLUMNS)
@@ -101,15 +101,15 @@ def _stale_reasons(session: Session, keys: JobListKeys, visibility_ms: int) -> d
     return {one.claim.id: one.reason for one in judged}
 
 
-def _records(told: Any, why: dict[str, str], *, would: bool) -> list[Record]:
+def _records(result: Any, why: dict[str, str], *, would: bool) -> list[Record]:
     words = {
         "moved": "would reclaim" if would else "reclaimed",
         "failed": "would fail" if would else "failed",
         "dropped": "would drop" if would else "dropped",
         "changed": "changed",
     }
-    rows = [_record(one, word, why.get(one)) for name, word in words.items() for one in getattr(told, name)]
-    return rows + [_record(one.claim.id, "skipped", one.reason) for one in told.skipped]
+    rows = [_record(one, word, why.get(one)) for name, word in words.items() for one in getattr(result, name)]
+    return rows + [_record(one.claim.id, "skipped", one.reason) for one in result.skipped]
 
 
 def _record(job_id: str, outcome: str, why: str | None) -> Record:

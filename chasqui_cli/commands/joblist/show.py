@@ -1,4 +1,4 @@
-"""Show."""
+"""`chasqui joblist show`: one job with its hash and its places."""
 
 from __future__ import annotations
 

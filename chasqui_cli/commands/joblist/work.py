@@ -125,7 +125,7 @@ async def _run_worker(
 
 
 def _state_text(worker: JobListWorker) -> str:
-    """The worst of it: a loop that fails is the news."""
+    """The first failing loop with its error, or `working`."""
     failing = next((one for one in worker.loop_states if one.role == "failing"), None)
     return f"failing: {failing.name}: {failing.last_error}" if failing else "working"
 

@@ -1,4 +1,4 @@
-"""Charts as SVG text: plain shapes in the page's own colours, with a title on each for those who point at it."""
+"""Charts as SVG text: plain shapes in the page's colours, each with a title for the pointer."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WIDTH, HEIGHT = 720, 200
 LEFT, BOTTOM = 48, 24
 MAX_POINTS = 180
 MAX_DOTS = 24
-"""Up to so many moments each is a dot as well: one alone makes no line."""
+"""Up to this many points each is also drawn as a dot: one point alone makes no line."""
 MAX_BARS = 12
 BAR_HEIGHT = 44
-"""Room for a bar and its label, in the larger letters that a phone shows."""
+"""Room for a bar and its label, in the larger type of a phone."""
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -67,7 +67,7 @@ def throughput_chart(records: Sequence[Record]) -> str:
     key = _legend(
         ("--good", "completed"),
         ("--bad", "failed"),
-        told=f"jobs in each {format_duration(step)}, UTC",
+        note=f"jobs in each {format_duration(step)}, UTC",
     )
     return key + _svg(lines, HEIGHT, "completed and failed over time")
 
@@ -101,7 +101,7 @@ def latency_chart(records: Sequence[Record]) -> str:
             f'<circle cx="{at(last):.1f}" cy="{y + 8}" r="5" fill="var(--bad)"/>'
             f'<text x="{at(last) + 10:.1f}" y="{y + 12}">{_duration_text(last)}</text></g>'
         )
-    key = _legend(("--good", "half are faster"), ("--warm", "95 %"), ("--bad", "99 %"), told="length of a run")
+    key = _legend(("--good", "half are faster"), ("--warm", "95 %"), ("--bad", "99 %"), note="length of a run")
     return key + _svg("".join(parts), ground + 22, "run time by job name")
 
 
@@ -135,7 +135,7 @@ def failures_chart(records: Sequence[Record]) -> str:
 
 
 def sla_chart(records: Sequence[Record]) -> str:
-    """Who is late, and how often."""
+    """Which jobs are late, and how often."""
     found = [one for one in records if one["breaches"]]
     bars = [
         (f"{_job_name(one)} ({one['queue']})", one["share"], f"{one['share']:.1%} of {one['completed']:,}")
@@ -161,7 +161,7 @@ def heatmap_chart(records: Sequence[Record]) -> str:
                 f'<rect x="{38 + hour * cell}" y="{20 + day * cell}" width="{cell - 3}" height="{cell - 3}" rx="4" '
                 f'fill="var(--cool)" fill-opacity="{strength:.2f}"><title>{name} {hour:02d}:00 UTC: {count:,} runs</title></rect>'
             )
-    key = _legend(("--cool", f"{top:,} runs"), told="hours in UTC")
+    key = _legend(("--cool", f"{top:,} runs"), note="hours in UTC")
     return key + _svg("".join(parts), 20 + 7 * cell, "runs by hour and weekday")
 
 
@@ -171,19 +171,19 @@ def _bar_chart(bars: Sequence[tuple[str, float, str]], colour: str, unit: str) -
         return ""
     top = max(value for _, value, _ in shown) or 1
     parts = []
-    for n, (label, value, told) in enumerate(shown):
+    for n, (label, value, value_text) in enumerate(shown):
         y = 4 + n * BAR_HEIGHT
         wide = max(2.0, value / top * (WIDTH - 130))
         parts.append(
-            f'<g><title>{_label(label, 200)}: {_label(told)}</title><text x="0" y="{y + 11}">{_label(label, 100)}</text>'
+            f'<g><title>{_label(label, 200)}: {_label(value_text)}</title><text x="0" y="{y + 11}">{_label(label, 100)}</text>'
             f'<rect x="0" y="{y + 19}" width="{wide:.1f}" height="10" rx="3" fill="var({colour})"/>'
-            f'<text x="{wide + 8:.1f}" y="{y + 29}">{_label(told)}</text></g>'
+            f'<text x="{wide + 8:.1f}" y="{y + 29}">{_label(value_text)}</text></g>'
         )
     return _legend((colour, unit)) + _svg("".join(parts), 8 + BAR_HEIGHT * len(shown), "the largest first")
 
 
 def _axis(top: float) -> str:
-    """The ground, half and full height, with their numbers."""
+    """Lines at zero, half and full height, with their numbers."""
     lines = []
     for share in (0.0, 0.5, 1.0):
         y = HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - 10)
@@ -204,9 +204,9 @@ def _svg(inside: str, height: int, label: str) -> str:
     return f'<div class="wide">{drawn}</div>'
 
 
-def _legend(*items: tuple[str, str], told: str = "") -> str:
+def _legend(*items: tuple[str, str], note: str = "") -> str:
     marks = "".join(f'<i style="background:var({colour})"></i>{label}' for colour, label in items)
-    return f'<p class="legend">{marks}{f"<span>{told}</span>" if told else ""}</p>'
+    return f'<p class="legend">{marks}{f"<span>{note}</span>" if note else ""}</p>'
 
 
 def _step_ms(records: Sequence[Record]) -> int:

@@ -1,4 +1,4 @@
-"""`chasqui pipeline produce` and `replay`: files and archived dead letters become jobs, each exactly once."""
+"""Loads: writing files or archived dead letters into a queue as jobs, each exactly once."""
 
 from __future__ import annotations
 
@@ -55,41 +55,41 @@ class LoadOptions:
 
 def load_jobs(
     ctx: CommandContext,
-    asks: Session,
+    session: Session,
     plan: ChangePlan,
     run_id: str,
     make: Callable[[], Any],
     options: dict[str, str],
 ) -> None:
-    """Ask, write, and say what became of it."""
+    """Confirm, write, and report the outcome."""
     from chasqui.spark import bulk_jobs
 
     verb, queue, rows = plan.verb, plan.queue, len(plan.records)
-    before = asks.run(_loaded_count, queue, run_id)
+    before = session.run(_loaded_count, queue, run_id)
     known = f"{before:,} are there already from an earlier try, and stay as they are"
     plan = replace(plan, effects=[f"as load {run_id}", *([known] if before else [])])
-    told = {"queue": queue, "run_id": run_id, "rows": rows}
+    record = {"queue": queue, "run_id": run_id, "rows": rows}
     if not ctx.confirm(plan):
         word = f"would {verb}" if ctx.change_options.dry_run and rows else "nothing to do"
-        ctx.write_record(told | {"added": 0, "repeated": 0, "outcome": word})
+        ctx.write_record(record | {"added": 0, "repeated": 0, "outcome": word})
         return
-    with ctx.journal_operation(queue) as pen:
+    with ctx.journal_operation(queue) as journal:
         jobs = make()
         with (
             ctx.progress(f"writing to {queue}", rows) as advance,
-            _track_progress(asks, queue, run_id, advance),
+            _track_progress(session, queue, run_id, advance),
         ):
             bulk_jobs.write_jobs(jobs, queue, run_id, options)
-        added = asks.run(_loaded_count, queue, run_id) - before
-        pen.done = added
-        pen.set_result(added=added, run_id=run_id)
+        added = session.run(_loaded_count, queue, run_id) - before
+        journal.done = added
+        journal.set_result(added=added, run_id=run_id)
     ctx.write_record(
-        told | {"added": added, "repeated": max(0, rows - added), "outcome": f"{verb}d".replace("yd", "yed")}
+        record | {"added": added, "repeated": max(0, rows - added), "outcome": f"{verb}d".replace("yd", "yed")}
     )
 
 
 class SampledRecords(Sequence[Any]):
-    """So many records, of which only the first are known: the others are rows that stay in Spark."""
+    """A sequence of which only the first records are here: the others are rows that stay in Spark."""
 
     def __init__(self, first: list[dict[str, Any]], count: int) -> None:
         self._first, self._count = first, count
@@ -102,25 +102,25 @@ class SampledRecords(Sequence[Any]):
 
 
 @contextmanager
-def _track_progress(asks: Session, queue: str, run_id: str, advance: Callable[[int], None]) -> Iterator[None]:
-    """The load's ledger says how far it is. Spark writes from this thread, so another one looks."""
-    over = threading.Event()
+def _track_progress(session: Session, queue: str, run_id: str, advance: Callable[[int], None]) -> Iterator[None]:
+    """Update the progress bar from the load's ledger, in a thread: Spark writes from this one."""
+    stop = threading.Event()
 
-    def look() -> None:
+    def poll() -> None:
         from chasqui.errors import ChasquiError
 
-        while not over.wait(0.5):
+        while not stop.wait(0.5):
             try:
-                advance(asks.run(_loaded_count, queue, run_id))
+                advance(session.run(_loaded_count, queue, run_id))
             except ChasquiError:
-                continue  # a bar that stands still for a moment
+                continue  # the bar stands still for a moment
 
-    watcher = threading.Thread(target=look, daemon=True)
+    watcher = threading.Thread(target=poll, daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         watcher.join()
 
 

@@ -1,7 +1,6 @@
-"""A report as one page: charts drawn as SVG, no script, nothing fetched; light or dark as the reader has it.
+"""A report as one HTML page: charts drawn as SVG, no script, nothing fetched; light or dark as the reader's system.
 
-Every text of a job goes through `safe()` and is escaped: names and errors come from anywhere. Charts that stand alone
-are in `charts.py`.
+Every text of a job goes through `safe()` and is escaped: names and errors are untrusted.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 )
-"""Escaping is what keeps a job's text harmless; should it ever fail, the browser fetches and runs nothing all the same."""
+"""A second defence: should escaping fail, the browser still fetches and runs nothing."""
 
 MAX_TABLE_ROWS = 50
-"""More rows of a table than this are not read by anybody; the JSON has them all."""
+"""Rows of a table at most; the JSON has them all."""
 
 _STYLE = """
 :root{color-scheme:light dark;--ground:#fbfaf7;--card:#fff;--ink:#22201c;--soft:#6b665c;--line:#e4e0d6;
@@ -62,7 +61,6 @@ _CHART_BY_REPORT: dict[str, Callable[[Sequence[Record]], str]] = {
 
 
 def render_page(found: dict[str, list[Record]], asked: ReportQuery, where: str) -> str:
-    """The whole page."""
     from chasqui.spark.reports import REPORTS
 
     sections = "".join(
@@ -79,12 +77,12 @@ def render_page(found: dict[str, list[Record]], asked: ReportQuery, where: str) 
 
 
 def html_text(value: Any) -> str:
-    """Text that is harmless in a page."""
+    """A value as escaped text."""
     return escape(safe(str(value)), quote=True)
 
 
 def _scope_text(found: dict[str, list[Record]], asked: ReportQuery) -> str:
-    """Which queues and which time: as asked for, or else as found."""
+    """Queues and time range: as requested, or else as found."""
     queues = asked.queues or sorted({one["queue"] for records in found.values() for one in records if one.get("queue")})
     steps = [one["at_ms"] for one in found.get("throughput", [])]
     first = asked.since_ms if asked.since_ms is not None else min(steps, default=None)
@@ -99,17 +97,19 @@ def _scope_text(found: dict[str, list[Record]], asked: ReportQuery) -> str:
 
 
 def _summary_cards(found: dict[str, list[Record]]) -> str:
-    """The numbers one looks for first."""
-    told: list[tuple[str, str]] = []
+    """The most important totals, on top of the page."""
+    figures: list[tuple[str, str]] = []
     steps = found.get("throughput")
     if steps is not None:
         totals = {name: sum(one[name] for one in steps) for name in ("completed", "failed", "retried", "dead")}
-        told += [(f"{count:,}", name) for name, count in totals.items()]
+        figures += [(f"{count:,}", name) for name, count in totals.items()]
     if "sla" in found:
-        told.append((f"{sum(one['breaches'] for one in found['sla']):,}", "too late"))
+        figures.append((f"{sum(one['breaches'] for one in found['sla']):,}", "too late"))
     if "gaps" in found:
-        told.append((f"{sum(one['lost'] or 0 for one in found['gaps']):,}", "events missing"))
-    cards = "".join(f"<div><b>{html_text(number)}</b><span>{html_text(label)}</span></div>" for number, label in told)
+        figures.append((f"{sum(one['lost'] or 0 for one in found['gaps']):,}", "events missing"))
+    cards = "".join(
+        f"<div><b>{html_text(number)}</b><span>{html_text(label)}</span></div>" for number, label in figures
+    )
     return f'<div class="figures">{cards}</div>' if cards else ""
 
 

@@ -1,4 +1,4 @@
-"""Report columns."""
+"""The reports there are, with their captions, schemas and columns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 
 class ReportName(StrEnum):
-    """The reports there are."""
-
     ALL = "all"
     THROUGHPUT = "throughput"
     LATENCY = "latency"
@@ -34,11 +32,11 @@ TEXT_FIELDS = ("queue", "name", "error", "sample", "reason", "event", "job_id", 
 NULLABLE_FIELDS = (
     "attempt", "backoff_ms", "duration_us", "job_id", "lost", "name", "reason", "sample", "sample_job_id", "since_ms",
 )  # fmt: skip
-"""Columns that an event need not have, beside all that is measured."""
+"""Columns that may be null; measured ones may be, too."""
 
 
 def report_caption(name: str, asked: ReportQuery) -> str:
-    """What a report's numbers are about, where its columns do not tell."""
+    """What a report's numbers refer to, where its columns do not show it; else empty."""
     from chasqui_cli.output.times import format_duration, format_iso
 
     if name == ReportName.SLA:
@@ -63,7 +61,7 @@ def _field_type(name: str) -> str:
 
 
 def report_columns(name: str, *, exact: bool = False) -> list[Column]:
-    """A report's columns. exact: for programs, which round by themselves if they want to."""
+    """A report's columns. exact: without rounding, for programs."""
     from chasqui.spark.reports import REPORTS
 
     return [_column(one, exact=exact) for one in REPORTS[name].columns]

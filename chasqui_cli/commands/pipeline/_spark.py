@@ -1,5 +1,5 @@
-"""Where the pipeline works: which Spark, which archive, and how its processes reach the server without a password in
-any option. What is done there is the verbs' business.
+"""Options of the pipeline: which Spark, which archive, and how Spark's processes connect to the server without a
+password in any option.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class SparkOptions:
     ] = None
     heap: Annotated[str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")] = "1g"
 
-    def select(self, *, may_be_warm: bool = False, say: Callable[[str], None] = print_stderr) -> SparkTarget:
-        """The Spark to use. may_be_warm: the server of `chasqui pipeline up`, if it is reachable and no other is named."""
+    def select(self, *, may_be_warm: bool = False, warn: Callable[[str], None] = print_stderr) -> SparkTarget:
+        """The Spark to use. may_be_warm: the server of `chasqui pipeline up`, if it responds and no other is named."""
         from chasqui.errors import ConfigError
         from chasqui.spark import connect_server
         from chasqui.spark.spark_session import LOCAL_MASTER, SUBMITTED, SparkTarget, is_under_spark_submit
@@ -63,7 +63,7 @@ class SparkOptions:
         cache, state = cache_directory() or state_directory(), state_directory()
         found = connect_server.find_running(state) if may_be_warm and not (self.master or self.remote) else None
         if found and not found.is_reachable():
-            say(
+            warn(
                 f"warning: the Spark that is kept warm (process {found.pid}) does not answer, so one is started for this alone; "
                 "`chasqui pipeline down` ends the other"
             )
@@ -89,7 +89,7 @@ def _check_heap(heap: str) -> None:
 
 
 def open_archive(path: str | None, remote: str | None = None) -> Archive:
-    """The archive. Behind a Spark that is elsewhere a plain path is one of that machine."""
+    """The archive. With a remote Spark, a plain path is one of that machine."""
     from chasqui.errors import ConfigError
     from chasqui.spark.layout import Archive
 
@@ -103,7 +103,7 @@ def open_archive(path: str | None, remote: str | None = None) -> Archive:
 
 
 def archived_queues(archive: Archive) -> list[str]:
-    """Which queues are archived, by their directories; of an archive elsewhere only Spark could tell."""
+    """The archived queues, by their directories; none for an archive that is not on this machine."""
     from urllib.parse import unquote  # Spark escapes as URLs do
 
     from chasqui.spark.layout import TABLES
@@ -121,7 +121,7 @@ def complete_archived_queues(ctx: typer.Context, incomplete: str) -> Iterator[st
 
 
 def parse_length_ms(option: str, text: str, *, least: int = 1, most: int = MAX_SAFE_INTEGER) -> int:
-    """How long an option says, if that can be counted with."""
+    """An option's duration in ms, within bounds."""
     from chasqui.errors import ArgumentError
     from chasqui_cli.output.times import format_duration, parse_duration_ms
 
@@ -133,14 +133,14 @@ def parse_length_ms(option: str, text: str, *, least: int = 1, most: int = MAX_S
 
 
 def parse_past_time_ms(text: str | None, now_ms: int) -> int | None:
-    """When that was, within what a calendar has days for."""
+    """A past time, limited to what a calendar can represent."""
     from chasqui_cli.output.times import MAX_ISO_MS, parse_time_ms
 
     return min(max(0, parse_time_ms(text, now_ms, "past")), MAX_ISO_MS) if text else None
 
 
 def require_writable_archive(archive: Archive) -> None:
-    """That a place cannot be written to is told before Java is started."""
+    """Raise `ConfigError` for an archive that cannot be written; called before Java is started."""
     from chasqui.errors import ConfigError
 
     root = archive.local_root
@@ -193,7 +193,7 @@ QueuesArgument = Annotated[
 
 
 def parse_day(text: str) -> str:
-    """A day, as directories are named."""
+    """A day in the form of the archive's directory names."""
     from datetime import date
 
     from chasqui.errors import ArgumentError
@@ -205,7 +205,7 @@ def parse_day(text: str) -> str:
 
 
 def require_archive(archive: Archive, queues: Iterable[str]) -> None:
-    """That there is nothing is told before Java is started."""
+    """Raise `NotFound` where nothing is archived, of these queues or at all; called before Java is started."""
     from chasqui.errors import NotFound
     from chasqui.spark import maintenance
     from chasqui.spark.layout import directory_name

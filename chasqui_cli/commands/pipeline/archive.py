@@ -1,4 +1,4 @@
-"""`chasqui pipeline archive`, `compact` and `rollup`: keeping what happened, and keeping it in shape."""
+"""`chasqui pipeline archive`: keeps events and dead letters in Parquet."""
 
 from __future__ import annotations
 
@@ -97,18 +97,20 @@ def archive(
     with (
         session.open_session(spark_at) as spark,
         ctx.progress("archiving", None) as advance,
-        _stop_on_signal() as ended,
+        _stop_on_signal() as should_stop,
     ):
         done = 0
 
-        def told(account: BatchTotals) -> None:
+        def on_batch(batch_totals: BatchTotals) -> None:
             nonlocal done
-            done += account.rows
+            done += batch_totals.rows
             advance(done)
-            if account.lost:
-                ctx.info(f"warning: {account.lost:,} events were trimmed before batch {account.batch} could read them")
+            if batch_totals.lost:
+                ctx.info(
+                    f"warning: {batch_totals.lost:,} events were trimmed before batch {batch_totals.batch} could read them"
+                )
 
-        totals = archiver.archive_queues(spark, plan, on_batch=told, log=ctx.info, should_stop=ended)
+        totals = archiver.archive_queues(spark, plan, on_batch=on_batch, log=ctx.info, should_stop=should_stop)
     lost = sum(totals.lost.values())
     ctx.write_record(
         {
@@ -124,7 +126,7 @@ def archive(
 
 
 def _require_queues(ctx: CommandContext, queues: list[str]) -> None:
-    """A name nobody knows is told before Java is started."""
+    """Raise `NotFound` for unknown queues, before Java is started."""
     from chasqui import Keys
     from chasqui.errors import NotFound
     from chasqui.inspect import snapshot
@@ -143,17 +145,17 @@ def _require_queues(ctx: CommandContext, queues: list[str]) -> None:
 
 @contextmanager
 def _stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C ends the work after the batch at hand; a second one ends it at once."""
-    asked: list[int] = []
+    """The first Ctrl-C stops after the current batch; a second one stops at once."""
+    signals: list[int] = []
 
     def note(number: int, _: object) -> None:
-        if asked:
+        if signals:
             raise KeyboardInterrupt
-        asked.append(number)
+        signals.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(signals)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

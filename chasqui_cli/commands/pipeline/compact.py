@@ -1,4 +1,4 @@
-"""Compact."""
+"""`chasqui pipeline compact`: rewrites past days into few large files."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def compact(
     archive = open_archive(path)
     if archive.local_root and not archive.local_root.exists():
         raise NotFound(f"there is no archive at {archive.root}", hint="--archive names another one")
-    # Which days are over is the archive's own question, not a server's: its directories are UTC days.
+    # No server's clock decides which days are over: the archive's directories are UTC days.
     day = parse_day(before) if before else layout.utc_day(SystemClock().now_ms())
     days = [one for table in layout.TABLES for one in archive.day_dirs(table)]
     with (
         session.open_session(spark_options.select(may_be_warm=True)) as spark,
         ctx.progress("compacting", len(days)) as advance,
     ):
-        done: list[maintenance.CompactionResult] = []
+        results: list[maintenance.CompactionResult] = []
 
-        def told(one: maintenance.CompactionResult) -> None:
-            done.append(one)
-            advance(len(done))
+        def on_day(one: maintenance.CompactionResult) -> None:
+            results.append(one)
+            advance(len(results))
 
-        maintenance.compact_days(spark, archive, layout.TABLES, before=day, on_day=told)
-    ctx.write_records([asdict(one) for one in done], COLUMNS)
+        maintenance.compact_days(spark, archive, layout.TABLES, before=day, on_day=on_day)
+    ctx.write_records([asdict(one) for one in results], COLUMNS)

@@ -61,7 +61,7 @@ def demo(
 
 
 def _require_unused(place: Path, *names: str) -> None:
-    """Two tours in one archive would add up; and whose files these are, nobody knows: they are left alone."""
+    """Raise `ConfigError` if these files exist: two tours in one archive would add up, and files are never overwritten."""
     from chasqui.errors import ConfigError
 
     for name in names:

@@ -1,4 +1,4 @@
-"""Doctor."""
+"""`chasqui pipeline doctor`: checks that all parts of the pipeline are there and work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Down."""
+"""`chasqui pipeline down`: stops the server that `up` started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce."""
+"""`chasqui pipeline produce`: the rows of files become jobs."""
 
 from __future__ import annotations
 

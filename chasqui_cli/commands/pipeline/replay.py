@@ -1,4 +1,4 @@
-"""Replay."""
+"""`chasqui pipeline replay`: archived dead letters become jobs again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def replay(
     spark_session.check_installed()
     spark_at = spark_options.select()
     options = load.for_data_source(ctx, spark_at)
-    options["ledgerTtl"] = str(YEAR_S)  # archives keep letters for long, and letters are few
+    options["ledgerTtl"] = str(YEAR_S)  # archives keep dead letters for long, and there are few
     target = to or queue
     run = load.run_id or f"replay-of-{queue}"
     with ctx.session() as asks:

@@ -1,4 +1,4 @@
-"""`chasqui pipeline report`: questions to the archive, answered as tables, as JSON, or as a page to look at."""
+"""`chasqui pipeline report`: reports on the archive as tables, as JSON, or as an HTML page."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def report(
     require_archive(archive, asked.queues)
     if from_rollup:
         _require_rollup(archive, name, asked)
-    spark_at = spark_options.select(may_be_warm=True, say=ctx.info)
+    spark_at = spark_options.select(may_be_warm=True, warn=ctx.info)
     with spark_session.open_session(spark_at) as spark:
         newest = _newest_event_ms(spark, archive, since, until, at)
         asked = replace(
@@ -132,13 +132,13 @@ def report(
                 advance(number)
     try:
         _write_reports(ctx, found, asked, alone=name is not ReportName.ALL)
-    finally:  # whoever reads the answer may have enough of it, and still want the page
+    finally:  # the page is wanted even where the reader of the output stopped early
         if html:
             _write_page(ctx, html, found, asked, archive)
 
 
 def resolve_diff_window(spark: Any, archive: Archive, asked: ReportQuery) -> ReportQuery:
-    """The question with the moment and the length that `diff` would choose, so that they can be told."""
+    """The query with the moment and the length that `diff` selects, so that they can be shown."""
     from chasqui.spark.reports import ReportTables, diff_windows
 
     at_ms, span_ms = diff_windows(ReportTables(spark, archive, asked), asked)
@@ -161,8 +161,8 @@ def _write_reports(ctx: CommandContext, found: dict[str, list[Record]], asked: R
                 ctx.write_records(records, report_columns(name))
         return
     for name in found:
-        if told := report_caption(name, asked):
-            ctx.info(f"{name}: {told}")
+        if caption := report_caption(name, asked):
+            ctx.info(f"{name}: {caption}")
     if alone:
         [(name, records)] = found.items()
         ctx.write_records(records, report_columns(name, exact=ctx.output is Format.CSV))
@@ -174,19 +174,19 @@ def _write_reports(ctx: CommandContext, found: dict[str, list[Record]], asked: R
 
 
 def _all_columns(names: Iterable[str]) -> list[Column]:
-    """One table for all reports, as programs want it: a row has the columns of its report, and the others empty."""
+    """One table for all reports, for programs: a row has the columns of its report, the others are empty."""
     columns = {one.title: one for name in names for one in report_columns(name, exact=True)}
     return [column("report"), *columns.values()]
 
 
 def _check_times(*texts: str | None) -> None:
-    """That a time is none is told before Java is started, though what it is counted from is known only then."""
+    """Raise for invalid times before Java is started; what they are relative to is known only then."""
     for text in texts:
         parse_past_time_ms(text, 0)
 
 
 def _newest_event_ms(spark: Any, archive: Archive, *texts: str | None) -> int:
-    """The archive's own now, looked up only if somebody counts from it."""
+    """The time of the newest archived event; looked up only if one of the times is relative to it."""
     from chasqui.spark.layout import read_table
     from chasqui_cli.output.times import parse_time_ms
 
@@ -211,7 +211,7 @@ def _require_rollup(archive: Archive, name: ReportName, asked: ReportQuery) -> N
 
 
 def _check_page_path(html: Path | None) -> None:
-    """That a page cannot be written is told before Java is started: by writing something that is gone at once."""
+    """Raise `ConfigError` before Java is started if the page cannot be written, by creating a temporary file."""
     from chasqui.errors import ConfigError
 
     if html is None:
@@ -236,7 +236,7 @@ def _write_page(
     from chasqui.errors import ChasquiError
     from chasqui_cli.commands.pipeline._page import render_page
 
-    target = html.resolve()  # a link goes on leading to it
+    target = html.resolve()  # a symbolic link stays one
     fresh = target.with_name(f".{target.name}.new")
     try:
         fresh.write_text(render_page(found, asked, archive.root), "utf-8")

@@ -1,4 +1,4 @@
-"""Rollup."""
+"""`chasqui pipeline rollup`: counts and sketches per minute, for reports over months."""
 
 from __future__ import annotations
 

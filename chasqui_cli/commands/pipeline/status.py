@@ -1,4 +1,4 @@
-"""Status."""
+"""`chasqui pipeline status`: whether a Spark is running, and how far the archive is."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def status(ctx: CommandContext, path: ArchiveOption = None) -> None:
     tables = []
     for table in TABLES:
         newest = archiver.newest_totals(archive, table)
-        told: Record = {"table": table, "batch": None, "rows": None, "lost": None}
+        record: Record = {"table": table, "batch": None, "rows": None, "lost": None}
         if newest:
-            told |= archiver.totals_up_to(archive, table, newest.batch)
-        tables.append(told)
+            record |= archiver.totals_up_to(archive, table, newest.batch)
+        tables.append(record)
     ctx.write_record(
         server_record(connect_server.find_running(state_directory())) | {"archive": archive.root, "tables": tables}
     )

@@ -1,4 +1,4 @@
-"""`chasqui pipeline up`, `down`, `status` and `doctor`: a warm Spark of one's own, and whether all parts are there."""
+"""`chasqui pipeline up`: keeps a Spark Connect server running, with all reports rehearsed."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def up(
     warm_up_s = parse_length_ms("--warm-up", warm_up, least=0) / 1000
     at, state = spark_options.select(), state_directory()
     before = connect_server.find_running(state)
-    with ctx.progress("starting Spark", None), _reliable_interrupt() as attend:
+    with ctx.progress("starting Spark", None), _reliable_interrupt() as check_interrupt:
         server = connect_server.start_or_find(at, state)
         try:
-            attend()
+            check_interrupt()
             with spark_session.open_session(replace(at, remote=server.url)) as spark:
                 if at.is_local:
-                    warm_up_reports(spark, warm_up_s, on_round=lambda _: attend())
-            attend()
+                    warm_up_reports(spark, warm_up_s, on_round=lambda _: check_interrupt())
+            check_interrupt()
         except BaseException:
             if before is None:
-                connect_server.stop(state)  # whoever interrupts `up` wants none
+                connect_server.stop(state)  # after an interrupt no server shall remain
             raise
     ctx.info("reports use it from now on; `chasqui pipeline down` ends it")
     ctx.write_record(server_record(server))
@@ -69,21 +69,21 @@ def up(
 
 @contextmanager
 def _reliable_interrupt() -> Iterator[Callable[[], None]]:
-    """Ctrl-C, also one that Python lost: in a callback of its own, as while it imports, it only prints that it ignores it.
-    What this yields raises it again.
+    """Let no Ctrl-C get lost: an exception raised within a callback, as during an import, is only printed by Python.
+    The function that this yields raises it again.
     """
-    heard: list[int] = []
+    signals: list[int] = []
 
-    def note(number: int, _: object) -> None:
-        heard.append(number)
+    def on_signal(number: int, _: object) -> None:
+        signals.append(number)
         raise KeyboardInterrupt
 
-    def attend() -> None:
-        if heard:
+    def check_interrupt() -> None:
+        if signals:
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, note)
+    before = signal.signal(signal.SIGINT, on_signal)
     try:
-        yield attend
+        yield check_interrupt
     finally:
         signal.signal(signal.SIGINT, before)

@@ -59,7 +59,7 @@ change_command = partial(
 class MessageChange:
     """One way to change messages.
 
-    success_word: the outcome of those that were changed. effect: what the preview says of the consequences.
+    success_word: the outcome of those that were changed. effect: the consequences, as the preview shows them.
     journal_item: what is journaled of a message first. apply: the flow that changes messages.
     """
 

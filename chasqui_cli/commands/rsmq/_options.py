@@ -1,4 +1,4 @@
-"""How an RSMQ queue and its messages are named on a command line, and what is told of a message."""
+"""Options and arguments that name an RSMQ queue and its messages; the columns of a message."""
 
 from __future__ import annotations
 
@@ -32,14 +32,12 @@ COLUMNS: list[Column] = [
 
 
 def rsmq_keys(queue: str, namespace: str) -> RsmqKeys:
-    """The keys of a queue, whoever named it."""
     from chasqui.foreign import RsmqKeys
 
     return RsmqKeys(queue, namespace)
 
 
 def no_such_queue(queue: str) -> Exception:
-    """As everywhere in chasqui: not found."""
     from chasqui.errors import NotFound
 
     return NotFound(

@@ -1,4 +1,4 @@
-"""Record."""
+"""A message of RSMQ as a record, for tables, JSON and expressions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MESSAGE_SCHEMA: dict[str, Any] = {
 
 
 def message_record(ctx: CommandContext, message: Message, now_ms: int) -> Record:
-    """A message as people and expressions see it; secrets in it covered."""
+    """A message as people and expressions see it, with secrets redacted."""
     return {
         "id": message.id,
         "state": message.state(now_ms),

@@ -1,6 +1,6 @@
-"""`chasqui rsmq queue` and `chasqui rsmq message`: the words of `rsmqctl`, with its options, its JSON and its exit codes.
+"""What `chasqui rsmq queue` and `chasqui rsmq message` share: the options, JSON and exit codes of `rsmqctl`.
 
-They ask nobody and end with 1 where `rsmqctl` does, so that its scripts need no other change than the program's name.
+They never ask for a confirmation and exit with 1 where `rsmqctl` does, so its scripts only need another program name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OutputOption = Annotated[
 
 
 def rsmqctl_error(text: str) -> Exception:
-    """Ends with 1, as rsmqctl does."""
+    """An error with exit code 1, as in rsmqctl."""
     from chasqui.foreign.rsmq import RsmqError
 
     return RsmqError(text, hint="`chasqui rsmq queue list` lists the queues; --ns names another namespace")
@@ -41,7 +41,7 @@ def rsmqctl_error(text: str) -> Exception:
 
 @contextmanager
 def full_access_session(ctx: CommandContext, keys: RsmqKeys, *, listed: bool = False) -> Iterator[Session]:
-    """A session for what needs all keys of a queue in one step."""
+    """A session for steps that need all keys of a queue in one slot."""
     from chasqui.foreign import check_same_slot
 
     with ctx.session() as session:
@@ -51,7 +51,7 @@ def full_access_session(ctx: CommandContext, keys: RsmqKeys, *, listed: bool = F
 
 @contextmanager
 def rsmqctl_errors(queue: str) -> Iterator[None]:
-    """What is not there, or there already, in the words of rsmqctl."""
+    """Raise missing and existing queues as the errors of rsmqctl."""
     from chasqui.foreign.rsmq import QueueExists, QueueNotFound
 
     try:

@@ -1,4 +1,4 @@
-"""Counts."""
+"""`chasqui rsmq counts`: messages of queues by state."""
 
 from __future__ import annotations
 

@@ -64,20 +64,20 @@ def doctor(
             COLUMNS,
             _finding_record,
             "what is removed belongs to no message that could be received; bodies among it are kept in the journal",
-            lambda some: _stray_items(session, some),
+            lambda page: _stray_items(session, page),
         )
         ours.check_problem_names(only)
         places = [rsmq_keys(name, ns) for name in queues] if queues else discover(session.link).rsmq
         examine_and_repair(ctx, session, ours, places, only, repair=repair)
 
 
-def _stray_items(session: Session, some: Sequence[tuple[RsmqKeys, DoctorFinding]]) -> list[Item | None]:
+def _stray_items(session: Session, page: Sequence[tuple[RsmqKeys, DoctorFinding]]) -> list[Item | None]:
     from chasqui.foreign import rsmq
 
-    kept: list[Item | None] = []
-    for keys in dict.fromkeys(keys for keys, _ in some):
-        kept += session.link.run(rsmq.stray_items(keys, [one for place, one in some if place == keys]))
-    return kept
+    items: list[Item | None] = []
+    for keys in dict.fromkeys(keys for keys, _ in page):
+        items += session.link.run(rsmq.stray_items(keys, [one for place, one in page if place == keys]))
+    return items
 
 
 def _finding_record(keys: RsmqKeys, one: DoctorFinding) -> Record:

@@ -1,4 +1,4 @@
-"""Expire."""
+"""`chasqui rsmq expire`: deletes or moves messages by age."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chasqui rsmq export` and `rsmq import`: messages out to JSON lines and in from them, byte for byte."""
+"""`chasqui rsmq export`: messages as JSON lines, byte for byte."""
 
 from __future__ import annotations
 

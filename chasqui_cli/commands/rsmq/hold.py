@@ -1,4 +1,4 @@
-"""Hold."""
+"""`chasqui rsmq hold`: hides messages until a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import."""
+"""`chasqui rsmq import`: messages from JSON lines, as exported or new."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def import_(
 
 
 def _parse_line(number: int, text: str) -> tuple[Record, Message | Draft | None]:
-    """The message in a line; or why there is none, in the record."""
+    """The message of a line and its record; without a message, the record has the error."""
     from chasqui.errors import ArgumentError
     from chasqui.foreign import rsmq
     from chasqui_cli.output.tagged_json import untagged

@@ -120,20 +120,20 @@ def visibility(
             raise failed from None
         if not changed:
             raise failed
-    told = f"{vt}s" if vt.isdigit() else vt
-    print_line(f"Message ID: {message_id} visibility timeout set to {told}")
+    duration = f"{vt}s" if vt.isdigit() else vt
+    print_line(f"Message ID: {message_id} visibility timeout set to {duration}")
 
 
 def _print_message(ctx: CommandContext, output: Format | None, queue: str, message: Message | None) -> None:
     if message is None:
         print_line(f"No messages on queue: {queue}")
         return
-    told: str | bytes | None = message.body
-    with suppress(UnicodeDecodeError):  # bytes stay bytes, and are told as such
-        told = None if message.body is None else message.body.decode()
+    body: str | bytes | None = message.body
+    with suppress(UnicodeDecodeError):  # other bytes are written as bytes
+        body = None if message.body is None else message.body.decode()
     record = {
         "id": message.id,
-        "message": told,
+        "message": body,
         "rc": message.receives,
         "ts": message.first_received_ms,
     }
@@ -141,5 +141,5 @@ def _print_message(ctx: CommandContext, output: Format | None, queue: str, messa
 
 
 def _parse_seconds_ms(text: str) -> int:
-    """A bare number is seconds, as RSMQ has it; a duration says its unit."""
+    """Seconds where the text has no unit, as in RSMQ; else a duration."""
     return int(text) * 1000 if text.isdigit() else parse_duration_ms(text)

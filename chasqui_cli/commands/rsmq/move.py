@@ -1,4 +1,4 @@
-"""Move."""
+"""`chasqui rsmq move`: moves messages to another queue."""
 
 from __future__ import annotations
 

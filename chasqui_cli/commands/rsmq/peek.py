@@ -1,4 +1,4 @@
-"""`chasqui rsmq peek`, `show` and `counts`: messages looked at without being received."""
+"""`chasqui rsmq peek`: messages in order of visibility, without receiving them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purge."""
+"""`chasqui rsmq purge`: deletes messages."""
 
 from __future__ import annotations
 

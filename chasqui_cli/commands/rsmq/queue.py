@@ -97,8 +97,8 @@ def set_attributes(
 
     with ctx.session() as session, rsmqctl_errors(name):
         keys = rsmq_keys(name, ns)
-        told = session.link.run(rsmq.set_attributes(keys, vt_s=vt, delay_s=delay, maxsize=maxsize))
-        write_record(ctx, output, _queue_record(told))
+        stats = session.link.run(rsmq.set_attributes(keys, vt_s=vt, delay_s=delay, maxsize=maxsize))
+        write_record(ctx, output, _queue_record(stats))
 
 
 @command("rsmq queue delete", effect=Effect.CHANGES)
@@ -114,35 +114,35 @@ def delete(ctx: CommandContext, name: QueueNameOption, ns: NamespaceOption = DEF
             # a name without a queue is taken off the list all the same
             session.link.run(rsmq.drop_queue(keys))
             return
-        with ctx.journal_operation(name) as pen:
-            pen.write_items([rsmq.queue_item(keys, stored)])
-            _journal_messages(session, keys, pen)
+        with ctx.journal_operation(name) as journal:
+            journal.write_items([rsmq.queue_item(keys, stored)])
+            _journal_messages(session, keys, journal)
             session.link.run(rsmq.drop_queue(keys))
-            pen.done = 1
+            journal.done = 1
 
 
-def _journal_messages(session: Session, keys: RsmqKeys, pen: Any) -> None:
+def _journal_messages(session: Session, keys: RsmqKeys, journal: Any) -> None:
     from chasqui.foreign import rsmq
 
     after: Message | None = None
     while True:
         page = session.link.run(rsmq.read_page(keys, after=after, count=PAGE_SIZE))
-        pen.write_items([rsmq.message_item(keys, "purged", message) for message in page.messages])
+        journal.write_items([rsmq.message_item(keys, "purged", message) for message in page.messages])
         after = page.after
         if after is None:
             return
 
 
-def _queue_record(told: QueueStats) -> Record:
-    found = told.attributes
+def _queue_record(stats: QueueStats) -> Record:
+    attributes = stats.attributes
     return {
-        "vt": found.vt_s,
-        "delay": found.delay_s,
-        "maxsize": found.maxsize,
-        "totalrecv": found.received,
-        "totalsent": found.sent,
-        "created": found.created_s,
-        "modified": found.modified_s,
-        "msgs": told.messages,
-        "hiddenmsgs": told.hidden_now,
+        "vt": attributes.vt_s,
+        "delay": attributes.delay_s,
+        "maxsize": attributes.maxsize,
+        "totalrecv": attributes.received,
+        "totalsent": attributes.sent,
+        "created": attributes.created_s,
+        "modified": attributes.modified_s,
+        "msgs": stats.messages,
+        "hiddenmsgs": stats.hidden_now,
     }

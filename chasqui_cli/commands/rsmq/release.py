@@ -1,4 +1,4 @@
-"""Release."""
+"""`chasqui rsmq release`: makes hidden messages visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show."""
+"""`chasqui rsmq show`: one message, whole."""
 
 from __future__ import annotations
 

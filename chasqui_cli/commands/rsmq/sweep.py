@@ -1,4 +1,4 @@
-"""Sweep."""
+"""`chasqui rsmq sweep`: moves messages that were received too often."""
 
 from __future__ import annotations
 
