@@ -129,9 +129,9 @@ class PushdownReader(BatchReader):
             wanted = set(one.value if kind == "In" else [one.value])
             options = self.source.options
             queues = options.queues or tuple(self.source.queues())
-            kept = tuple(queue for queue in queues if queue in wanted)
-            if kept:
-                self.source.options = replace(options, queues=kept, pattern=None)
+            saved = tuple(queue for queue in queues if queue in wanted)
+            if saved:
+                self.source.options = replace(options, queues=saved, pattern=None)
                 return True
         return False
 

@@ -166,14 +166,14 @@ class _JobWriter:
 
         if self.options.created_at_ms is not None:
             return self.options.created_at_ms
-        told = [columns["created_at_ms"].cast(pa.int64())] if "created_at_ms" in columns else []
-        if told and (pc.min(told[0]).as_py() or 0) < 0:
+        times = [columns["created_at_ms"].cast(pa.int64())] if "created_at_ms" in columns else []
+        if times and (pc.min(times[0]).as_py() or 0) < 0:
             raise ArgumentError("a row was made before 1970", hint="created_at_ms is a time in ms")
-        if "job_id" in columns and not (told and told[0].null_count == 0):
-            told.append(tables.ulid_times_ms(columns["job_id"].cast(pa.binary())))
-        if all(one.null_count == len(one) for one in told):
+        if "job_id" in columns and not (times and times[0].null_count == 0):
+            times.append(tables.ulid_times_ms(columns["job_id"].cast(pa.binary())))
+        if all(one.null_count == len(one) for one in times):
             return load.started_ms
-        stamps: list[int] = pc.coalesce(*told, pa.scalar(load.started_ms, pa.int64())).to_pylist()
+        stamps: list[int] = pc.coalesce(*times, pa.scalar(load.started_ms, pa.int64())).to_pylist()
         return stamps
 
 
@@ -281,11 +281,11 @@ class _ChunkSender:
         """Send them until the server has taken all; answers how many jobs were new."""
         added, clock = 0, SystemClock()
         while runs and not self._given_up:
-            told = self._send(runs)
-            added += sum(one.added for one in told)
-            runs = [run for run, one in zip(runs, told, strict=True) if not one.done]
+            replies = self._send(runs)
+            added += sum(one.added for one in replies)
+            runs = [run for run, one in zip(runs, replies, strict=True) if not one.done]
             if runs:
-                clock.sleep_sync(min(1.0, max(one.wait_ms for one in told) / 1000))
+                clock.sleep_sync(min(1.0, max(one.wait_ms for one in replies) / 1000))
         return added
 
     def _send(self, runs: list[LoadChunk]) -> list[LoadChunkResult]:

@@ -84,10 +84,10 @@ def gap_row(queue: str, after: str, lost: int | None, why: str, schema: pa.Schem
     import pyarrow as pa
 
     ms, seq = _id_parts(after)
-    told = {
+    values = {
         "queue": display_text(queue), "stream_id": after, "ms": ms, "seq": seq, "event": GAP, "reason": why, "lost": lost,
     }  # fmt: skip
-    arrays = [pa.array([told.get(one.name)], one.type) for one in schema]
+    arrays = [pa.array([values.get(one.name)], one.type) for one in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

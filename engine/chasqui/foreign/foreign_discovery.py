@@ -81,22 +81,24 @@ def discover(
     link: Link, *, most_keys: int | None = None, progress: ForeignDiscoveryProgress | None = None
 ) -> ForeignQueues:
     """The queues of all nodes."""
-    told = ForeignQueues()
+    queues = ForeignQueues()
     for node in link.nodes():
-        told = told.merge(node.run(discover_on_node(most_keys=most_keys, progress=_offset_progress(told, progress))))
-    return told
+        queues = queues.merge(
+            node.run(discover_on_node(most_keys=most_keys, progress=_offset_progress(queues, progress)))
+        )
+    return queues
 
 
 async def discover_async(
     link: AsyncLink, *, most_keys: int | None = None, progress: ForeignDiscoveryProgress | None = None
 ) -> ForeignQueues:
     """The same, awaited."""
-    told = ForeignQueues()
+    queues = ForeignQueues()
     for node in await link.nodes():
-        told = told.merge(
-            await node.run(discover_on_node(most_keys=most_keys, progress=_offset_progress(told, progress)))
+        queues = queues.merge(
+            await node.run(discover_on_node(most_keys=most_keys, progress=_offset_progress(queues, progress)))
         )
-    return told
+    return queues
 
 
 def _rsmq_queues(hashes: Iterable[str], sets: Iterable[str]) -> Flow[set[RsmqKeys]]:
@@ -124,4 +126,4 @@ def _sorted(found: set[RsmqKeys]) -> tuple[RsmqKeys, ...]:
 def _offset_progress(
     before: ForeignQueues, progress: ForeignDiscoveryProgress | None
 ) -> ForeignDiscoveryProgress | None:
-    return None if progress is None else lambda told: progress(before.merge(told))
+    return None if progress is None else lambda queues: progress(before.merge(queues))

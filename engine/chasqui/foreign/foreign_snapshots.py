@@ -112,7 +112,7 @@ def snapshots(
         return []
     calls = [_snapshot_calls(commands, place, cluster=cluster) for place in places]
     replies = iter((yield [call for some in calls for call in some]))
-    told = [[next(replies) for _ in some] for some in calls]
+    results = [[next(replies) for _ in some] for some in calls]
     return [
         _to_snapshot(
             place,
@@ -120,7 +120,7 @@ def snapshots(
             visibility_ms,
             split=len(some) > 1,
         )
-        for place, some in zip(places, told, strict=True)
+        for place, some in zip(places, results, strict=True)
     ]
 
 
@@ -157,7 +157,7 @@ def _to_snapshot(place: QueueKeys, reply: Reply, visibility_ms: int | None, *, s
 
 def _rsmq_snapshot(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
     now_ms, types, (messages, hidden, in_flight, looked, first), fields, listed, parked = reply
-    told = looked >= hidden
+    counted_all = looked >= hidden
     oldest_ms = now_ms if first is None else score_to_ms(first)
     known = any(field is not None for field in fields)
     return ForeignSnapshot(
@@ -166,8 +166,8 @@ def _rsmq_snapshot(keys: RsmqKeys, reply: Reply) -> ForeignSnapshot:
         server_time_ms=now_ms,
         stream_depth=messages,
         waiting=messages - hidden,
-        pending=in_flight if told else None,
-        delayed_depth=hidden - in_flight if told else None,
+        pending=in_flight if counted_all else None,
+        delayed_depth=hidden - in_flight if counted_all else None,
         hidden=hidden,
         oldest_waiting_ms=max(0, now_ms - oldest_ms),
         longest_idle_ms=None,

@@ -41,23 +41,23 @@ class ImportedJob:
         return max(1, ((self.due_ms or now_ms) - now_ms) // 1000) + MARKER_EXTRA_S
 
 
-def import_job(target: Keys, parcel: ImportedJob, *, now_ms: int, caps: StreamCaps = DEFAULT_CAPS) -> Call:
+def import_job(target: Keys, imported: ImportedJob, *, now_ms: int, caps: StreamCaps = DEFAULT_CAPS) -> Call:
     """Take a job in; answers 1, 0 when it had arrived before, or -1 when the queue is full."""
     return script_call(
         "import_job",
-        arrived=target.migrated_marker(parcel.job_id),
+        arrived=target.migrated_marker(imported.job_id),
         stream=target.stream,
         delayed=target.delayed,
         dlq=target.dlq,
-        marker=target.delayed_marker(parcel.job_id),
-        index=target.delayed_index(parcel.job_id),
+        marker=target.delayed_marker(imported.job_id),
+        index=target.delayed_index(imported.job_id),
         keep_s=IMPORT_MEMORY_S,
-        where=parcel.destination(now_ms),
-        due_ms=parcel.due_ms or 0,
-        ttl_s=parcel.marker_ttl_s(now_ms),
+        where=imported.destination(now_ms),
+        due_ms=imported.due_ms or 0,
+        ttl_s=imported.marker_ttl_s(now_ms),
         cap=caps.stream,
         dead_cap=caps.dlq,
-        envelope=parcel.envelope,
-        name=parcel.name,
-        rest=parcel.dead,
+        envelope=imported.envelope,
+        name=imported.name,
+        rest=imported.dead,
     )

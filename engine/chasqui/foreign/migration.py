@@ -165,8 +165,8 @@ class Migration:
         while True:
             load = self._link.run(self._source.read_parked())
             arrived = [*load.done]
-            if load.parcels:
-                crossed, taken = far.run(_import_page(self._target, load.parcels, self._caps))
+            if load.jobs:
+                crossed, taken = far.run(_import_page(self._target, load.jobs, self._caps))
                 report.add(crossed)
                 arrived += taken
             if arrived:
@@ -223,18 +223,18 @@ def has_room(target: Keys, caps: StreamCaps) -> Flow[tuple[bool, bool]]:
 
 
 def _import_page(
-    target: Keys, parcels: Sequence[ImportedJob], caps: StreamCaps
+    target: Keys, imported_jobs: Sequence[ImportedJob], caps: StreamCaps
 ) -> Flow[tuple[TransferResult, list[str]]]:
     """One round trip to ask the time and one for all of them; what had arrived before is counted apart, and what
     finds no room is not among the ids that have arrived.
     """
     now_ms = yield from read_time_ms()
-    told = yield [import_job(target, parcel, now_ms=now_ms, caps=caps) for parcel in parcels]
+    replies = yield [import_job(target, imported, now_ms=now_ms, caps=caps) for imported in imported_jobs]
     crossed, arrived = TransferResult(), list[str]()
-    for parcel, answer in zip(parcels, told, strict=True):
-        crossed.add({1: parcel.destination(now_ms), 0: "arrived before"}.get(answer, "full"))
+    for imported, answer in zip(imported_jobs, replies, strict=True):
+        crossed.add({1: imported.destination(now_ms), 0: "arrived before"}.get(answer, "full"))
         if answer >= 0:
-            arrived.append(parcel.job_id)
+            arrived.append(imported.job_id)
     return crossed, arrived
 
 

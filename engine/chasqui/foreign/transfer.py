@@ -64,7 +64,7 @@ class TransferResult:
 class ParkedPage:
     """Parcels that wait to be taken to the target, and ids that were settled meanwhile and need only be forgotten."""
 
-    parcels: Sequence[ImportedJob]
+    jobs: Sequence[ImportedJob]
     done: Sequence[str]
     failures: dict[str, str]
     looked: int

@@ -125,8 +125,8 @@ def error_from_reply(reply: ErrorReply, call: Call, where: str) -> ServerError:
     if "max number of clients" in text:
         return ServerError(f"{where} takes no more connections: {text}", transient=True, code=code)
     meaning = ERROR_MEANINGS.get(code, ErrorMeaning(_new_syntax_hint(call)))
-    said = f"{where}: {command}: {text}"
-    return meaning.kind(said, hint=meaning.hint, transient=meaning.transient, code=code)
+    message = f"{where}: {command}: {text}"
+    return meaning.kind(message, hint=meaning.hint, transient=meaning.transient, code=code)
 
 
 def error_from_exception(problem: BaseException, where: str, tls: Tls | None = None) -> ServerError:
@@ -186,11 +186,11 @@ def _tls_error(cause: ssl.SSLError, where: str) -> ServerError:
     """TLS trouble does not mend itself, so none of it is transient."""
     reason = cause.reason or ""
     if isinstance(cause, ssl.SSLCertVerificationError):
-        said = f"{where} shows a certificate that cannot be trusted: {cause.verify_message}"
+        text = f"{where} shows a certificate that cannot be trusted: {cause.verify_message}"
         if "mismatch" in cause.verify_message:
-            return ServerError(said, hint="say whose certificate it should be with --tls-server-name")
+            return ServerError(text, hint="say whose certificate it should be with --tls-server-name")
         hint = _strict_hint(cause.verify_code) or "name the authority that signed it with --tls-ca"
-        return ServerError(said, hint=hint)
+        return ServerError(text, hint=hint)
     if reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}:
         return ServerError(f"{where} does not speak TLS", hint="use redis:// instead of rediss://")
     if "CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason:

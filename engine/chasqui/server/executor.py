@@ -101,8 +101,8 @@ class FlowExecutor:
         nodes = yield from self.route.nodes_for(calls)
         if nodes.count(nodes[0]) == len(nodes) and self._knows_scripts(nodes[0], calls):
             return (yield from self._exchange_fast(calls, nodes[0]))
-        errands = [self._pending_call(call, node) for call, node in zip(calls, nodes, strict=True)]
-        return (yield from self._exchange_with_retries(errands))
+        pending_calls = [self._pending_call(call, node) for call, node in zip(calls, nodes, strict=True)]
+        return (yield from self._exchange_with_retries(pending_calls))
 
     def _knows_scripts(self, node: Node, calls: Sequence[Call]) -> bool:
         return {call.script for call in calls if call.script} <= self._loaded.get(node, set())
@@ -117,44 +117,44 @@ class FlowExecutor:
 
     def _exchange_fast(self, calls: Sequence[Call], node: Node) -> Steps[list[Reply]]:
         """The usual way, kept short because every job goes along it: one node, and no error among the replies."""
-        parcel = self._lazy_request(node, calls) if isinstance(calls, LazyBatch) else self._whole_request(node, calls)
-        [outcome] = yield [parcel]
+        request = self._lazy_request(node, calls) if isinstance(calls, LazyBatch) else self._whole_request(node, calls)
+        [outcome] = yield [request]
         if isinstance(outcome, list) and ErrorReply not in map(type, outcome):
             return outcome
-        errands = [PendingCall(call, node) for call in calls]
-        yield from self._handle_results({node: errands}, [outcome])
-        return (yield from self._exchange_with_retries(errands))
+        pending_calls = [PendingCall(call, node) for call in calls]
+        yield from self._handle_results({node: pending_calls}, [outcome])
+        return (yield from self._exchange_with_retries(pending_calls))
 
-    def _exchange_with_retries(self, errands: Sequence[PendingCall]) -> Steps[list[Reply]]:
+    def _exchange_with_retries(self, pending_calls: Sequence[PendingCall]) -> Steps[list[Reply]]:
         """Send whatever was not carried out yet, again and again within reason."""
         for pause in RETRY_PAUSES_S:
-            waiting = [errand for errand in errands if not errand.done]
+            waiting = [pending for pending in pending_calls if not pending.done]
             if not waiting:
                 break
-            if any(error_code(errand.reply) in RETRYABLE_CODES for errand in waiting):
+            if any(error_code(pending.reply) in RETRYABLE_CODES for pending in waiting):
                 yield Pause(pause)
             loads = yield from self._group_by_node(waiting)
             yield from self._handle_results(loads, (yield self._requests(loads)))
-        yield from self._drop_demoted_nodes(errands)
-        return [_reply_or_error(errand) for errand in errands]
+        yield from self._drop_demoted_nodes(pending_calls)
+        return [_reply_or_error(pending) for pending in pending_calls]
 
-    def _group_by_node(self, errands: Sequence[PendingCall]) -> Steps[dict[Node, list[PendingCall]]]:
-        homeless = [errand for errand in errands if errand.node is None]
-        nodes = (yield from self.route.nodes_for([errand.call for errand in homeless])) if homeless else []
-        for errand, node in zip(homeless, nodes, strict=True):
-            errand.node = node
+    def _group_by_node(self, pending_calls: Sequence[PendingCall]) -> Steps[dict[Node, list[PendingCall]]]:
+        homeless = [pending for pending in pending_calls if pending.node is None]
+        nodes = (yield from self.route.nodes_for([pending.call for pending in homeless])) if homeless else []
+        for pending, node in zip(homeless, nodes, strict=True):
+            pending.node = node
         loads: dict[Node, list[PendingCall]] = {}
-        for errand in errands:
-            if errand.node is not None:
-                loads.setdefault(errand.node, []).append(errand)
+        for pending in pending_calls:
+            if pending.node is not None:
+                loads.setdefault(pending.node, []).append(pending)
         return loads
 
     def _requests(self, loads: Mapping[Node, Sequence[PendingCall]]) -> list[NodeRequest]:
         return [
             self._request(
                 node,
-                [errand.call for errand in load],
-                [words for errand in load for words in errand.commands],
+                [pending.call for pending in load],
+                [words for pending in load for words in pending.commands],
             )
             for node, load in loads.items()
         ]
@@ -182,7 +182,7 @@ class FlowExecutor:
             else:
                 self._assign_replies(node, load, outcome)
 
-    def _resend(self, node: Node, errands: Sequence[PendingCall], broken: FailedRequest) -> Steps[None]:
+    def _resend(self, node: Node, pending_calls: Sequence[PendingCall], broken: FailedRequest) -> Steps[None]:
         """Send again what surely or harmlessly may be: if it never left and another node is in charge now, or if
         it only reads. Any other lost reply is the caller's to judge. What broke one connection has likely broken those
         that lie idle beside it, and a silent one would cost as long again to be found out: they are given up.
@@ -190,11 +190,11 @@ class FlowExecutor:
         self.route.invalidate()
         self._loaded.pop(node, None)
         yield DropConnections(node)
-        if broken.sent and not all(readonly.is_read_only(errand.call) for errand in errands):
+        if broken.sent and not all(readonly.is_read_only(pending.call) for pending in pending_calls):
             raise broken.error
-        for errand in errands:
-            errand.node = None
-        loads = yield from self._group_by_node(errands)
+        for pending in pending_calls:
+            pending.node = None
+        loads = yield from self._group_by_node(pending_calls)
         if not broken.sent and list(loads) == [node]:
             raise broken.error
         for (other, load), outcome in zip(loads.items(), (yield self._requests(loads)), strict=True):
@@ -202,37 +202,37 @@ class FlowExecutor:
                 raise outcome.error
             self._assign_replies(other, load, outcome)
 
-    def _assign_replies(self, node: Node, errands: Sequence[PendingCall], replies: Sequence[Reply]) -> None:
+    def _assign_replies(self, node: Node, pending_calls: Sequence[PendingCall], replies: Sequence[Reply]) -> None:
         rest = iter(replies)
-        for errand in errands:
-            before = [next(rest) for _ in errand.prefix]
-            errand.reply, errand.replied_by = next(rest), node
-            errand.done = not isinstance(errand.reply, ErrorReply) or not self.should_resend(errand, before)
-        again = next((errand for errand in errands if not errand.done), None)
+        for pending in pending_calls:
+            before = [next(rest) for _ in pending.prefix]
+            pending.reply, pending.replied_by = next(rest), node
+            pending.done = not isinstance(pending.reply, ErrorReply) or not self.should_resend(pending, before)
+        again = next((pending for pending in pending_calls if not pending.done), None)
         if again:
-            for errand in errands:
-                if errand.call.resend_with_batch:
-                    errand.done = False
-                    errand.send_again(at=again.node)
+            for pending in pending_calls:
+                if pending.call.resend_with_batch:
+                    pending.done = False
+                    pending.send_again(at=again.node)
 
-    def should_resend(self, errand: PendingCall, before: Sequence[Reply]) -> bool:
+    def should_resend(self, pending: PendingCall, before: Sequence[Reply]) -> bool:
         """Whether the error means that the call was not carried out and should be sent again."""
-        reply, node = errand.reply, errand.replied_by
-        if reply.code == "NOSCRIPT" and errand.call.script:
-            return _resend_with_script(errand, before)
+        reply, node = pending.reply, pending.replied_by
+        if reply.code == "NOSCRIPT" and pending.call.script:
+            return _resend_with_script(pending, before)
         if reply.code in {"MOVED", "ASK"} and self.route.follows_redirects and node:
-            errand.send_again(*([("ASKING",)] if reply.code == "ASK" else []), at=redirect_target(reply, node))
+            pending.send_again(*([("ASKING",)] if reply.code == "ASK" else []), at=redirect_target(reply, node))
             self.route.invalidate()
             return True
         if reply.code in RETRYABLE_CODES:
             self.route.invalidate()
-            errand.send_again(at=None)
+            pending.send_again(at=None)
             return True
         return False
 
-    def _drop_demoted_nodes(self, errands: Sequence[PendingCall]) -> Steps[None]:
+    def _drop_demoted_nodes(self, pending_calls: Sequence[PendingCall]) -> Steps[None]:
         """A master that says it is none is left, so that the next call finds the new one."""
-        demoted = {errand.replied_by for errand in errands if error_code(errand.reply) in DEMOTED_CODES}
+        demoted = {pending.replied_by for pending in pending_calls if error_code(pending.reply) in DEMOTED_CODES}
         for node in demoted:
             self.route.invalidate()
             if node:
@@ -251,13 +251,13 @@ def _inline_unknown_scripts(calls: Iterable[Call], known: set[str]) -> Iterator[
         yield words
 
 
-def _resend_with_script(errand: PendingCall, before: Sequence[Reply]) -> bool:
+def _resend_with_script(pending: PendingCall, before: Sequence[Reply]) -> bool:
     """Load the script and repeat the call, once. Why it could not be loaded says more than that it is missing."""
-    if errand.reloaded:
-        errand.reply = next((reply for reply in before if isinstance(reply, ErrorReply)), errand.reply)
+    if pending.reloaded:
+        pending.reply = next((reply for reply in before if isinstance(reply, ErrorReply)), pending.reply)
         return False
-    errand.reloaded = True
-    errand.send_again(script_load_args(errand.call.script or ""), at=errand.replied_by)
+    pending.reloaded = True
+    pending.send_again(script_load_args(pending.call.script or ""), at=pending.replied_by)
     return True
 
 
@@ -265,12 +265,12 @@ def script_load_args(script: str) -> tuple[Arg, ...]:
     return ("SCRIPT", "LOAD", scripts.script_text(script))
 
 
-def _reply_or_error(errand: PendingCall) -> Reply:
+def _reply_or_error(pending: PendingCall) -> Reply:
     """The reply, or the error it is: raised, or as a value for a call that tolerates errors."""
-    if not isinstance(errand.reply, ErrorReply):
-        return errand.reply
-    error = error_kinds.error_from_reply(errand.reply, errand.call, str(errand.replied_by))
-    if errand.call.tolerant:
+    if not isinstance(pending.reply, ErrorReply):
+        return pending.reply
+    error = error_kinds.error_from_reply(pending.reply, pending.call, str(pending.replied_by))
+    if pending.call.tolerant:
         return error
     raise error
 

@@ -181,16 +181,16 @@ class Link(_BaseLink):
             return self._exchange(step)
         return ()
 
-    def _exchange(self, parcels: Sequence[NodeRequest]) -> Sequence[RequestResult]:
+    def _exchange(self, requests: Sequence[NodeRequest]) -> Sequence[RequestResult]:
         """Write to every node before reading from any, so that they work at the same time."""
         with ExitStack() as stack:
-            lines = [stack.enter_context(self._open_exchange(parcel)) for parcel in parcels]
+            lines = [stack.enter_context(self._open_exchange(request)) for request in requests]
             for line in lines:
                 line.write()
             return [line.read() for line in lines]
 
-    def _open_exchange(self, parcel: NodeRequest) -> RoundTrip:
-        return RoundTrip(self._setup, self._pool(parcel.node), parcel, self._traffic)
+    def _open_exchange(self, request: NodeRequest) -> RoundTrip:
+        return RoundTrip(self._setup, self._pool(request.node), request, self._traffic)
 
     def _pool(self, node: Node) -> Any:
         if node not in self._pools:
@@ -285,8 +285,8 @@ class AsyncLink(_BaseLink):
             return await asyncio.gather(*map(self._exchange, step))
         return ()
 
-    async def _exchange(self, parcel: NodeRequest) -> RequestResult:
-        async with AsyncRoundTrip(self._setup, self._pool(parcel.node), parcel, self._traffic) as line:
+    async def _exchange(self, request: NodeRequest) -> RequestResult:
+        async with AsyncRoundTrip(self._setup, self._pool(request.node), request, self._traffic) as line:
             return await line.write_and_read()
 
     def _pool(self, node: Node) -> Any:

@@ -36,7 +36,7 @@ class _ExpectedReplies(NamedTuple):
     """Replies to come: how many, who is told, and how long the server may hold the first of them back."""
 
     replies: int
-    told: Callable[[list[Reply]], None]
+    on_replies: Callable[[list[Reply]], None]
     block_s: float
 
 
@@ -155,9 +155,9 @@ class PipelinedConnection(asyncio.Protocol):
         expected, replies = self._expected, self._replies
         replies.extend(iter(self._reader.gets, INCOMPLETE))
         while expected and not self.broken and len(replies) >= (wanted := expected[0].replies):
-            told = replies[:wanted]
+            results = replies[:wanted]
             del replies[:wanted]
-            expected.popleft().told(told)
+            expected.popleft().on_replies(results)
 
     def _connection_error(self, problem: BaseException) -> ServerError:
         return error_kinds.error_from_exception(problem, str(self._node), self._setup.address.tls)

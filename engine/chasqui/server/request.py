@@ -70,10 +70,10 @@ class TrafficCounters:
     bytes_out: int = 0
     bytes_in: int = 0
 
-    def count_request(self, parcel: NodeRequest) -> None:
+    def count_request(self, request: NodeRequest) -> None:
         """One more parcel leaves."""
         self.round_trips += 1
-        self.commands += parcel.reply_count
+        self.commands += request.reply_count
 
 
 Step = Sequence[NodeRequest] | Pause | DropConnections

@@ -31,10 +31,10 @@ class _Exchange:
     used: `_sock`, `_reader`, `_writer`.
     """
 
-    def __init__(self, setup: PoolFactory, pool: Any, parcel: NodeRequest, traffic: TrafficCounters) -> None:
+    def __init__(self, setup: PoolFactory, pool: Any, request: NodeRequest, traffic: TrafficCounters) -> None:
         self._setup = setup
         self._pool = pool
-        self._parcel = parcel
+        self._request = request
         self._traffic = traffic
         self._pauses = setup.reconnect_pauses()
         self._connection: Any = None
@@ -43,10 +43,10 @@ class _Exchange:
 
     def _start(self) -> None:
         self._is_idle = False
-        self._traffic.count_request(self._parcel)
+        self._traffic.count_request(self._request)
 
     def _fail(self, problem: BaseException, *, sent: bool) -> FailedRequest:
-        where, tls = str(self._parcel.node), self._setup.address.tls
+        where, tls = str(self._request.node), self._setup.address.tls
         error = error_kinds.error_from_exception(problem, where, tls)
         if isinstance(error, Unreachable):
             error.sent = sent
@@ -99,8 +99,8 @@ class RoundTrip(_Exchange):
         self._start()
         wire = self._connection._sock
         try:
-            wire.settimeout(self._parcel.read_timeout)
-            for piece in self._parcel.chunks():
+            wire.settimeout(self._request.read_timeout)
+            for piece in self._request.chunks():
                 self._traffic.bytes_out += len(piece)
                 rest = memoryview(piece)
                 while rest:
@@ -112,7 +112,7 @@ class RoundTrip(_Exchange):
         """Every reply, or the reason why not."""
         if self._broken:
             return self._broken
-        inbox = ReplyCollector(self._parcel.reply_count)
+        inbox = ReplyCollector(self._request.reply_count)
         try:
             while not self._feed(inbox, self._connection._sock.recv(READ_SIZE)):
                 pass
@@ -154,9 +154,9 @@ class AsyncRoundTrip(_Exchange):
         if self._broken:
             return self._broken
         self._start()
-        inbox = ReplyCollector(self._parcel.reply_count)
+        inbox = ReplyCollector(self._request.reply_count)
         try:
-            async with asyncio.timeout(self._parcel.read_timeout) as limit:
+            async with asyncio.timeout(self._request.read_timeout) as limit:
                 await self._write(limit)
                 while not self._feed(inbox, await self._connection._reader.read(READ_SIZE)):
                     self._extend_deadline(limit)
@@ -166,7 +166,7 @@ class AsyncRoundTrip(_Exchange):
 
     async def _write(self, limit: asyncio.Timeout) -> None:
         writer, begun = self._connection._writer, False
-        for piece in self._parcel.chunks():
+        for piece in self._request.chunks():
             if begun:
                 await self._setup.clock.sleep(0)
             self._traffic.bytes_out += len(piece)
@@ -178,4 +178,4 @@ class AsyncRoundTrip(_Exchange):
                 begun = True
 
     def _extend_deadline(self, limit: asyncio.Timeout) -> None:
-        limit.reschedule(asyncio.get_running_loop().time() + self._parcel.read_timeout)
+        limit.reschedule(asyncio.get_running_loop().time() + self._request.read_timeout)

@@ -45,17 +45,17 @@ def server_info() -> Flow[ServerInfo]:
         Call(("CONFIG", "GET", "save"), tolerant=True),
         Call(("DBSIZE",), tolerant=True),
     ]
-    told = parse_info(info)
+    lines = parse_info(info)
     return ServerInfo(
         server_time_ms=_server_time_ms(clock),
-        role=told.get("role"),
-        mode=told.get("redis_mode") or told.get("server_mode"),
-        uptime_s=_parse_int(told.get("uptime_in_seconds")),
-        clients=_parse_int(told.get("connected_clients")),
-        memory_bytes=_parse_int(told.get("used_memory")),
-        max_memory_bytes=_parse_int(told.get("maxmemory")),
-        eviction=told.get("maxmemory_policy"),
-        persistence=_persistence(told, saving),
+        role=lines.get("role"),
+        mode=lines.get("redis_mode") or lines.get("server_mode"),
+        uptime_s=_parse_int(lines.get("uptime_in_seconds")),
+        clients=_parse_int(lines.get("connected_clients")),
+        memory_bytes=_parse_int(lines.get("used_memory")),
+        max_memory_bytes=_parse_int(lines.get("maxmemory")),
+        eviction=lines.get("maxmemory_policy"),
+        persistence=_persistence(lines, saving),
         keys=keys if isinstance(keys, int) else None,
     )
 
@@ -66,10 +66,10 @@ def eviction_policy() -> Flow[str | None]:
     return parse_info(info).get("maxmemory_policy")
 
 
-def _persistence(told: dict[str, str], saving: Reply) -> str | None:
-    if told.get("aof_enabled") == "1":
+def _persistence(lines: dict[str, str], saving: Reply) -> str | None:
+    if lines.get("aof_enabled") == "1":
         return "aof"
-    if not isinstance(saving, list) or not told:
+    if not isinstance(saving, list) or not lines:
         return None
     return "rdb" if len(saving) > 1 and saving[1] else "none"
 

@@ -231,9 +231,9 @@ def write_batch(archive: Archive, table: str, is_first: list[bool], rows: Any, b
         for stale, number in leftovers.items():
             if stale.exists() and stale.stat().st_ino == number:
                 shutil.rmtree(stale)
-    told = sums.get
+    total = sums.get
     begins = _batch_offsets(rows, archive, table, batch_id - 1) if batch_id else {}
-    account = BatchTotals(table, batch_id, told["rows"], told["lost"], expected_entries(begins, ends))
+    account = BatchTotals(table, batch_id, total["rows"], total["lost"], expected_entries(begins, ends))
     with error_marks.marked_errors():
         check_totals(account)
     _save_totals(archive, account)
@@ -367,9 +367,9 @@ class _ArchiveMonitor:
         rows = read_table(self._spark, self._plan.archive, table).where(F.col("batch") > self._elsewhere[table])
         counted = (F.count_if(~is_gap(table)), lost_count(table), F.count_distinct("batch"))
         with suppress(NotFound), error_decoding.decoded_errors():
-            [(kept, lost, batches)] = rows.agg(*counted).collect()
-            self._tell(BatchTotals(table, self._elsewhere[table] + batches, kept, lost))
-            self._totals.rows[table], self._totals.lost[table] = kept, lost
+            [(saved, lost, batches)] = rows.agg(*counted).collect()
+            self._tell(BatchTotals(table, self._elsewhere[table] + batches, saved, lost))
+            self._totals.rows[table], self._totals.lost[table] = saved, lost
             self._totals.batches += batches
 
 
@@ -391,8 +391,8 @@ def queues_too_fast(before: Any, now: Any) -> dict[str, float]:
 
 def _latest_offsets(progress: Any) -> Offsets:
     """How far the streams reached; while there is no queue, nothing is told."""
-    told = str(progress.sources[0].latestOffset)
-    return dict(json.loads(told)) if told.startswith("{") else {}
+    offsets = str(progress.sources[0].latestOffset)
+    return dict(json.loads(offsets)) if offsets.startswith("{") else {}
 
 
 def _newest_batch(spark: Any, archive: Archive, table: str) -> int:
@@ -436,11 +436,11 @@ def _save_totals(archive: Archive, account: BatchTotals) -> None:
         return
     place.mkdir(parents=True, exist_ok=True)
     before = totals_up_to(archive, account.table, account.batch - 1)
-    told = asdict(account) | {
+    record = asdict(account) | {
         "all_rows": before["rows"] + account.rows, "all_lost": before["lost"] + account.lost,
     }  # fmt: skip
     fresh = place / f".{account.batch}.new"
-    fresh.write_text(json.dumps(told))
+    fresh.write_text(json.dumps(record))
     fresh.rename(place / f"{account.batch}.json")
     (place / f"{account.batch - MAX_TOTALS_FILES}.json").unlink(missing_ok=True)
 

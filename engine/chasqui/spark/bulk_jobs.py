@@ -216,16 +216,16 @@ def load_run_id(queue: str, paths: Sequence[str], shape: RowMapping) -> str:
     """A name for a load that is the same whenever the same files are loaded into the same queue."""
     from pathlib import Path
 
-    told: list[Any] = [queue, [str(getattr(shape, one)) for one in RowMapping.__slots__]]
+    parts: list[Any] = [queue, [str(getattr(shape, one)) for one in RowMapping.__slots__]]
     for path in paths:
         file = Path(path)
         state = file.stat() if file.exists() else None
         place = path if "://" in path else str(file.resolve())
-        told.append([place, state.st_size if state else 0, state.st_mtime_ns if state else 0])
+        parts.append([place, state.st_size if state else 0, state.st_mtime_ns if state else 0])
         if file.is_dir():
             stats = [(found.path, found.path.stat()) for found in input_files.local_files([path])]
-            told.append([[str(at.relative_to(file)), stat.st_size, stat.st_mtime_ns] for at, stat in stats])
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+            parts.append([[str(at.relative_to(file)), stat.st_size, stat.st_mtime_ns] for at, stat in stats])
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _set_active_session(spark: Any) -> None:
@@ -325,14 +325,14 @@ def _revive_batches(batches: Iterator[Any]) -> Iterator[Any]:
 
     for batch in batches:
         ids, bodies, names = (batch.column(n).to_pylist() for n in range(3))
-        kept: list[tuple[str, bytes, str]] = []
+        saved: list[tuple[str, bytes, str]] = []
         for letter_id, body, name in zip(ids, bodies, names, strict=True):
             try:
                 job = envelope.decode(body or b"", len(body or b""))
             except WireError:
                 continue
-            kept.append((letter_id, envelope.encode(job.with_attempt(0), exact_payload=True), name))
-        columns: Any = zip(*kept, strict=True) if kept else ((), (), ())
+            saved.append((letter_id, envelope.encode(job.with_attempt(0), exact_payload=True), name))
+        columns: Any = zip(*saved, strict=True) if saved else ((), (), ())
         kinds = (pa.string(), pa.binary(), pa.string())
         arrays = [pa.array(list(one), kind) for one, kind in zip(columns, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=["job_id", "body", "name"])

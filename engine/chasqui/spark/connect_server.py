@@ -147,10 +147,10 @@ def _spawn(where: SparkTarget, server: ConnectServer) -> subprocess.Popen[bytes]
 def _save_state(state: Path, server: ConnectServer) -> None:
     file = _state_file(state)
     file.parent.mkdir(parents=True, exist_ok=True)
-    told = {name: getattr(server, name) for name in ConnectServer.__slots__}
+    fields = {name: getattr(server, name) for name in ConnectServer.__slots__}
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as out:
-        json.dump(told, out)
+        json.dump(fields, out)
 
 
 def _state_file(state: Path) -> Path:

@@ -211,11 +211,11 @@ def _csv_to_json_lines(file: InputFile, first: Path, columns: list[str]) -> Iter
     rows = _csv_rows(file.path)
     next(rows)
     fields = len(columns) - len(file.folders)
-    told = [value for _, value in file.folders]
+    folder_values = [value for _, value in file.folders]
     for number, row in rows:
         if len(row) != fields:
             raise _invalid_csv(file.path, number, f"fields: {len(row)} instead of {fields}")
-        record = dict(zip(columns, row + told, strict=True))
+        record = dict(zip(columns, row + folder_values, strict=True))
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         yield _encode_line(file.path, number, text)
 

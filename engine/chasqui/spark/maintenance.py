@@ -104,10 +104,10 @@ def _compact_day(spark: Any, archive: Archive, table: str, day: Path, batches: l
             hint="nothing was changed; compact with a Spark of this machine",
         )
     written = spark.read.schema(shape).parquet(escape_glob(_file_url(target)))
-    [(kept, kept_lost)] = written.agg(F.count("*"), lost_count(table)).collect()
-    if (kept, kept_lost) != (wanted, lost):
+    [(saved, saved_lost)] = written.agg(F.count("*"), lost_count(table)).collect()
+    if (saved, saved_lost) != (wanted, lost):
         raise ServerError(
-            f"{day}: {wanted} rows and {lost} lost events to keep, but {kept} and {kept_lost} were written",
+            f"{day}: {wanted} rows and {lost} lost events to keep, but {saved} and {saved_lost} were written",
             hint="nothing was changed; run it again",
         )
     for note in [*target.glob("_*"), *target.glob(".*")]:
@@ -115,7 +115,7 @@ def _compact_day(spark: Any, archive: Archive, table: str, day: Path, batches: l
     files_before = sum(1 for batch in batches for _ in batch.glob("*.parquet"))
     with archive.write_lock(table):
         _swap_day(root, table, day, staged, {batch.name for batch in batches})
-    return CompactionResult(table, f"{day.parent.name}/{day.name}", kept, total - kept, files_before, files)
+    return CompactionResult(table, f"{day.parent.name}/{day.name}", saved, total - saved, files_before, files)
 
 
 def _file_url(path: Path) -> str:

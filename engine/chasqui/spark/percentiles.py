@@ -32,11 +32,11 @@ def exact_percentiles(
 
     sums = [F.count_if(counted).alias(name) for name, counted in counts.items()]
     take = _by_sorting if at_most <= MAX_SORTED_ROWS else _by_counting
-    told = {name: take(measure, name, shares) for name, measure in measures.items()}
+    spreads = {name: take(measure, name, shares) for name, measure in measures.items()}
     return (
         rows.groupBy(*keys)
-        .agg(*sums, *(kept.alias(name) for name, (kept, _) in told.items()))
-        .select(*keys, *counts, *(one for _, spread in told.values() for one in spread))
+        .agg(*sums, *(saved.alias(name) for name, (saved, _) in spreads.items()))
+        .select(*keys, *counts, *(one for _, spread in spreads.values() for one in spread))
     )
 
 

@@ -125,10 +125,10 @@ def _with_error(rows: Any, text: str) -> Any:
 
     from chasqui.inspect.error_fingerprint import fingerprint
 
-    same = F.udf(lambda told: fingerprint(told), "string")  # noqa: PLW0108 - a cached function cannot travel by itself
-    told = F.coalesce(text, F.lit(""))
-    texts = rows.select(told.alias("told")).distinct().withColumn("error", same("told"))
-    return rows.withColumn("told", told).join(texts, "told", "left")
+    same = F.udf(lambda error: fingerprint(error), "string")  # noqa: PLW0108 - a cached function cannot travel by itself
+    error = F.coalesce(text, F.lit(""))
+    texts = rows.select(error.alias("told")).distinct().withColumn("error", same("told"))
+    return rows.withColumn("told", error).join(texts, "told", "left")
 
 
 def _throughput(tables: ReportTables, asked: ReportQuery) -> Any:
@@ -187,8 +187,8 @@ def _latency_from_rollup(tables: ReportTables) -> Any:
 
     sketches = {"run_us": "dur_kll", "wait_ms": "wait_kll", "e2e_ms": "e2e_kll"}
     merged = [
-        F.kll_merge_agg_bigint(F.col(kept), F.lit(maintenance.SKETCH_SIZE)).alias(name)
-        for name, kept in sketches.items()
+        F.kll_merge_agg_bigint(F.col(saved), F.lit(maintenance.SKETCH_SIZE)).alias(name)
+        for name, saved in sketches.items()
     ]
     grouped = tables.minutes.groupBy("queue", "name").agg(
         F.sum("completed").alias("completed"), F.sum("failed").alias("failed"), *merged

@@ -283,14 +283,14 @@ def _output_to_log(log: Path) -> Iterator[None]:
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
+    stored = [os.dup(1), os.dup(2)]
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.dup2(file, 1)
         os.dup2(file, 2)
         yield
     finally:
-        for number, saved in zip((1, 2), kept, strict=True):
+        for number, saved in zip((1, 2), stored, strict=True):
             os.dup2(saved, number)
             os.close(saved)
         os.close(file)

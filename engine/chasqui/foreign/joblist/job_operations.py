@@ -39,9 +39,9 @@ class JobChanges:
     there: tuple[str, ...] = ()
 
     @classmethod
-    def from_replies(cls, ids: Sequence[str], told: Sequence[int]) -> JobChanges:
+    def from_replies(cls, ids: Sequence[str], replies: Sequence[int]) -> JobChanges:
         """From what the scripts answer."""
-        answers = list(zip(ids, told, strict=True))
+        answers = list(zip(ids, replies, strict=True))
         return cls(*(tuple(job_id for job_id, answer in answers if answer == code) for code in (1, 0, -1, -2)))
 
 
@@ -105,8 +105,10 @@ def retry(
     """
     if source in LIVE_LISTS:
         raise ArgumentError(f"{source} jobs are not over; only completed and failed ones can be retried")
-    told = yield [calls.retry(keys, keys.list_key(source), job_id, at_once=at_once, reset=reset) for job_id in job_ids]
-    tended = JobChanges.from_replies(job_ids, told)
+    replies = yield [
+        calls.retry(keys, keys.list_key(source), job_id, at_once=at_once, reset=reset) for job_id in job_ids
+    ]
+    tended = JobChanges.from_replies(job_ids, replies)
     yield from lifecycle.publish_events(keys, tended.done, "retry", options)
     return tended
 
@@ -118,14 +120,14 @@ def cancel(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[JobChanges]:
 
 def delete_jobs(keys: JobListKeys, job_ids: Sequence[str], *, source: ListName) -> Flow[JobChanges]:
     """Delete jobs that are in this list."""
-    told = yield [calls.delete_job(keys, keys.list_key(source), job_id) for job_id in job_ids]
-    return JobChanges.from_replies(job_ids, told)
+    replies = yield [calls.delete_job(keys, keys.list_key(source), job_id) for job_id in job_ids]
+    return JobChanges.from_replies(job_ids, replies)
 
 
 def move_to_front(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[JobChanges]:
     """Let pending jobs be the next ones, the first of them first."""
-    told = yield [calls.move_to_front(keys, job_id) for job_id in reversed(job_ids)]
-    return JobChanges.from_replies(list(reversed(job_ids)), told)
+    replies = yield [calls.move_to_front(keys, job_id) for job_id in reversed(job_ids)]
+    return JobChanges.from_replies(list(reversed(job_ids)), replies)
 
 
 def complete_for_worker(
@@ -158,8 +160,8 @@ def move(
     if source == "processing":
         raise ArgumentError("a claimed job is its worker's: wait for it, or reclaim it first")
     lists = (keys.list_key(source), target.list_key(source))
-    told = yield [calls.move(keys, target, lists, job_id, keep=source == "pending") for job_id in job_ids]
-    return JobChanges.from_replies(job_ids, told)
+    replies = yield [calls.move(keys, target, lists, job_id, keep=source == "pending") for job_id in job_ids]
+    return JobChanges.from_replies(job_ids, replies)
 
 
 def purge(keys: JobListKeys, which: ListName, *, held: bool = False, dry_run: bool = False) -> Flow[int]:

@@ -76,8 +76,8 @@ def reread_jobs(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[list[JobPlace
     found: list[JobPlaces] = []
     for start in range(0, len(job_ids), PAGE):
         some = job_ids[start : start + PAGE]
-        told = yield [calls.read_job_state(keys, job_id) for job_id in some]
-        for job_id, ((*counts, parked), kind, fields, payload, ttl_ms) in zip(some, told, strict=True):
+        replies = yield [calls.read_job_state(keys, job_id) for job_id in some]
+        for job_id, ((*counts, parked), kind, fields, payload, ttl_ms) in zip(some, replies, strict=True):
             places = {name: count for name, count in zip(LISTS, counts, strict=True) if count}
             token, claimed, enqueued, status = _as_texts(fields)
             found.append(

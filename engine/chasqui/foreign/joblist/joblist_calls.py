@@ -313,7 +313,7 @@ def forward_job(
     keys: JobListKeys,
     source: str,
     target: Keys,
-    parcel: ImportedJob,
+    imported: ImportedJob,
     *,
     attempts: Arg,
     caps: StreamCaps = DEFAULT_CAPS,
@@ -321,17 +321,17 @@ def forward_job(
     """Move a job to a queue of ours on the same server; answers where it is now, or why it stays."""
     return script_call(
         "joblist/forward_job",
-        job=keys.job(parcel.job_id),
+        job=keys.job(imported.job_id),
         list=source,
         stream=target.stream,
         dlq=target.dlq,
-        id=parcel.job_id,
+        id=imported.job_id,
         attempts=attempts,
         cap=caps.stream,
         dead_cap=caps.dlq,
-        envelope=parcel.envelope,
-        name=parcel.name,
-        rest=parcel.dead,
+        envelope=imported.envelope,
+        name=imported.name,
+        rest=imported.dead,
     )
 
 

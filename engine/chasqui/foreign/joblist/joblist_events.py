@@ -28,12 +28,12 @@ class ListJobEvent:
     def parse(cls, raw: bytes) -> ListJobEvent:
         """From what was published, whoever did."""
         try:
-            told = json.loads(raw)
+            event = json.loads(raw)
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict):
+            event = None
+        if not isinstance(event, dict):
             return cls(None, None, raw)
-        job_id, status = told.get("id"), told.get("status")
+        job_id, status = event.get("id"), event.get("status")
         return cls(job_id if isinstance(job_id, str) else None, status if isinstance(status, str) else None, raw)
 
 

@@ -62,18 +62,18 @@ class JobListSource:
         jobs, now_ms, more = yield from self._read_page(place)
         ready, crossed = self._convert(jobs, now_ms)
         source = self.keys.list_key(place.which)
-        told = yield [
+        replies = yield [
             calls.forward_job(
                 self.keys,
                 source,
                 target,
-                parcel,
+                imported,
                 attempts=job.fields.get("attempts", b""),
                 caps=self._terms.caps,
             )
-            for job, parcel in ready
+            for job, imported in ready
         ]
-        crossed.add_replies(told)
+        crossed.add_replies(replies)
         stayed = len(crossed.failures) + crossed.counts["changed"]
         return crossed, _next_position(place, stayed, more=more)
 
@@ -84,8 +84,8 @@ class JobListSource:
         ready, crossed = self._convert(jobs, now_ms)
         ready = ready if dead_letters else without_dead_letters(ready, crossed)
         source = self.keys.list_key(place.which)
-        told = yield [calls.park_job(self.keys, source, job.id) for job, _ in ready]
-        crossed.add_replies(told)
+        replies = yield [calls.park_job(self.keys, source, job.id) for job, _ in ready]
+        crossed.add_replies(replies)
         return crossed, _next_position(place, len(crossed.failures) + crossed.counts["full"], more=more)
 
     def read_parked(self) -> Flow[ParkedPage]:
@@ -94,7 +94,7 @@ class JobListSource:
         jobs = yield from self._read_jobs([to_text(job_id) for job_id in reversed(ids)])
         done = [job.id for job in jobs if job.is_expired]
         ready, crossed = self._convert([job for job in jobs if not job.is_expired], parse_server_time(now))
-        return ParkedPage([parcel for _, parcel in ready], done, crossed.failures, len(ids))
+        return ParkedPage([imported for _, imported in ready], done, crossed.failures, len(ids))
 
     def delete_parked(self, job_ids: Sequence[str]) -> Flow[None]:
         """Forget what has arrived."""
@@ -108,8 +108,8 @@ class JobListSource:
             jobs = yield from self._read_jobs([to_text(job_id) for job_id in reversed(ids)])
             if not jobs:
                 return back
-            told = yield [calls.unpark_job(self.keys, self._return_list(job), job.id) for job in jobs]
-            back += sum(answer == b"parked" for answer in told)
+            replies = yield [calls.unpark_job(self.keys, self._return_list(job), job.id) for job in jobs]
+            back += sum(answer == b"parked" for answer in replies)
 
     def _return_list(self, job: ListJob) -> str:
         return self.keys.failed if job.text("status") == "failed" else self.keys.pending
@@ -120,13 +120,13 @@ class JobListSource:
             place: _ListPosition = cursor
             return place
         if self._visibility_ms is not None:
-            told = yield from stale_claims.reclaim(
+            result = yield from stale_claims.reclaim(
                 self.keys,
                 options=JobListOptions(visibility_ms=self._visibility_ms),
                 rule=stale_claims.patient_rule(self._unsigned),
             )
             now_ms = yield from read_time_ms()
-            self._unsigned = {job_id: self._unsigned.get(job_id, now_ms) for job_id in told.unsigned}
+            self._unsigned = {job_id: self._unsigned.get(job_id, now_ms) for job_id in result.unsigned}
         return _ListPosition()
 
     def _read_page(self, place: _ListPosition) -> Flow[tuple[list[ListJob], int, bool]]:

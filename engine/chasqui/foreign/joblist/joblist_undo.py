@@ -42,8 +42,8 @@ def journal_items(keys: JobListKeys, which: ListName, job_ids: Sequence[str]) ->
 
 def revert(commands: Commands, _: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
     """Bring deleted jobs back to the end of the list they were in: "restored" or "already"."""
-    told = yield [_restore_call(op, one) for one in items]
-    return ["restored" if back else "already" for back in told]
+    replies = yield [_restore_call(op, one) for one in items]
+    return ["restored" if back else "already" for back in replies]
 
 
 def _restore_call(op: str, one: JournalItem) -> Any:

@@ -180,7 +180,7 @@ class JobListWorker:
     async def _reclaim_stale(self) -> TurnResult:
         """Take back what is stale. What nobody signed must be seen so for a whole visibility first."""
         await self._sync_clock()
-        told = await self._link.run(
+        result = await self._link.run(
             stale_claims.reclaim(
                 self._keys,
                 options=self._options,
@@ -190,10 +190,10 @@ class JobListWorker:
             )
         )
         now_ms = self._now_ms()
-        self._unsigned = {job_id: self._unsigned.get(job_id, now_ms) for job_id in told.unsigned}
-        self._reclaimer.count("reclaimed", len(told.moved))
-        self._reclaimer.count("given up", len(told.failed))
-        notes = tuple(f"{one.claim.id}: {one.reason}" for one in told.skipped)
+        self._unsigned = {job_id: self._unsigned.get(job_id, now_ms) for job_id in result.unsigned}
+        self._reclaimer.count("reclaimed", len(result.moved))
+        self._reclaimer.count("given up", len(result.failed))
+        notes = tuple(f"{one.claim.id}: {one.reason}" for one in result.skipped)
         return TurnResult(self._reclaim_s, notes=notes)
 
 

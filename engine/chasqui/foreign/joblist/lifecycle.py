@@ -115,7 +115,7 @@ def fail(
     """Fail a job and tell so: it is tried again after everything that waits, while its claim's `attempts` are fewer
     than allowed. None when the token is not its own, or not any more.
     """
-    [told] = yield [
+    [reply] = yield [
         calls.fail(
             keys,
             job_id,
@@ -128,7 +128,7 @@ def fail(
         )
     ]
     outcomes: dict[int, FailOutcome | None] = {0: None, 1: "retry", 2: "failed"}
-    outcome = outcomes[told]
+    outcome = outcomes[reply]
     if outcome:
         yield from publish_events(keys, [job_id], outcome, options)
     return outcome
@@ -136,8 +136,8 @@ def fail(
 
 def renew(keys: JobListKeys, claims: list[JobClaim], *, now_ms: int) -> Flow[list[JobClaim]]:
     """Keep claims fresh, all in one round trip; answers those that are not ours any more."""
-    told = yield [calls.renew(keys, claim.id, claim.token, now_ms=now_ms) for claim in claims]
-    return [claim for claim, kept in zip(claims, told, strict=True) if not kept]
+    replies = yield [calls.renew(keys, claim.id, claim.token, now_ms=now_ms) for claim in claims]
+    return [claim for claim, renewed in zip(claims, replies, strict=True) if not renewed]
 
 
 def read_depths(keys: JobListKeys) -> Flow[ListDepths]:

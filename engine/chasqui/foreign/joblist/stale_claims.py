@@ -77,10 +77,10 @@ def patient_rule(unsigned_since: Mapping[str, int]) -> StaleRule:
     """
 
     def rule(held: ClaimState, now_ms: int, visibility_ms: int) -> ClaimStatus:
-        verdict = guide_rule(held, now_ms, visibility_ms)
-        signed = held.claimed not in {"", "0"} or verdict in {"broken", "orphan"}
+        status = guide_rule(held, now_ms, visibility_ms)
+        signed = held.claimed not in {"", "0"} or status in {"broken", "orphan"}
         if signed:
-            return verdict
+            return status
         since = unsigned_since.get(held.id)
         return "stale" if since is not None and now_ms - since > visibility_ms else "unsigned"
 
@@ -104,8 +104,8 @@ def judge_claims(
                 found.append(JudgedClaim(odd, "broken", str(fields)))
                 continue
             held = ClaimState.from_fields(job_id, fields)
-            verdict = rule(held, at_ms, visibility_ms)
-            found.append(JudgedClaim(held, verdict, _explain(held, verdict, at_ms)))
+            status = rule(held, at_ms, visibility_ms)
+            found.append(JudgedClaim(held, status, _explain(held, status, at_ms)))
     return found, at_ms
 
 
@@ -129,9 +129,9 @@ def reclaim(
         return plan
     stale = [one.claim for one in judged if one.status == "stale"]
     failed = frozenset(plan.failed)
-    told = yield [_reclaim_call(keys, held, at_ms, options, give_up=held.id in failed) for held in stale]
+    replies = yield [_reclaim_call(keys, held, at_ms, options, give_up=held.id in failed) for held in stale]
     yield [calls.remove_orphan_id(keys, keys.processing, job_id) for job_id in plan.dropped]
-    done = _move_to_changed(plan, {held.id for held, moved in zip(stale, told, strict=True) if not moved})
+    done = _move_to_changed(plan, {held.id for held, moved in zip(stale, replies, strict=True) if not moved})
     yield from publish_events(keys, done.failed, "failed", options)
     return done
 
@@ -177,9 +177,9 @@ def _move_to_changed(plan: ReclaimResult, lost: set[str]) -> ReclaimResult:
     )
 
 
-def _explain(held: ClaimState, verdict: ClaimStatus, now_ms: int) -> str:
+def _explain(held: ClaimState, status: ClaimStatus, now_ms: int) -> str:
     claimed = to_number(held.claimed) if held.claimed else 0.0
-    match verdict:
+    match status:
         case "orphan":
             return "there is no job of this id"
         case "broken" if claimed is None:

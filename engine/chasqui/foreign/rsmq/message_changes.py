@@ -28,8 +28,8 @@ def purge(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[list[ChangeOutcom
     """Delete these messages, in one round trip."""
     if not messages:
         return []
-    [told] = yield [calls.purge(keys, _versions(messages))]
-    return [_OUTCOMES[answer] for answer in told]
+    [replies] = yield [calls.purge(keys, _versions(messages))]
+    return [_OUTCOMES[answer] for answer in replies]
 
 
 def move(keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]) -> Flow[list[ChangeOutcome]]:
@@ -38,10 +38,10 @@ def move(keys: RsmqKeys, target: RsmqKeys, messages: Sequence[Message]) -> Flow[
         raise ArgumentError(f"{keys.queue!r} cannot be moved to itself")
     if not messages:
         return []
-    [told] = yield [calls.move(keys, target, _versions(messages))]
-    if told is None:
+    [replies] = yield [calls.move(keys, target, _versions(messages))]
+    if replies is None:
         raise limits.QueueNotFound
-    return [_OUTCOMES[answer] for answer in told]
+    return [_OUTCOMES[answer] for answer in replies]
 
 
 def reschedule(keys: RsmqKeys, messages: Sequence[Message], at_ms: int) -> Flow[list[ChangeOutcome]]:
@@ -49,8 +49,8 @@ def reschedule(keys: RsmqKeys, messages: Sequence[Message], at_ms: int) -> Flow[
     if not messages:
         return []
     words = [word for message in messages for word in (message.id, message.score, at_ms)]
-    [told] = yield [calls.reschedule(keys, words)]
-    return [_OUTCOMES[answer] for answer in told]
+    [replies] = yield [calls.reschedule(keys, words)]
+    return [_OUTCOMES[answer] for answer in replies]
 
 
 def import_messages(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[int]:
@@ -58,7 +58,7 @@ def import_messages(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[int]:
 
     Those that are stay untouched, so an import that was ended in the middle can be run again.
     """
-    told: list[Reply] = yield [
+    replies: list[Reply] = yield [
         calls.send(
             keys,
             message.id,
@@ -69,9 +69,9 @@ def import_messages(keys: RsmqKeys, messages: Sequence[Message]) -> Flow[int]:
         )
         for message in messages
     ]
-    if None in told:
+    if None in replies:
         raise limits.QueueNotFound
-    return sum(added for added, _ in told)
+    return sum(added for added, _ in replies)
 
 
 def _versions(messages: Iterable[Message]) -> list[str]:

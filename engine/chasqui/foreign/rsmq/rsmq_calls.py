@@ -283,7 +283,7 @@ def _snapshot_keys(keys: RsmqKeys) -> dict[str, Any]:
 def forward_message(
     keys: RsmqKeys,
     target: Keys,
-    parcel: ImportedJob,
+    imported: ImportedJob,
     *,
     receives: Arg,
     now_ms: int,
@@ -297,16 +297,16 @@ def forward_message(
         stream=target.stream,
         delayed=target.delayed,
         dlq=target.dlq,
-        marker=target.delayed_marker(parcel.job_id),
-        index=target.delayed_index(parcel.job_id),
-        id=parcel.job_id,
+        marker=target.delayed_marker(imported.job_id),
+        index=target.delayed_index(imported.job_id),
+        id=imported.job_id,
         receives=receives,
-        ttl_s=parcel.marker_ttl_s(now_ms),
+        ttl_s=imported.marker_ttl_s(now_ms),
         cap=caps.stream,
         dead_cap=caps.dlq,
-        envelope=parcel.envelope,
-        name=parcel.name,
-        rest=parcel.dead,
+        envelope=imported.envelope,
+        name=imported.name,
+        rest=imported.dead,
     )
 
 

@@ -108,8 +108,8 @@ def receive_many(keys: RsmqKeys, count: int, *, vt_ms: int | None = None) -> Flo
         limits.check_milliseconds("vt", vt_ms)
     opened = yield from _read_queue(keys)
     until_ms = opened.now_ms + (opened.vt_ms if vt_ms is None else vt_ms)
-    told = yield [calls.receive(keys, now_ms=opened.now_ms, until_ms=until_ms) for _ in range(count)]
-    return [Message.from_receipt(reply, until_ms) for reply in told if reply]
+    replies = yield [calls.receive(keys, now_ms=opened.now_ms, until_ms=until_ms) for _ in range(count)]
+    return [Message.from_receipt(reply, until_ms) for reply in replies if reply]
 
 
 def pop(keys: RsmqKeys) -> Flow[Message | None]:
@@ -139,8 +139,8 @@ def delete_many(keys: RsmqKeys, message_ids: Sequence[str]) -> Flow[list[bool]]:
     """The same for many, in one round trip."""
     if not message_ids:
         return []
-    [told] = yield [calls.delete(keys, message_ids)]
-    return [bool(was_there and fields) for was_there, fields in told]
+    [replies] = yield [calls.delete(keys, message_ids)]
+    return [bool(was_there and fields) for was_there, fields in replies]
 
 
 def _read_queue(keys: RsmqKeys) -> Flow[_QueueContext]:

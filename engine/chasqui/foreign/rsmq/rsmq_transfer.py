@@ -43,10 +43,10 @@ class RsmqSource:
     def count(self) -> Flow[SourceCounts]:
         """How many messages could go now, and how many are held."""
         counts = yield from message_queries.count_by_state(self.keys)
-        [told] = yield [calls.read_snapshot(self.keys)]
-        if isinstance(told, Exception):
-            raise told
-        _, _, _, fields, _, parked = told
+        [snapshot] = yield [calls.read_snapshot(self.keys)]
+        if isinstance(snapshot, Exception):
+            raise snapshot
+        _, _, _, fields, _, parked = snapshot
         sent, received = (int(field or 0) for field in fields[5:7]) if fields else (0, 0)
         return SourceCounts(
             ready=counts.ready,
@@ -63,18 +63,18 @@ class RsmqSource:
         free = [message for message in page.messages if message.state(page.now_ms) != "in-flight"]
         ready, crossed = convert(free, self._to_job(page.now_ms))
         crossed.add("held", len(page.messages) - len(free))
-        told = yield [
+        replies = yield [
             calls.forward_message(
                 self.keys,
                 target,
-                parcel,
+                imported,
                 receives=message.receives_seen,
                 now_ms=page.now_ms,
                 caps=self._terms.caps,
             )
-            for message, parcel in ready
+            for message, imported in ready
         ]
-        crossed.add_replies(told)
+        crossed.add_replies(replies)
         return crossed, page.after
 
     def park(self, cursor: Cursor, *, dead_letters: bool = True) -> Flow[tuple[TransferResult, Cursor]]:
@@ -100,7 +100,7 @@ class RsmqSource:
         done = [message.id for message in messages if message.body is None]
         whole = [message for message in messages if message.body is not None]
         ready, crossed = convert(whole, self._to_job(parse_server_time(now)))
-        return ParkedPage([parcel for _, parcel in ready], done, crossed.failures, len(ids))
+        return ParkedPage([imported for _, imported in ready], done, crossed.failures, len(ids))
 
     def delete_parked(self, job_ids: Sequence[str]) -> Flow[None]:
         """Forget what has arrived."""

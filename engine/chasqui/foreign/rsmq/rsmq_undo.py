@@ -52,8 +52,8 @@ def moved_item(keys: RsmqKeys, target: RsmqKeys, message: Message) -> dict[str, 
 def queue_item(keys: RsmqKeys, fields: Sequence[bytes | None]) -> dict[str, Any]:
     """What a journal keeps of a queue that is about to be deleted."""
     stored = zip(calls.ATTRIBUTES, fields, strict=True)
-    kept = {name: value.hex() for name, value in stored if value is not None}
-    return {"kind": "rsmq", "what": "dropped", **_queue_fields(keys), "id": keys.queue, "attributes": kept}
+    saved = {name: value.hex() for name, value in stored if value is not None}
+    return {"kind": "rsmq", "what": "dropped", **_queue_fields(keys), "id": keys.queue, "attributes": saved}
 
 
 def stray_items(keys: RsmqKeys, findings: Sequence[DoctorFinding]) -> Flow[list[dict[str, Any] | None]]:
@@ -80,24 +80,24 @@ def _is_body(field: str) -> bool:
 
 def revert(commands: Commands, _: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
     """Take back what was done to messages: a word for each. Nothing is done to one that somebody received since."""
-    told: dict[int, str] = {}
+    results: dict[int, str] = {}
     for at, one in enumerate(items):
         if one["what"] == "dropped":
-            told[at] = yield from _recreate_queue(_item_keys(one), one)
-    rest = [(at, one) for at, one in enumerate(items) if at not in told]
+            results[at] = yield from _recreate_queue(_item_keys(one), one)
+    rest = [(at, one) for at, one in enumerate(items) if at not in results]
     replies = yield [_revert_call(op, one) for _, one in rest]
     unsure: list[tuple[int, JournalItem]] = []
     for (at, one), reply in zip(rest, replies, strict=True):
         answer = reply[0] if isinstance(reply, list) else reply
         word = _revert_result(one["what"], answer)
-        told[at] = word or "changed"
+        results[at] = word or "changed"
         if word is None:
             unsure.append((at, one))
     scores = yield [calls.message_score(_item_keys(one), to_text(bytes.fromhex(one["id_hex"]))) for _, one in unsure]
     for (at, one), score in zip(unsure, scores, strict=True):
         if score is not None and to_text(score) == one["score"]:
-            told[at] = "already"
-    return [told[at] for at in range(len(items))]
+            results[at] = "already"
+    return [results[at] for at in range(len(items))]
 
 
 def _revert_call(op: str, one: JournalItem) -> Call:
@@ -131,13 +131,13 @@ def _revert_result(what: str, answer: int | None) -> str | None:
 
 
 def _recreate_queue(keys: RsmqKeys, one: JournalItem) -> Flow[str]:
-    kept = {name: bytes.fromhex(value) for name, value in one["attributes"].items()}
-    if not kept:
+    saved = {name: bytes.fromhex(value) for name, value in one["attributes"].items()}
+    if not saved:
         return "untouched"
     _, found = yield from read_attributes(keys)
     if any(value is not None for value in found):
         return "already"
-    yield [calls.set_attributes(keys, kept), calls.add_to_queue_list(keys)]
+    yield [calls.set_attributes(keys, saved), calls.add_to_queue_list(keys)]
     return "restored"
 
 

@@ -227,12 +227,12 @@ def extent_and_rows(reply: Reply) -> tuple[StreamExtent, list[tuple[bytes, FlatF
 
 def exact_extent_and_rows(replies: Sequence[Reply]) -> tuple[StreamExtent, list[Any]]:
     """From `read_exactly`: entries as id and flat fields. Without a stream there is neither; a wrong type is raised."""
-    told, rows = replies[3]
+    info_reply, rows = replies[3]
     if isinstance(rows, Exception):
         raise WrongType(f"not a stream: {rows}", hint="another program may use this key")
-    if isinstance(told, Exception):
+    if isinstance(info_reply, Exception):
         return StreamExtent(), []
-    info = dict(zip(told[::2], told[1::2], strict=True))
+    info = dict(zip(info_reply[::2], info_reply[1::2], strict=True))
     first = info[b"first-entry"]
     reach = StreamExtent.from_reply(
         (info[b"length"], first and first[0], info[b"last-generated-id"], info[b"entries-added"])

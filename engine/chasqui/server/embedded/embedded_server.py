@@ -98,21 +98,21 @@ class EmbeddedServer:
         """What the server tells of itself; it is not started for that."""
         if not self._is_locked():
             return EmbeddedStatus(self.directory, self.socket, running=False)
-        told = dict(re.findall(r"^(\w+):(.*?)\r?$", launcher.send_command(self.socket, "INFO"), re.MULTILINE))
+        info = dict(re.findall(r"^(\w+):(.*?)\r?$", launcher.send_command(self.socket, "INFO"), re.MULTILINE))
         service = (self.directory / launcher.SERVICE).exists()
-        if not told:
+        if not info:
             return EmbeddedStatus(self.directory, self.socket, running=True, service=service)
         return EmbeddedStatus(
             self.directory,
             self.socket,
             running=True,
             service=service,
-            pid=int(told["process_id"]),
-            version=told.get("valkey_version", told["redis_version"]),
-            since_ms=self._clock.now_ms() - int(told["uptime_in_seconds"]) * 1000,
-            memory_bytes=int(told["used_memory"]),
-            keys=sum(int(count) for line in told.values() for count in re.findall(r"^keys=(\d+)", line)),
-            aof=_aof_state(told),
+            pid=int(info["process_id"]),
+            version=info.get("valkey_version", info["redis_version"]),
+            since_ms=self._clock.now_ms() - int(info["uptime_in_seconds"]) * 1000,
+            memory_bytes=int(info["used_memory"]),
+            keys=sum(int(count) for line in info.values() for count in re.findall(r"^keys=(\d+)", line)),
+            aof=_aof_state(info),
         )
 
     def __enter__(self) -> Path:
@@ -140,7 +140,7 @@ class EmbeddedServer:
         ]
         words += [str(self.socket), launcher.SERVICE if service else "", str(self._patience_seconds)]
         try:
-            said = subprocess.run(
+            text = subprocess.run(
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -154,10 +154,10 @@ class EmbeddedServer:
             raise Unreachable(
                 f"the embedded server in {self.directory} is still reading its data", hint="try again later"
             ) from None
-        if said == launcher.UNRESPONSIVE:
+        if text == launcher.UNRESPONSIVE:
             raise Unreachable(f"a server holds {self.directory} but does not answer", hint=f"its log is {log}")
-        if said != launcher.READY:
-            raise _start_error(self.directory, said)
+        if text != launcher.READY:
+            raise _start_error(self.directory, text)
 
     def _check_space(self) -> None:
         """A full disk ends a server at its first write: say so instead of starting one."""
@@ -271,16 +271,16 @@ def _python_executable() -> str:
     return sys.executable
 
 
-def _start_error(directory: Path, said: str) -> ServerError:
+def _start_error(directory: Path, text: str) -> ServerError:
     """Why it did not come up, in the server's own words: its complaints are the lines marked with `#`.
 
     Without any, the keeper's last words; and none at all when somebody ended it first.
     """
     log = directory / launcher.LOG
-    pid = re.fullmatch(r"pid (\d+)", said)
-    told = log.read_text(errors="replace") if pid and log.exists() else ""
-    complaints = re.findall(rf"^{pid[1]}:\w .*? # (?!WARNING)(.*)$", told, re.MULTILINE) if pid else []
-    last_words = [] if pid else said.splitlines()
+    pid = re.fullmatch(r"pid (\d+)", text)
+    log_text = log.read_text(errors="replace") if pid and log.exists() else ""
+    complaints = re.findall(rf"^{pid[1]}:\w .*? # (?!WARNING)(.*)$", log_text, re.MULTILINE) if pid else []
+    last_words = [] if pid else text.splitlines()
     reason = next(reversed(complaints or last_words), "it was ended before it answered")
     return ServerError(
         f"the embedded server in {directory} does not start: {reason}",
@@ -288,11 +288,11 @@ def _start_error(directory: Path, said: str) -> ServerError:
     )
 
 
-def _aof_state(told: dict[str, str]) -> str:
-    if told.get("loading") == "1":
+def _aof_state(info: dict[str, str]) -> str:
+    if info.get("loading") == "1":
         return "loading"
-    if told.get("aof_last_write_status") != "ok":
+    if info.get("aof_last_write_status") != "ok":
         return "write error"
-    if told.get("aof_last_bgrewrite_status") != "ok":
+    if info.get("aof_last_bgrewrite_status") != "ok":
         return "rewrite error"
-    return "rewriting" if told.get("aof_rewrite_in_progress") == "1" else "ok"
+    return "rewriting" if info.get("aof_rewrite_in_progress") == "1" else "ok"

@@ -155,10 +155,10 @@ def _stop_when_unused(server: subprocess.Popen[bytes]) -> None:
             _sleep(1)
 
 
-def _report_to_starter(verdict: str) -> None:
+def _report_to_starter(status: str) -> None:
     """Tell the starter, if it still listens, and close the line: that is what it waits for."""
     try:
-        os.write(sys.stdout.fileno(), verdict.encode())
+        os.write(sys.stdout.fileno(), status.encode())
     except BrokenPipeError:
         pass
     nowhere = os.open(os.devnull, os.O_RDWR)
