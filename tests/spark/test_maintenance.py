@@ -150,7 +150,7 @@ def test_no_day_is_swapped_while_a_batch_is_written(
     numbered_events(link, queue, 10)
     archiver.archive_queues(spark, ArchivePlan(archive, data_source_options, (queue,), ("events",), once=True))
     maintenance.compact_days(spark, archive, ("events",), before=LATER)
-    assert held == ["_directories", "_swap"]
+    assert held == ["_batch_directories", "_swap_day"]
 
 
 def test_an_archive_is_compacted_by_one_at_a_time(spark: Any, tmp_path: Path) -> None:
