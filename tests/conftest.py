@@ -1,25 +1,32 @@
-"""What every test may ask for: a real server by kind, and a queue name nobody else uses.
+"""What every test may ask for: a real server by kind, and a queue name that no other test uses.
 
 One process per kind and test process, started when first asked for; no test ever flushes one.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
 import uuid
 from collections import Counter
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests import golden
-from tests.support.servers.binaries import KINDS, Kind, NoServerError, find
-from tests.support.servers.server import NATIVE_WORDS, Server, start_server
+from tests.support.servers.binaries import KINDS, Kind
+from tests.support.servers.pool import (
+    NOT_RUN,
+    ServerPool,
+    do_without,
+    fastest_kind,
+    servers_line,
+    without_missing_servers,
+)
+from tests.support.servers.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -28,56 +35,23 @@ if TYPE_CHECKING:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says more about the machine than about the code.
+# How long an example takes depends on the machine more than on the code.
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
-NOT_RUN = "not run"
-FASTEST_FIRST: tuple[Kind, ...] = ("valkey-9.1", "redis-8.6", "redis-7.0")
-
-
-class ServerPool:
-    """The servers of this test process, each started on demand and kept."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._running: dict[Kind, Server] = {}
-
-    def get(self, kind: Kind) -> Server:
-        """The running server of this kind; without one on this machine the test is not run, and fails in CI."""
-        if kind not in self._running:
-            self._running[kind] = self._stack.enter_context(start_server(kind))
-            assert self._running[kind].has_native_words() is NATIVE_WORDS[kind]
-        return self._running[kind]
-
-
-def do_without(reason: str) -> NoReturn:
-    """End the test: this machine lacks something. Reported once per reason, with the number of tests; CI insists."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(f"{NOT_RUN}: {reason}")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    with _without_a_missing_server():
+    with without_missing_servers():
         yield
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, None, None]:
-    with _without_a_missing_server():
+    with without_missing_servers():
         yield
-
-
-@contextmanager
-def _without_a_missing_server() -> Iterator[None]:
-    """Fixtures and tests may start servers without a thought of machines that cannot have them."""
-    try:
-        yield
-    except NoServerError as missing:
-        do_without(f"no {missing.kind or 'such'} server ({missing}); get it with: make servers")
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +76,7 @@ def server(request: pytest.FixtureRequest, servers: ServerPool) -> Server:
 @pytest.fixture(scope="session")
 def any_server(servers: ServerPool) -> Server:
     """One server, whichever; for tests that do not depend on its kind."""
-    return servers.get(next((kind for kind in FASTEST_FIRST if _here(kind)), FASTEST_FIRST[0]))
+    return servers.get(fastest_kind())
 
 
 @pytest.fixture(scope="session")
@@ -113,7 +87,7 @@ def all_servers(servers: ServerPool) -> dict[Kind, Server]:
 
 @pytest.fixture
 def queue(request: pytest.FixtureRequest) -> str:
-    """A queue name that tells which test it belongs to and that no other test has."""
+    """A queue name with the test's name in it, that no other test has."""
     test = re.sub(r"\W+", "-", request.node.originalname or request.node.name)[:40]
     return f"{test}-{uuid.uuid4().hex[:8]}"
 
@@ -137,19 +111,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reason, count in not_run.most_common():
         tests = "1 test" if count == 1 else f"{count:,} tests"
         terminalreporter.write_line(f"{NOT_RUN}: {tests}: {reason}", red=True, bold=True)
-    terminalreporter.write_line(_servers_line())
+    terminalreporter.write_line(servers_line())
     golden.write_summary(terminalreporter)
-
-
-def _servers_line() -> str:
-    here = [f"{kind} {find(kind).version_text}" for kind in KINDS if _here(kind)]
-    missing = [kind for kind in KINDS if not _here(kind)]
-    return f"servers: {' · '.join(here) or 'none'}; missing: {', '.join(missing) or 'none'}"
-
-
-def _here(kind: Kind) -> bool:
-    try:
-        find(kind)
-    except NoServerError:
-        return False
-    return True

@@ -14,10 +14,10 @@ import pytest
 
 from chasqui.server.link import Link
 from chasqui.sync_queue import SyncQueue
-from tests.conftest import do_without
 from tests.support.cli.in_process import InProcessCli
 from tests.support.cli.subprocess_cli import SubprocessCli
 from tests.support.seeds.foreign_queues import ForeignQueues, seed_rsmq
+from tests.support.servers.pool import do_without
 from tests.support.servers.server import Server
 
 SCRIPT = Path(__file__).parents[2] / "completions" / "chasqui.bash"

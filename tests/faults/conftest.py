@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tests.conftest import ServerPool
     from tests.support.faults.proxy import Proxy
     from tests.support.servers.binaries import Kind
+    from tests.support.servers.pool import ServerPool
     from tests.support.servers.server import Server
 
 LEASE_S = 1.0

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from tests.conftest import ServerPool
     from tests.support.servers.binaries import Kind
+    from tests.support.servers.pool import ServerPool
 
 __all__ = ["cli_process"]
 

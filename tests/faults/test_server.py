@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.conftest import ServerPool
     from tests.support.faults.scenario import FaultScenario
     from tests.support.servers.binaries import Kind
+    from tests.support.servers.pool import ServerPool
 
 PREFETCH = 10
 SOON = {"kind": "fixed", "delay_ms": 50, "jitter_ms": 0}

@@ -18,9 +18,9 @@ from chasqui.foreign.rsmq.keys import RsmqKeys
 from chasqui.server import scripts
 from chasqui.server.flow import Call
 from chasqui.server.link import Link
-from tests.conftest import FASTEST_FIRST
 from tests.foreign.conftest import ForeignServer
 from tests.support.links import command_batch
+from tests.support.servers.pool import FASTEST_FIRST
 
 ANEW = {"rsmq/receive", "rsmq/pop", "joblist/sign_claim", "joblist/complete"}
 """Receiving, popping and claiming take the next one; and the guide's complete succeeds again, by its token."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import do_without
 from tests.support.faults.scenario import FaultScenario, fault_scenario
 from tests.support.processes.engines import Engine
 from tests.support.processes.reference_engine import NoReferenceError
+from tests.support.servers.pool import do_without
 from tests.support.servers.server import start_server
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.foreign.rsmq import Draft, RsmqProblem
 from chasqui.server.link import Link
-from tests.conftest import do_without
 from tests.support.processes.rsmq_clients import VERSIONS, Client, NoClientError, open_client
+from tests.support.servers.pool import do_without
 from tests.support.servers.server import Server
 
 MESSAGES = 1000

@@ -18,9 +18,9 @@ import pytest
 
 from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.server.link import Link
-from tests.conftest import do_without
 from tests.support.cli.subprocess_cli import SubprocessCli
 from tests.support.processes.rsmq_clients import Client, NoClientError, open_client
+from tests.support.servers.pool import do_without
 from tests.support.servers.server import Server
 
 ROUNDS = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 
-from tests.conftest import do_without
 from tests.support.cli.subprocess_cli import SubprocessCli
 from tests.support.cli.subprocess_cli import cli_process as cli_process
 from tests.support.processes.rsmq_clients import NoClientError, _place, open_client
+from tests.support.servers.pool import do_without
 from tests.support.servers.server import Server
 
 # Words are said to both; Q is a queue of each one's own, ID the last id that was printed.

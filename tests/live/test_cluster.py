@@ -21,7 +21,7 @@ from tests.support.servers.server import start_server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.conftest import ServerPool
+    from tests.support.servers.pool import ServerPool
 
 
 @pytest.fixture(scope="module", params=["redis-8.6", "valkey-9.1"])

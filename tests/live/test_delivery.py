@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chasqui.server.flow import Flow, Reply
-    from tests.conftest import ServerPool
+    from tests.support.servers.pool import ServerPool
     from tests.support.servers.server import Server
 
 

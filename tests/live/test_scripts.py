@@ -14,9 +14,9 @@ from chasqui.server import scripts
 from chasqui.server.commands import Commands, DelayFromNow, IdRange, PlannedFire, ReplayItem, SearchTerm
 from chasqui.server.features import Features
 from chasqui.server.link import Link
-from tests.conftest import FASTEST_FIRST
 from tests.support.links import command_batch
 from tests.support.queue_harness import GROUP, QueueHarness
+from tests.support.servers.pool import FASTEST_FIRST
 from tests.support.servers.server import start_server
 
 if TYPE_CHECKING:

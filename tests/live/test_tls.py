@@ -22,7 +22,7 @@ from tests.support.servers.server import Server, start_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.conftest import ServerPool
+    from tests.support.servers.pool import ServerPool
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chasqui.models import Job
-    from tests.conftest import ServerPool
     from tests.support.servers.binaries import Kind
+    from tests.support.servers.pool import ServerPool
 
 
 def shop_at(link: Link, url: str, queue: str) -> WorkerHarness:

@@ -11,7 +11,7 @@ import pytest
 from chasqui.server.link import Link
 from chasqui.spark import spark_session
 from chasqui.spark.spark_session import SparkTarget
-from tests.conftest import ServerPool
+from tests.support.servers.pool import ServerPool
 from tests.support.servers.server import Server
 
 pytest.importorskip("pyspark", reason="the pipeline's tests need the extra `spark`; run them with: make spark")

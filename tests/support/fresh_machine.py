@@ -67,7 +67,7 @@ SOURCES_FORMS = {
 
 
 class FreshMachineError(Exception):
-    """A machine could not be built; the text says why."""
+    """A machine could not be built; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Machine:
         _require_debootstrap()
         unfinished = self.root.with_suffix(".new")
         shutil.rmtree(unfinished, ignore_errors=True)
-        _say(f"Debian {self.release}: building a bare root in {self.root}")
+        _print_step(f"Debian {self.release}: building a bare root in {self.root}")
         keyring = [f"--keyring={DEBIAN_KEYRING}"] if DEBIAN_KEYRING.is_file() else []
         words = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", *keyring]
         _run([*words, RELEASES[self.release], str(unfinished), address])
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     for release, command, seconds, code in results:
-        _say(f"Debian {release}  {command:<12} {seconds:>5.0f} s  {'ok' if code == 0 else f'FAILED ({code})'}")
+        _print_step(f"Debian {release}  {command:<12} {seconds:>5.0f} s  {'ok' if code == 0 else f'FAILED ({code})'}")
     return int(any(code for *_, code in results))
 
 
@@ -206,7 +206,7 @@ def _try_release(release: str, commands: Sequence[str], *, keep: bool) -> Iterat
         absent = " && ".join(f"! command -v {name}" for name in FORBIDDEN_PROGRAMS)
         _check(machine, f"{absent} && test $(id -u) != 0", "not a bare machine")
         for command in commands:
-            _say(f"Debian {release}: {command}")
+            _print_step(f"Debian {release}: {command}")
             begin = time.perf_counter()
             code = machine.run(f"cd chasqui && {_proxies()}{command}", directories)
             yield release, command, time.perf_counter() - begin, code
@@ -221,7 +221,7 @@ def _bundle_head(bundle: Path) -> Path:
     """The commits of HEAD in one file, readable for another user than the owner of the checkout."""
     git = ["git", "-c", "safe.directory=*", "-C", str(REPOSITORY)]
     if _run([*git, "status", "--porcelain"]).strip():
-        _say("note: changes that are not committed are not tried")
+        _print_step("note: changes that are not committed are not tried")
     _run([*git, "bundle", "create", str(bundle), "HEAD"])
     bundle.chmod(0o644)
     return bundle
@@ -282,7 +282,7 @@ def _run(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def _say(line: str) -> None:
+def _print_step(line: str) -> None:
     print(f"== {line}", flush=True)
 
 

@@ -30,7 +30,7 @@ IN_PROSE = {
     r"as it was|as they were": "unchanged",
     r"ailments?": "problem, finding",
     r"letters?": "dead letter",
-    r"(?:is|are) no (?!longer\b|more\b|other\b)[a-z]+": "is not a, is invalid",
+    r"(?<!there )(?:is|are) no (?!longer\b|more\b|other\b)[a-z]+": "is not a, is invalid",
 }
 IN_NAMES = {
     "told|tells?|says?|said|saying|teller|tidings": "result, reply, events, text",

@@ -20,7 +20,7 @@ from tests.support.servers.binaries import CHOSEN_SERVER, Kind, NoServerError, _
 from tests.support.servers.server import NATIVE_WORDS, Server, start_server
 
 if TYPE_CHECKING:
-    from tests.conftest import ServerPool
+    from tests.support.servers.pool import ServerPool
 
 ROOT = Path(__file__).parents[2]
 NEVER = Retry(NoBackoff(), 0)

@@ -53,14 +53,14 @@ OLD_REDIS_PACKAGES = ("redis-tools", "libjemalloc2", "liblzf1", "libatomic1")
 
 
 class NoServerError(LookupError):
-    """This kind of server is not to be had here; the text says why."""
+    """This kind of server is not available here; the text gives the reason."""
 
     kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """One server program that ran and told its version. `libraries`: what it brings along, if anything."""
+    """One server program that ran and printed its version. `libraries`: what it brings along, if anything."""
 
     kind: Kind
     path: Path
@@ -76,7 +76,7 @@ class Binary:
         return {**os.environ, **added}
 
     def tool(self, name: str) -> Path:
-        """A program beside the server: redis-cli, redis-benchmark."""
+        """A program next to the server: redis-cli, redis-benchmark."""
         return self.path.with_name(name)
 
 
@@ -152,16 +152,16 @@ def _first(kind: Kind, *, lowest: Version, below: Version) -> Binary:
 
 
 def _examine(kind: Kind, path: Path) -> Binary:
-    """Run it: a file that does not run here is not a server, whatever its name says."""
+    """Run it: a file that does not run here is not a server, whatever its name."""
     libraries = path.with_name("lib")
     binary = Binary(kind, path, (0, 0, 0), libraries if libraries.is_dir() else None)
     try:
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, env=binary.environment())
+        result = subprocess.run([path, "--version"], capture_output=True, text=True, env=binary.environment())
     except OSError as error:
         raise NoServerError(f"{path} does not run: {error.strerror}") from error
-    found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", told.stdout)
+    found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", result.stdout)
     if found is None:
-        raise NoServerError(f"{path} does not tell a version: {(told.stderr or told.stdout).strip()[:200]}")
+        raise NoServerError(f"{path} does not tell a version: {(result.stderr or result.stdout).strip()[:200]}")
     major, minor, patch = map(int, found.groups())
     return Binary(kind, path, (major, minor, patch), binary.libraries)
 

@@ -65,7 +65,7 @@ class ClusterServers:
 
 @contextmanager
 def cluster_servers(kind: Kind, size: int = 3) -> Iterator[ClusterServers]:
-    """A cluster that says of itself that it is well."""
+    """A cluster, once it reports itself as healthy."""
     with ExitStack() as stack:
         members = [_member(stack, kind) for _ in range(size)]
         for number, member in enumerate(members):
@@ -158,7 +158,7 @@ def sentinel_servers(kind: Kind) -> Iterator[SentinelServers]:
 
 @contextmanager
 def _sentinel(master: Server, service: str) -> Iterator[Server]:
-    """The same program, told to watch. It insists on a configuration file of its own."""
+    """The same program, started as a Sentinel. It insists on a configuration file of its own."""
     place, port = Path(tempfile.mkdtemp(prefix="cq-")), _free_port()
     file = place / "sentinel.conf"
     file.write_text(
@@ -178,8 +178,8 @@ def _sentinel(master: Server, service: str) -> Iterator[Server]:
 
 def _knows_a_good_replica(watch: Link, service: str) -> bool:
     replicas = watch.run(command("SENTINEL", "REPLICAS", service))
-    told = [dict(zip(row[::2], row[1::2], strict=True)) for row in replicas]
-    return any(row[b"master-link-status"] == b"ok" and row[b"flags"] == b"slave" for row in told)
+    found = [dict(zip(row[::2], row[1::2], strict=True)) for row in replicas]
+    return any(row[b"master-link-status"] == b"ok" and row[b"flags"] == b"slave" for row in found)
 
 
 def _member(stack: ExitStack, kind: Kind) -> ClusterNode:

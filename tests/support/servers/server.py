@@ -108,7 +108,7 @@ class Server:
         return bool(reply) and not reply.startswith("-LOADING")
 
     def run_command(self, *words: str) -> str:
-        """The first line of the reply, or nothing while nobody answers. Needs no client library."""
+        """The first line of the reply, or nothing while the server does not answer. Needs no client library."""
         message = "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in words)
         try:
             with socket.socket(socket.AF_UNIX) as wire:
@@ -154,7 +154,7 @@ def start_server(
 
 
 def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, *, seconds: int = 20) -> None:
-    """Look until it holds. Waiting for the process's end meanwhile tells at once when there is no hope."""
+    """Look until it holds; fail at once when the process ends."""
     for _ in range(seconds * 200):
         if holds():
             return
@@ -163,8 +163,8 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log:
         except subprocess.TimeoutExpired:
             continue
         break
-    told = log.read_text(errors="replace")[-2000:]
-    raise RuntimeError(f"{process.args!r} did not come up:\n{told}")
+    log_text = log.read_text(errors="replace")[-2000:]
+    raise RuntimeError(f"{process.args!r} did not come up:\n{log_text}")
 
 
 def _prepare(
@@ -201,7 +201,7 @@ def _dying_with_parent() -> list[str]:
 
 
 def main() -> int:
-    """Obtain every kind, try each, tell what is there and what is not. Only CI insists on all of them."""
+    """Obtain every kind, try each, print what is there and what is not. Only CI insists on all of them."""
     complete = True
     for kind in KINDS:
         try:
