@@ -149,7 +149,7 @@ def test_fault_20_a_replay_whose_reply_is_lost_at_any_byte_can_be_made_again(
     scenario: FaultScenario, queue_client: SyncQueue, proxy: Proxy
 ) -> None:
     bench = scenario.bench
-    add(queue_client, ["be_hopeless"], count=5)
+    add(queue_client, ["fail_unrecoverably"], count=5)
     with scenario.worker():
         wait_until(lambda: len(dead_letters(bench)) == 5, "all are dead")
     letters = bench.command("XRANGE", bench.keys.dlq, "-", "+")
@@ -193,7 +193,7 @@ WORKER_REQUESTS = {
     "ack": WorkerRequest(("XACKDEL", "ack_delete")),
     "result": WorkerRequest(("settle_owned",), (["give", 1],)),
     "retry": WorkerRequest(("schedule_retry",), (["fail_until", 1],), (("attempts", 3), ("backoff", SOON))),
-    "bury": WorkerRequest(("move_to_dlq",), (["be_hopeless"],)),
+    "dead letter": WorkerRequest(("move_to_dlq",), (["fail_unrecoverably"],)),
     "promote": WorkerRequest(("promote",), options=(("delay_ms", 30),)),
 }
 

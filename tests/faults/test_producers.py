@@ -80,7 +80,7 @@ def test_fault_35_a_replay_reaches_the_good_letters_behind_those_it_cannot_read(
 ) -> None:
     _undecodable_letters(scenario, 40)
     remedy = scenario.directory / "remedy"
-    ids = add(queue_client, ["be_hopeless", str(remedy)], count=10)
+    ids = add(queue_client, ["fail_unrecoverably", str(remedy)], count=10)
     with scenario.worker():
         scenario.await_end(ids)
         remedy.touch()
@@ -104,7 +104,7 @@ def test_fault_35_a_replay_reaches_the_good_letters_behind_those_it_cannot_read(
 def test_fault_35_a_replay_killed_midway_loses_nothing_and_doubles_nothing(
     scenario: FaultScenario, queue_client: SyncQueue
 ) -> None:
-    ids = add(queue_client, ["be_hopeless", str(scenario.directory / "remedy")], count=3000)
+    ids = add(queue_client, ["fail_unrecoverably", str(scenario.directory / "remedy")], count=3000)
     with scenario.worker(concurrency=50, events_enabled=False):
         scenario.await_end(ids)
     (scenario.directory / "remedy").touch()
@@ -122,7 +122,7 @@ def test_fault_35_a_replay_killed_midway_loses_nothing_and_doubles_nothing(
 
 
 def test_fault_35_two_replays_at_once_move_each_letter_once(scenario: FaultScenario, queue_client: SyncQueue) -> None:
-    ids = add(queue_client, ["be_hopeless", str(scenario.directory / "remedy")], count=1000)
+    ids = add(queue_client, ["fail_unrecoverably", str(scenario.directory / "remedy")], count=1000)
     with scenario.worker(concurrency=50, events_enabled=False):
         scenario.await_end(ids)
     (scenario.directory / "remedy").touch()

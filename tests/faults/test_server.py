@@ -35,7 +35,7 @@ def mixture(queue_client: SyncQueue, count: int) -> tuple[list[str], list[str]]:
     good += add(queue_client, count=quarter, delay_ms=500)
     good += add(queue_client, ["fail_until", 2], count=quarter, attempts=5, backoff=SOON)
     good += add(queue_client, ["give", {"a": 1}], count=quarter)
-    return good, add(queue_client, ["be_hopeless"], count=quarter)
+    return good, add(queue_client, ["fail_unrecoverably"], count=quarter)
 
 
 @everywhere
@@ -101,7 +101,7 @@ def everything_under_way(
     queue_client.upsert_repeatable_job("tick", {}, repeat=RepeatPattern.every(200))
     running = add(queue_client, ["await_file", str(gate)], count=4)
     running += add(queue_client, ["await_file", str(gate)], ["fail_until", 1], count=4, attempts=3, backoff=SOON)
-    hopeless = add(queue_client, ["await_file", str(gate)], ["be_hopeless"], count=4)
+    hopeless = add(queue_client, ["await_file", str(gate)], ["fail_unrecoverably"], count=4)
     delayed = add(queue_client, count=4, delay_ms=1500)
     with stage.worker(concurrency=20):
         wait_until(lambda: set(running) | set(hopeless) <= set(stage.ledger.starts()), "all have begun")

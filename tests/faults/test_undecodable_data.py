@@ -103,7 +103,7 @@ class Trials:
         self.add("plain", ["give", 1])
         self.add("delayed", delay_ms=100)
         self.add("failing", ["fail_until", 1], attempts=3, backoff=SOON)
-        self.add("hopeless", ["be_hopeless"])
+        self.add("hopeless", ["fail_unrecoverably"])
 
     def await_all(self, features: set[str], what: str) -> None:
         for feature in sorted(features):

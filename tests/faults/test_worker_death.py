@@ -101,7 +101,7 @@ def _outcomes(stage: FaultScenario, job_id: str) -> list[str]:
 
 
 @everywhere
-@pytest.mark.parametrize("action", ["succeed", "fail_if", "be_hopeless_if"])
+@pytest.mark.parametrize("action", ["succeed", "fail_if", "fail_unrecoverably_if"])
 def test_fault_07_a_frozen_worker_that_wakes_up_late_changes_nothing(
     scenario: FaultScenario, queue_client: SyncQueue, action: str, report_recovery: Callable[[float], None]
 ) -> None:

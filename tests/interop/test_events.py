@@ -31,7 +31,7 @@ LIVES: list[dict[str, Any]] = [
         "attempts": 2,
         "backoff": SOON,
     },
-    {"name": "hopeless", "data": {"do": [["be_hopeless"]]}, "job_id": "hopeless"},
+    {"name": "hopeless", "data": {"do": [["fail_unrecoverably"]]}, "job_id": "hopeless"},
     {"name": "never", "data": {}, "job_id": "never", "attempts": 0},
 ]
 TOLD: dict[str, list[tuple[str, str, dict[str, Any]]]] = {

@@ -33,7 +33,7 @@ def every_sort_of_job(number: int) -> dict[str, Any]:
         job |= {"attempts": 2, "backoff": 10}
         data["do"] = [["fail_until", 99]]
     if number % 50 == 2:
-        data["do"] = [["be_hopeless"]]
+        data["do"] = [["fail_unrecoverably"]]
     return job
 
 
@@ -48,7 +48,7 @@ def expected_attempts(job: dict[str, Any]) -> list[int]:
 
 
 def expected_to_die(job: dict[str, Any]) -> bool:
-    return job["data"].get("do") in ([["fail_until", 99]], [["be_hopeless"]])
+    return job["data"].get("do") in ([["fail_until", 99]], [["fail_unrecoverably"]])
 
 
 def test_every_sort_of_job_that_one_engine_adds_runs_in_the_other_as_meant(
@@ -125,7 +125,7 @@ def test_dead_letters_of_one_engine_are_seen_alike_and_replayed_by_the_other(
 ) -> None:
     remedy = scenario.directory / "remedy"
     ids = [f"dead-{i}" for i in range(JOBS)]
-    data = {"do": [["be_hopeless", str(remedy)]]}
+    data = {"do": [["fail_unrecoverably", str(remedy)]]}
     jobs = [{"name": NAMES[i % 3], "data": data, "job_id": job_id, "attempts": 3} for i, job_id in enumerate(ids)]
     with scenario.queue(engine_pair.first) as first, scenario.queue(engine_pair.second) as second:
         with scenario.worker(engine_pair.first, concurrency=20):

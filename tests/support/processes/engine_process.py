@@ -84,7 +84,7 @@ class JobActions:
         if Path(path).exists():
             raise RuntimeError("not now")
 
-    def be_hopeless_if(self, job: Any, path: str) -> None:
+    def fail_unrecoverably_if(self, job: Any, path: str) -> None:
         if Path(path).exists():
             self.fail_unrecoverably(job)
 
