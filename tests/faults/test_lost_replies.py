@@ -231,7 +231,7 @@ def test_fault_20_a_worker_whose_reply_is_lost_at_any_byte_does_the_job_once(
     with scenario.worker(url=proxy.url, store_results=True, claim_min_idle_ms=60_000):  # no test waits for a lease
         scenario.await_consumers(1)
         _cut_everywhere(work, most)
-    scenario.check_accounts(ids, dead=ids if what == "bury" else [])
+    scenario.check_accounts(ids, dead=ids if what == "dead letter" else [])
     assert set(scenario.ledger.starts().values()) == {2 if what == "retry" else 1}
 
 
