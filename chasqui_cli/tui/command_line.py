@@ -69,7 +69,7 @@ def inspect_line(words: Sequence[str]) -> ParsedLine:
     """Parse a line as the program would, without running it."""
     if not words:
         return ParsedLine(problem="type a verb, such as: inspect")
-    path = next((path for length in (3, 2, 1) if (path := " ".join(words[:length])) in COMMANDS), None)
+    path = _verb_path(words)
     if path is None:
         group = " ".join(word for word in words if word not in HELP_OPTIONS)
         return ParsedLine() if group in GROUPS else ParsedLine(problem=f"there is no verb {' '.join(words[:2])!r}")
@@ -89,6 +89,18 @@ def inspect_line(words: Sequence[str]) -> ParsedLine:
         # Not the end of the options, but the value of one: what is added before it would be that value instead.
         return ParsedLine(problem="-- cannot be the value of an option here")
     return ParsedLine(COMMANDS[path], context.params)
+
+
+def takes_connection_options(words: Sequence[str]) -> bool:
+    """Whether the verb of a line reaches a server."""
+    from chasqui_cli.context.command_loader import load_command
+
+    path = _verb_path(words)
+    return path is not None and any(one.name == "redis_url" for one in load_command(path).params)
+
+
+def _verb_path(words: Sequence[str]) -> str | None:
+    return next((path for length in (3, 2, 1) if (path := " ".join(words[:length])) in COMMANDS), None)
 
 
 def command_words(verb: str, *arguments: str, **options: str | int | None) -> list[str]:

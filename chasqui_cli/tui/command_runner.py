@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chasqui_cli.context.settings import RESULT_VARIABLE
 from chasqui_cli.exit_codes import ExitCode
-from chasqui_cli.tui.command_line import add_options, shell_quote
+from chasqui_cli.tui.command_line import add_options, shell_quote, takes_connection_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ class CommandRunner:
             return CommandResult(code, "", "", **read_result())
 
     def _with_connection(self, words: Sequence[str]) -> list[str]:
-        return add_options(words, *self.connection_words)
+        return add_options(words, *self.connection_words) if takes_connection_options(words) else list(words)
 
 
 @contextmanager

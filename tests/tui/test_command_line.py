@@ -34,6 +34,7 @@ def test_names_that_look_like_options_stand_behind_two_dashes() -> None:
     runner = CommandRunner({}, ["--context", "prod"])
     assert runner.display_text(words) == "chasqui dlq purge --limit 3 --context prod -- -queue 1-0"
     assert shlex.split(runner.display_text(["why", "a b"]))[2] == "a b"
+    assert runner.display_text(["log"]) == "chasqui log", "it has no server to choose"
 
 
 def test_which_lines_are_run_from_here() -> None:

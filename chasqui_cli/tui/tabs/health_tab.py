@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from chasqui_cli.tui.command_line import command_words
-from chasqui_cli.tui.tabs.tab_base import LEVEL_STYLES, TabBase
+from chasqui_cli.tui.tabs.tab_base import LEVEL_GLYPHS, LEVEL_STYLES, TabBase
 from chasqui_cli.tui.widgets.record_table import RecordTable, TableColumn
 from chasqui_cli.tui.widgets.styled_text import Cell
 
@@ -27,7 +27,6 @@ COLUMNS = [
     TableColumn("text", "FINDING", 20, grow=True),
 ]
 LEVEL_WORDS = ("ok", "note", "warning", "critical")
-LEVEL_GLYPHS = "●·◆▲"
 
 
 class HealthTab(TabBase):

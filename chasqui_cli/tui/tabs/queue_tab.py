@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from chasqui_cli.output.escape_text import safe
 from chasqui_cli.output.times import format_duration
-from chasqui_cli.tui.tabs.tab_base import LEVEL_STYLES, TabBase
+from chasqui_cli.tui.tabs.tab_base import LEVEL_GLYPHS, LEVEL_STYLES, TabBase
 from chasqui_cli.tui.trends import forecast_text, format_rate, gauge, sparkline
 from chasqui_cli.tui.views import ForeignQueueView
 from chasqui_cli.tui.widgets.record_table import RecordTable, TableColumn
@@ -33,7 +33,6 @@ COLUMNS = [
 ]
 NOW_FACTS = 10
 HOLDER_WIDTH = 16
-LEVEL_GLYPHS = "··◆▲"
 
 
 class QueueTab(TabBase):

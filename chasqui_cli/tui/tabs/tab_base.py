@@ -162,7 +162,7 @@ class TabBase(Vertical, metaclass=AbstractMeta):
 
 
 ANY_TAB: type[TabBase] = TabBase  # type: ignore[type-abstract]  # to ask for, not to make
-LEVEL_STYLES = ("ok", "ok", "warn", "crit")
+LEVEL_STYLES, LEVEL_GLYPHS = ("ok", "ok", "warn", "crit"), "●·◆▲"
 
 
 def _cell_texts(cells: Mapping[str, Cell]) -> dict[str, str]:
