@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import socket
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -94,6 +95,7 @@ class Journal:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
+    @contextmanager
     def begin(
         self,
         *,
@@ -104,13 +106,25 @@ class Journal:
         context: str | None,
         note: str | None,
         command: str,
-    ) -> Writing:
-        """A new operation, to be used in a `with`."""
+    ) -> Iterator[JournalWriter]:
+        """A new operation: on disk before the body runs; how it ended is added afterwards, also after an error."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         stamp = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y%m%d-%H%M%S")
         op = f"{stamp}-{secrets.token_hex(2)}"
         operation = Operation(op, at_ms, _user_name(), socket.gethostname(), verb, queue, url, context, note, command)
-        return Writing(operation, self._path(op))
+        with os.fdopen(os.open(self._path(op), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            writer = JournalWriter(operation, file)
+            _write_line(file, {"operation": asdict(operation)})
+            _flush_to_disk(file)
+            ended: JournalItem = {"ended": "done"}
+            try:
+                yield writer
+            except BaseException as error:
+                ended = {"ended": "failed", "error": repr(error)}
+                raise
+            finally:
+                _write_line(file, {"result": writer.result | ended})
+                _flush_to_disk(file)
 
     def entries(self) -> list[JournalEntry]:
         """Every operation, oldest first; files that are none are passed over."""
@@ -165,27 +179,6 @@ class Journal:
         except (OSError, TypeError, UnicodeDecodeError):
             return None
         return JournalEntry(operation, items, result, undone, path) if operation else None
-
-
-class Writing:
-    """An operation in a `with`: begun on disk when entered, ended there when left, also by an error."""
-
-    def __init__(self, operation: Operation, path: Path) -> None:
-        self._operation = operation
-        self._path = path
-
-    def __enter__(self) -> JournalWriter:
-        self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
-        self._pen = JournalWriter(self._operation, self._file)
-        _write_line(self._file, {"operation": asdict(self._operation)})
-        _flush_to_disk(self._file)
-        return self._pen
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        told = {"ended": "done"} if error is None else {"ended": "failed", "error": repr(error)}
-        _write_line(self._file, {"result": self._pen.result | told})
-        _flush_to_disk(self._file)
-        self._file.close()
 
 
 def _whole_lines(path: Path) -> Iterable[dict[str, Any]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
-from chasqui_cli.context.shared_options import StreamOutputOption
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.job_records import redacted_event
 from chasqui_cli.output.records import EVENT_SCHEMA, event_record, gap_record
@@ -52,7 +50,7 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("events", schema=EVENT_SCHEMA, chooses=True, payloads=True, endless=("follow",))
+@command("events", schema=EVENT_SCHEMA, chooses=True, payloads=True, streams=True, endless=("follow",))
 def events(
     ctx: CommandContext,
     queues: Annotated[
@@ -63,7 +61,6 @@ def events(
             autocompletion=complete_queues,
         ),
     ] = None,
-    output: StreamOutputOption = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
     start: Annotated[
         str | None,
@@ -85,8 +82,6 @@ def events(
         raise typer.BadParameter("--from and --since both say where to begin")
     if follow and ctx.filters.until:
         raise typer.BadParameter("--follow has no end, so --until makes no sense with it")
-    piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    ctx = replace(ctx, output=output or piped)
     if not follow:
         _print_past(ctx, names, start or OLDEST, event or [])
     else:

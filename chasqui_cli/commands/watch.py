@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,12 +10,11 @@ import typer
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_any_queue
-from chasqui_cli.context.shared_options import StreamOutputOption
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.json_schema import Nullable
 from chasqui_cli.output.records import SNAPSHOT_SCHEMA, snapshot_record
 from chasqui_cli.output.times import format_duration, format_iso, parse_duration_ms
-from chasqui_cli.output.writer import Format, RecordStreamWriter
+from chasqui_cli.output.writer import RecordStreamWriter
 
 if TYPE_CHECKING:
     from chasqui import Link
@@ -72,11 +71,10 @@ COLUMNS: list[Column] = [
 ]
 
 
-@command("watch", schema=WATCH_SCHEMA, effect=Effect.RUNS)
+@command("watch", schema=WATCH_SCHEMA, effect=Effect.RUNS, streams=True)
 def watch(
     ctx: CommandContext,
     queues: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Which.", autocompletion=complete_any_queue)],
-    output: StreamOutputOption = None,
     interval: Annotated[
         str, typer.Option("--interval", "-n", metavar="TIME", help="How long between two looks.")
     ] = "2s",
@@ -87,16 +85,13 @@ def watch(
     A line per queue and look; JSON lines where nobody watches. A server that is away is waited for: the lines stop,
     and how old the last ones are is said on stderr. rsmq:NAME and list:NAME name other systems' queues. Ctrl-C ends it.
     """
-    import sys
-
     from chasqui import SystemClock
     from chasqui_cli.queues.targets import warn_wrong_types
 
     pause_ms = parse_duration_ms(interval)
     if pause_ms < 100:
         raise typer.BadParameter("looking more often than every 100ms would be felt by the server")
-    piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    writer = RecordStreamWriter.open(COLUMNS, replace(ctx, output=output or piped).output_style(), ends=count > 0)
+    writer = RecordStreamWriter.open(COLUMNS, ctx.output_style(), ends=count > 0)
     clock, looks, before = SystemClock(), 0, dict[str, "Snapshot | ForeignSnapshot"]()
     with ctx.link() as link:
         seen_at = clock.monotonic()

@@ -33,7 +33,13 @@ from chasqui_cli.context.settings import (
     result_descriptor,
     state_directory,
 )
-from chasqui_cli.context.shared_options import NoteOption, SchemaOption, option_parameters, signature_parameters
+from chasqui_cli.context.shared_options import (
+    NoteOption,
+    SchemaOption,
+    StreamOutputOption,
+    option_parameters,
+    signature_parameters,
+)
 from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.input.filters import FilterOptions
 from chasqui_cli.output.stdio import print_stderr
@@ -308,6 +314,7 @@ def command(
     changes: bool = False,
     server: bool = True,
     writes_data: bool = True,
+    streams: bool = False,
     effect: Effect | None = None,
     **facts: Any,
 ) -> Callable[[CommandFunction], CommandFunction]:
@@ -316,11 +323,14 @@ def command(
     path: its words. schema: the shape that `--schema` prints, of one record or of `many`. chooses: `--where` and its
     like; by_reason: and `--reason` for why a job died; named: and `--name`. payloads: `--show-secrets`. changes:
     `--dry-run`, `--yes` and what belongs to them. server: whether it takes the options of a connection. writes_data:
-    whether it takes those of the output. facts: more of its `CommandSpec`.
+    whether it takes those of the output. streams: that it writes records as they come, JSON lines where no terminal shows
+    them. facts: more of its `CommandSpec`.
     """
     shared: list[inspect.Parameter] = []
     if writes_data:
-        shared += option_parameters(CommandContext, "output", "time_style", "color", "quiet", output=output)
+        formats = option_parameters(CommandContext, "output", output=output)
+        shared += [p.replace(default=None, annotation=StreamOutputOption) for p in formats] if streams else formats
+        shared += option_parameters(CommandContext, "time_style", "color", "quiet")
     if schema is not None:
         shared.append(
             inspect.Parameter("schema", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=SchemaOption)
@@ -367,6 +377,8 @@ def _add_shared_options(
             print_line(json_text(json_schema(schema, many=many), indent=2))
             return
         _check_numbers(given | values)
+        if given.get("output", Format.TABLE) is None:
+            given["output"] = Format.TABLE if sys.stdout.isatty() else Format.JSONL
         ctx = _build_context(given, spec)
         changes = spec.effect is Effect.CHANGES and (spec.changes_with is None or values[spec.changes_with])
         if changes and given.get("dry_run") is False:
@@ -376,10 +388,12 @@ def _add_shared_options(
         finally:
             ctx.change_result.send(result_descriptor())
 
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*own, *shared]]
+    first = [p for p in shared if p.annotation is StreamOutputOption]
+    rest = [p for p in shared if p not in first]
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*first, *own, *rest]]
     at_work.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect documents it
     at_work.__annotations__ = {p.name: p.annotation for p in parameters}
-    at_work.shared_options = {p.name for p in shared}  # type: ignore[attr-defined]  # read by the reference
+    at_work.shared_options = {p.name for p in rest}  # type: ignore[attr-defined]  # read by the reference
     at_work.__doc__, at_work.__name__ = verb.__doc__, verb.__name__
     return at_work
 

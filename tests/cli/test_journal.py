@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from chasqui.errors import NotFound
-from chasqui_cli.changes.journal import Journal, Writing
+from chasqui_cli.changes.journal import Journal, JournalWriter
 
 
-def begin(journal: Journal, queue: str = "q", note: str | None = None) -> Writing:
+def begin(journal: Journal, queue: str = "q", note: str | None = None) -> AbstractContextManager[JournalWriter]:
     return journal.begin(
         at_ms=1_794_962_085_399, verb="dlq purge", queue=queue, url="redis://h", context=None, note=note, command="chasqui …"
     )  # fmt: skip

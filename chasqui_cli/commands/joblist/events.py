@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,7 +9,6 @@ import typer
 from chasqui_cli.commands.joblist._options import QueueArgument, joblist_keys
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
-from chasqui_cli.context.shared_options import StreamOutputOption
 from chasqui_cli.output.columns import column
 
 EVENT_SCHEMA = {"queue": "str", "id": "str?", "status": "str?", "raw": "str"}
@@ -19,21 +17,17 @@ EVENT_SCHEMA = {"queue": "str", "id": "str?", "status": "str?", "raw": "str"}
 EVENT_COLUMNS = [column("id"), column("status"), column("raw", wide=True)]
 
 
-@command("joblist events", schema=EVENT_SCHEMA, effect=Effect.RUNS)
+@command("joblist events", schema=EVENT_SCHEMA, effect=Effect.RUNS, streams=True)
 def events(
     ctx: CommandContext,
     queue: QueueArgument,
-    output: StreamOutputOption = None,
     count: Annotated[int, typer.Option("--count", min=0, help="End after so many; 0 for never.")] = 0,
 ) -> None:
     """What workers tell, as it comes: completed, retry, failed. Claims, reclaims and enqueuing are told by nobody."""
-    import sys
-
     from chasqui.foreign import joblist
-    from chasqui_cli.output.writer import Format, RecordStreamWriter
+    from chasqui_cli.output.writer import RecordStreamWriter
 
-    piped = Format.TABLE if sys.stdout.isatty() else Format.JSONL
-    writer = RecordStreamWriter.open(EVENT_COLUMNS, replace(ctx, output=output or piped).output_style(), ends=count > 0)
+    writer = RecordStreamWriter.open(EVENT_COLUMNS, ctx.output_style(), ends=count > 0)
     with ctx.link() as link:
         ctx.info(f"listening on {joblist_keys(queue).events}; what was told before is gone")
         for number, event in enumerate(joblist.follow_events(link, joblist_keys(queue)), 1):
