@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Take a lease that nobody holds, or extend it when it is already ours.
+-- Take a free lock, or extend it when it is ours.
 -- KEYS: lock
 -- ARGV: holder ttl_s
 -- Returns: {1 ours or 0 another's, the holder, ms until it ends (-1: never)}.

@@ -1,5 +1,5 @@
 -- Add a run of jobs at once, and once: a call sent again after a lost reply finds the marker and adds nothing.
--- All entries share the first one's millisecond, so that its id tells the ids of all: each has the next number.
+-- All entries share the first one's millisecond, so that its id gives the ids of all: each has the next number.
 -- KEYS: stream marker
 -- ARGV: ttl_s words shared jobs...
 -- Returns: the id of the first of the entries, one for each job; if words is 1 a job is its d, else d and name.

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Look for a text in one field of a stream's entries, from one id towards another, and answer only ids: no entry leaves
--- the server. It stops after so many entries, bytes or hits, so that nobody waits for it for long.
+-- the server. It stops after a number of entries, bytes or hits, so that no client waits long.
 -- KEYS: stream
 -- ARGV: field text whole start stop backwards entries bytes
 -- Returns: {entries looked at, last id looked at (nothing: there are no more), ids of entries whose field is (whole: 1) or holds the text}.

@@ -8,23 +8,23 @@ local text, least, skip, entries, bytes = ARGV[1], ARGV[2], ARGV[3], ARGV[4], AR
 
 local rank = redis.call('ZCOUNT', set, '-inf', '(' .. least) + skip
 local looked, weighed, step = 0, 0, 20
-local told = {0, 0}
+local results = {0, 0}
 
-while looked < tonumber(entries) and weighed < tonumber(bytes) and #told < 2 * step do
+while looked < tonumber(entries) and weighed < tonumber(bytes) and #results < 2 * step do
   local last = rank + looked + math.min(step, entries - looked) - 1
   local page = redis.call('ZRANGE', set, rank + looked, last, 'WITHSCORES')
   for i = 1, #page, 2 do
     weighed = weighed + #page[i]
     if string.find(page[i], text, 1, true) then
-      told[#told + 1] = page[i + 1]
-      told[#told + 1] = page[i]
+      results[#results + 1] = page[i + 1]
+      results[#results + 1] = page[i]
     end
   end
   looked = looked + #page / 2
   if #page == 0 then
-    told[2] = 1
+    results[2] = 1
     break
   end
 end
-told[1] = looked
-return told
+results[1] = looked
+return results

@@ -1,8 +1,8 @@
 -- Add a dead letter that was exported, once: not while it is still there under its old id, nor when it was imported
--- before. `again` (1) imports anew what was imported before and has left the dead letters since.
+-- before. `again` (1) imports again what was imported before and has left the dead letters since.
 -- KEYS: dlq imported
 -- ARGV: ttl_s dead_id digest again fields...
--- Returns: the id of the letter, or "there", or "before".
+-- Returns: the id of the dead letter, or "there", or "before".
 local dlq, imported = KEYS[1], KEYS[2]
 local ttl_s, dead_id, digest, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

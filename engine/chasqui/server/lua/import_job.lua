@@ -2,7 +2,7 @@
 -- The job is written before the marker, and both in one step.
 -- KEYS: arrived stream delayed dlq marker index
 -- ARGV: keep_s where due_ms ttl_s cap dead_cap envelope name dead...
--- Returns: 1 taken in, 0 it had arrived before, -1 there are `cap` jobs (or `dead_cap` dead letters) already: beyond, producers would trim what nobody has read. `where` is "stream", "delayed" (due at `due_ms`) or "dlq" (with the fields `dead`).
+-- Returns: 1 taken in, 0 it had arrived before, -1 there are `cap` jobs (or `dead_cap` dead letters) already: beyond, producers would trim unread entries. `where` is "stream", "delayed" (due at `due_ms`) or "dlq" (with the fields `dead`).
 local arrived, stream, delayed, dlq, marker, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local keep_s, where, due_ms, ttl_s, cap, dead_cap, envelope, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 

@@ -23,7 +23,7 @@ redis.call('ZCARD', delayed)
 
 -- Any answer keeps what is known of the load. Not sooner: a script that has written something is not stopped by a full
 -- server any more.
-local function told(word, added, wait_ms)
+local function outcome(word, added, wait_ms)
   redis.call('EXPIRE', ledger, ttl_s)
   redis.call('EXPIRE', since, ttl_s)
   return {word, added, wait_ms}
@@ -38,7 +38,7 @@ if kind == 'rows' then
 elseif kind == 'chunks' then
   local before = redis.call('HGET', ledger, chunk)
   if before then
-    return told(before == digest and 'added' or 'other', 0, 0)
+    return outcome(before == digest and 'added' or 'other', 0, 0)
   end
 end
 
@@ -52,11 +52,11 @@ if not plain then
   end
 end
 if now_jobs > 0 and depth + now_jobs > tonumber(most) then
-  return told('full', 0, 50)
+  return outcome('full', 0, 50)
 end
 if tonumber(rate) > 0 and fresh > 0 then
   if free > now + 50 then
-    return told('early', 0, math.floor(free - now))
+    return outcome('early', 0, math.floor(free - now))
   end
   free = math.max(free, now) + fresh * 1000 / rate
   redis.call('SET', pace, string.format('%.3f', free), 'PX', 60000 + math.ceil(free - now))
@@ -91,4 +91,4 @@ if kind == 'rows' and fresh > 0 then
 elseif kind == 'chunks' then
   redis.call('HSET', ledger, chunk, digest)
 end
-return told('added', fresh, 0)
+return outcome('added', fresh, 0)

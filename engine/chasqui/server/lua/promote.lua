@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Move due jobs from the delayed set to the stream: due by the server's clock, each removed as soon as it is added.
--- A member that is no job is quarantined among the dead letters with all its bytes, so it never blocks the others.
+-- A member that is not a job is quarantined among the dead letters with all its bytes, so it never blocks the others.
 -- KEYS: delayed stream dlq
 -- ARGV: batch cap dead_cap
 -- Returns: {promoted, left in the set, ms the oldest one still due is late, promoted envelopes, quarantined}.
@@ -80,7 +80,7 @@ local function fit(bytes, at)
 end
 
 -- The readings of wire/delayed_member.py in its order, and of those the first that fits best. Behind the length we
--- write, an envelope is one even if bytes follow, and a broken one goes on to be buried, its bytes being certain; what
+-- write, an envelope is one even if bytes follow, and a broken one goes on to the dead letters, its bytes being certain; what
 -- is broken otherwise stays in one piece.
 local function split(member)
   local long = #member >= 4 and struct.unpack('<I4', member) or #member

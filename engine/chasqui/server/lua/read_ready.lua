@@ -1,5 +1,5 @@
 -- Hand out what can be had without waiting: entries abandoned by other consumers first, then new ones.
--- Being claimed is no start, so the count of an abandoned entry is put back to what it was; one that was handed back
+-- Being claimed is not a start, so the count of an abandoned entry is put back to what it was; one that was handed back
 -- unstarted counts 1 from now on, like a new one. In one script: a worker may be killed at any moment in between.
 -- KEYS: stream
 -- ARGV: group consumer count idle_ms

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Read a stream on from an id, together with how far it reaches at that very moment: only so can a hole be told.
+-- Read a stream on from an id, together with how far it reaches at that very moment: so that a gap is noticed.
 -- KEYS: stream
 -- ARGV: after count
 -- Returns: {length, first id, last id ever given, entries ever added, entries}; nothing when there is no stream.

@@ -1,4 +1,4 @@
--- Take entries out of the stream that nobody has read, for they come after whatever any group was given; those that
+-- Take entries out of the stream that no group has read, for they come after whatever any group was given; those that
 -- were delayed before go back to the delayed set in the same step.
 -- KEYS: stream delayed
 -- ARGV: entries...
@@ -23,7 +23,7 @@ for _, row in ipairs(groups) do
   end
 end
 
-local told = {}
+local results = {}
 -- What comes last must be allowed before anything is written.
 assert(redis.acl_check_cmd('XDEL', stream, '0-1'), "no permissions to run the 'xdel' command")
 redis.call('ZCARD', delayed)
@@ -31,15 +31,15 @@ for i = 1, #ARGV, 3 do
   local entry_id, member, run_at_ms = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local ms, number = halves(entry_id)
   local unread = ms > read_ms or ms == read_ms and number > read_number
-  told[#told + 1] = 0
+  results[#results + 1] = 0
   if unread and #redis.call('XRANGE', stream, entry_id, entry_id) == 1 then
     if member ~= '' then
       redis.call('ZADD', delayed, run_at_ms, member)
     end
     redis.call('XDEL', stream, entry_id)
-    told[#told] = 1
+    results[#results] = 1
   elseif member ~= '' and redis.call('ZSCORE', delayed, member) then
-    told[#told] = 2
+    results[#results] = 2
   end
 end
-return told
+return results

@@ -1,5 +1,5 @@
 -- Keep jobs: set the idle time of entries back to zero, but only of those this consumer still owns.
--- A plain XCLAIM would steal them back from whoever took them over meanwhile.
+-- A plain XCLAIM would steal them back from a consumer that took them over meanwhile.
 -- KEYS: stream
 -- ARGV: group consumer entry_ids...
 -- Returns: the ids of the entries that are lost: settled, deleted or another consumer's.

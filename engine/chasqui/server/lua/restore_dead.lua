@@ -1,8 +1,8 @@
--- Undo the deletion of a dead letter, once: `undone` remembers which letters an undo has brought back already.
--- A letter that took its place (`instead`, or nothing) goes in the same step; if it is gone, its job lives elsewhere.
+-- Undo the deletion of a dead letter, once: `undone` remembers which dead letters an undo has restored already.
+-- A dead letter that took its place (`instead`, or nothing) goes in the same step; if it is gone, its job lives elsewhere.
 -- KEYS: dlq undone
 -- ARGV: ttl_s dead_id instead fields...
--- Returns: the id of the letter, or "already" when it is back or never went, or "gone" when what took its place went on.
+-- Returns: the id of the dead letter, or "already" when it is back or never went, or "gone" when what took its place went on.
 local dlq, undone = KEYS[1], KEYS[2]
 local ttl_s, dead_id, instead = ARGV[1], ARGV[2], ARGV[3]
 

@@ -1,6 +1,6 @@
--- Put a delayed job back to where it was before somebody removed or moved it, with what was known of its id.
+-- Put a delayed job back to where it was before it was removed or moved, with what was known of its id.
 -- A job that was removed is put back once per operation, also if it has run meanwhile; one that was moved, only from
--- where it was moved to. Ids are remembered for so many ms, not at all with 0.
+-- where it was moved to. Ids are remembered for this many ms, not at all with 0.
 -- KEYS: delayed index marker undone
 -- ARGV: member run_at_ms moved_to_ms index_ms marker_ms ttl_s
 -- Returns: "restored", "already", or, for one that was moved, "gone" or "changed".

@@ -1,8 +1,8 @@
--- Put a repeatable job back to what it was before somebody stored or removed it, once per operation, and only if it is
+-- Put a repeatable job back to what it was before it was stored or removed, once per operation, and only if it is
 -- still as that left it. How often it fired is kept; only one that was removed gets its count back.
 -- KEYS: repeats spec undone
 -- ARGV: key left data next_ms fired ttl_s
--- Returns: "restored", "already", or "changed" when somebody else has changed it since. `left` are the bytes that were left (none: it was removed); without `next_ms` there was none before.
+-- Returns: "restored", "already", or "changed" when it was changed since. `left` are the bytes that were left (none: it was removed); without `next_ms` there was none before.
 local repeats, spec, undone = KEYS[1], KEYS[2], KEYS[3]
 local key, left, data, next_ms, fired, ttl_s = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 

@@ -2,7 +2,7 @@
 -- A second run finds the old one gone and writes nothing.
 -- KEYS: dlq
 -- ARGV: dead_id fields...
--- Returns: the id of the new letter, nothing when the old one is no longer there.
+-- Returns: the id of the new dead letter, nothing when the old one is gone.
 local dlq = KEYS[1]
 local dead_id = ARGV[1]
 

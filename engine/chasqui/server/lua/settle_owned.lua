@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Settle a job that this consumer still owns, keeping what it returned, if anything: stored first, settled then.
--- Whoever took too long and lost the entry to another consumer is refused: that one's outcome will count.
+-- A consumer that took too long and lost the entry to another consumer is refused: that one's outcome will count.
 -- KEYS: stream result
 -- ARGV: group consumer entry_id data ttl_s
 -- Returns: 1 settled, -1 the entry is not pending for this consumer and nothing was stored.

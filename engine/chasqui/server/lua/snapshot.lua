@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Look at a whole queue at one moment: depths, groups, locks, and what is due by the server's clock. No byte of any job
--- leaves the server, and a key of another type is told by its type and otherwise left alone.
+-- leaves the server, and a key of another type is reported by its type and otherwise left alone.
 -- KEYS: stream dlq delayed repeats events promoter_lock scheduler_lock
 -- ARGV: sample
 -- Returns: {now ms, types of the keys, stream, groups, dlq, delayed, repeats, events, promoter lock, scheduler lock}; each is empty when its key is missing or of another type. A stream: {length, first id, last id ever given, entries ever added}. A group: {name, consumers, pending, last id read, lag, oldest waiting id, oldest pending id, longest idle ms of the first `sample` pending ones}. A set: {members, due, first score}. A lock: {holder, ms left}.
@@ -72,6 +72,6 @@ end
 
 local work = seen_stream(stream)
 local groups = work[1] and seen_groups(stream) or {}
-local dead, later, schedule, told = seen_stream(dlq), seen_set(delayed), seen_set(repeats), seen_stream(events)
+local dead, later, schedule, event_log = seen_stream(dlq), seen_set(delayed), seen_set(repeats), seen_stream(events)
 local promotes, schedules = seen_lock(promoter_lock), seen_lock(scheduler_lock)
-return {now, types, work, groups, dead, later, schedule, told, promotes, schedules}
+return {now, types, work, groups, dead, later, schedule, event_log, promotes, schedules}

@@ -1,8 +1,8 @@
--- Undo the replay of a dead letter, once, and only while no group has read its job: the letter is written, then the
--- job is deleted. `undone` remembers which letters an undo has brought back already.
+-- Undo the replay of a dead letter, once, and only while no group has read its job: the dead letter is written, then the
+-- job is deleted. `undone` remembers which dead letters an undo has restored already.
 -- KEYS: stream dlq undone
 -- ARGV: ttl_s dead_id entry_id fields...
--- Returns: the id of the letter, or "already" when it is back or never went, "gone" or "started" when its job is.
+-- Returns: the id of the dead letter, or "already" when it is back or never went, "gone" or "started" when its job is.
 local stream, dlq, undone = KEYS[1], KEYS[2], KEYS[3]
 local ttl_s, dead_id, entry_id = ARGV[1], ARGV[2], ARGV[3]
 

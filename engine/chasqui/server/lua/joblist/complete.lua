@@ -1,4 +1,4 @@
--- Complete a job, for whoever shows its claim token. As in the guide the token stays, so the same call succeeds again.
+-- Complete a job, given its claim token. As in the guide the token stays, so the same call succeeds again.
 -- KEYS: job processing completed
 -- ARGV: id token result now_ms ttl_s history
 -- Returns: 1 completed, 0 the token is not, or no longer, the job's.

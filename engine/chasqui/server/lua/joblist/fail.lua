@@ -1,4 +1,4 @@
--- Fail a job, for whoever shows its claim token: back to the end of the queue, or among the failed ones for a while.
+-- Fail a job, given its claim token: back to the end of the queue, or among the failed ones for a while.
 -- KEYS: job processing pending failed
 -- ARGV: id token error now_ms ttl_s history retry
 -- Returns: 1 it will be tried again, 2 it failed for good, 0 the token is not, or no longer, the job's.

@@ -1,8 +1,8 @@
--- Move one job to a queue of ours on the same server, if it is still in its list and as it was read. Written there
+-- Move one job to a queue of ours on the same server, if it is still in its list and unchanged since it was read. Written there
 -- first, then deleted here, in one step.
 -- KEYS: job list stream dlq
 -- ARGV: id attempts cap dead_cap envelope name dead...
--- Returns: "stream" or "dlq", where it is now; "changed" since it was read, or "gone"; "full" with `cap` jobs (or `dead_cap` dead letters) there: beyond, producers would trim what nobody has read. `dead` are the fields of a dead letter, given when it shall be one.
+-- Returns: "stream" or "dlq", where it is now; "changed" since it was read, or "gone"; "full" with `cap` jobs (or `dead_cap` dead letters) there: beyond, producers would trim unread entries. `dead` are the fields of a dead letter, given when it shall be one.
 local job, list, stream, dlq = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, attempts, cap, dead_cap, envelope, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Look at one job at one moment: where its id is, and what its hash tells of it. No payload leaves the server.
+-- Look at one job at one moment: where its id is, and what its hash holds. No payload leaves the server.
 -- KEYS: job pending processing completed failed parked
 -- ARGV: id
 -- Returns: {how often the id is in each list, the parked one last; type of the job's key; {token, claimed ms, enqueued ms, status}; has a payload; ms until it expires}.

@@ -2,7 +2,7 @@
 -- list that it is in: the job went on meanwhile.
 -- KEYS: job pending processing completed failed
 -- ARGV: id keep
--- Returns: from how many places it was taken, 0 when it is not as it was. `keep`: the list's name, as a status.
+-- Returns: from how many places it was taken, 0 when it has changed. `keep`: the list's name, as a status.
 local job, pending, processing, completed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, keep = ARGV[1], ARGV[2]
 

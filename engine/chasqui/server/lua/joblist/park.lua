@@ -1,4 +1,4 @@
--- Set one job aside for its way to another server. Nobody claims it from then on, and its hash does not expire.
+-- Set one job aside for its way to another server. No worker claims it from then on, and its hash does not expire.
 -- KEYS: job list parked
 -- ARGV: id
 -- Returns: "parked", or "gone".

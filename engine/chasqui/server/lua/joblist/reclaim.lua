@@ -1,7 +1,7 @@
 -- Put a job whose worker is gone back on the pending list, if its claim is still the one that was found stale.
 -- KEYS: job processing pending
 -- ARGV: id token claimed now_ms
--- Returns: 1 back on the list, 0 not the same any more. `token` and `claimed` are as they were seen, empty when missing.
+-- Returns: 1 back on the list, 0 not the same any more. `token` and `claimed` are the values that were seen, empty when missing.
 local job, processing, pending = KEYS[1], KEYS[2], KEYS[3]
 local id, token, claimed, now_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,4 +1,4 @@
--- Take an id out of a list, if there is no job to it.
+-- Take an id out of a list, if it has no job.
 -- KEYS: list job
 -- ARGV: id
 -- Returns: how many times it was in there.

@@ -1,7 +1,7 @@
 -- Keep a claim fresh while its worker lives: reclaimers go by the time of the claim, wherever they run.
 -- KEYS: job
 -- ARGV: token now_ms
--- Returns: 1 renewed, 0 the claim is somebody else's, or over.
+-- Returns: 1 renewed, 0 the claim is another's, or over.
 local job = KEYS[1]
 local token, now_ms = ARGV[1], ARGV[2]
 

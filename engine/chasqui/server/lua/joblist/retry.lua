@@ -2,7 +2,7 @@
 -- vanish while the job waits.
 -- KEYS: job source pending
 -- ARGV: id next reset
--- Returns: 1 it waits again, 0 it is not in that list, -1 its hash is gone. `next`: 1 to be claimed first. `reset`: 1 to begin counting attempts anew.
+-- Returns: 1 it waits again, 0 it is not in that list, -1 its hash is gone. `next`: 1 to be claimed first. `reset`: 1 to count attempts from 0 again.
 local job, source, pending = KEYS[1], KEYS[2], KEYS[3]
 local id, next, reset = ARGV[1], ARGV[2], ARGV[3]
 

@@ -1,4 +1,4 @@
--- Let a job's status be what its place says, and end the expiry of one that waits or runs.
+-- Let a job's status be the name of its list, and end the expiry of one that waits or runs.
 -- KEYS: job list
 -- ARGV: id status keep
 -- Returns: 1 put right, 0 it is right, or not in that list any more. `keep`: 1 to end its expiry.

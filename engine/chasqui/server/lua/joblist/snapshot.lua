@@ -16,14 +16,14 @@ for at, key in ipairs({pending, processing, completed, failed, parked}) do
 end
 
 local function about(id)
-  local told = redis.pcall('HMGET', prefix .. id, 'claim_token', 'claimed_at_ms', 'enqueued_at_ms', 'attempts', 'status')
-  return told.err and {} or told
+  local results = redis.pcall('HMGET', prefix .. id, 'claim_token', 'claimed_at_ms', 'enqueued_at_ms', 'attempts', 'status')
+  return results.err and {} or results
 end
 
 local oldest = lengths[1] > 0 and about(redis.call('LINDEX', pending, -1))[3]
 local rows = {}
 for _, id in ipairs(lengths[2] > 0 and redis.call('LRANGE', processing, -sample, -1) or {}) do
-  local told = about(id)
-  rows[#rows + 1] = {id, told[1] or false, told[2] or false, told[3] or false, told[4] or false, told[5] or false}
+  local results = about(id)
+  rows[#rows + 1] = {id, results[1] or false, results[2] or false, results[3] or false, results[4] or false, results[5] or false}
 end
 return {now, types, lengths, oldest or false, rows}

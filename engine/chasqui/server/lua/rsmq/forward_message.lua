@@ -2,7 +2,7 @@
 -- received: what a consumer holds is not taken from it. Written there first, then deleted here, in one step.
 -- KEYS: messages hash stream delayed dlq marker index
 -- ARGV: id receives ttl_s cap dead_cap envelope name dead...
--- Returns: "stream", "delayed" or "dlq", where it is now; "held" by a consumer, "changed" since it was read, or "gone"; "full" with `cap` jobs (or `dead_cap` dead letters) there: beyond, producers would trim what nobody has read. `dead` are the fields of a dead letter, given when it shall be one.
+-- Returns: "stream", "delayed" or "dlq", where it is now; "held" by a consumer, "changed" since it was read, or "gone"; "full" with `cap` jobs (or `dead_cap` dead letters) there: beyond, producers would trim unread entries. `dead` are the fields of a dead letter, given when it shall be one.
 local messages, hash, stream, delayed, dlq, marker, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local id, receives, ttl_s, cap, dead_cap, envelope, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 

@@ -1,4 +1,4 @@
--- Move messages that are still as they were seen to another queue, with id, body, counters and the time they become
+-- Move messages that have not changed since they were seen to another queue, with id, body, counters and the time they become
 -- visible. Written there first, then deleted here.
 -- KEYS: messages hash to_messages to_hash
 -- ARGV: seen...
@@ -36,8 +36,8 @@ end
 assert(redis.acl_check_cmd('ZADD', to_messages, 0, ''), "no permissions to run the 'zadd' command")
 assert(redis.acl_check_cmd('ZREM', messages, ''), "no permissions to run the 'zrem' command")
 assert(redis.acl_check_cmd('HDEL', hash, ''), "no permissions to run the 'hdel' command")
-local told = {}
+local results = {}
 for i = 1, #ARGV, 3 do
-  told[#told + 1] = moved(ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  results[#results + 1] = moved(ARGV[i], ARGV[i + 1], ARGV[i + 2])
 end
-return told
+return results

@@ -1,4 +1,4 @@
--- Receive the first message that may be received now, and hide it for a while. Counters that are no numbers are left
+-- Receive the first message that may be received now, and hide it for a while. Counters that are not numbers are left
 -- as they are: a message is not lost to its queue for the sake of a count.
 -- KEYS: messages hash
 -- ARGV: now_ms until_ms

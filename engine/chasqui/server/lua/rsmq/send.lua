@@ -1,4 +1,4 @@
--- Send a message, or put one back as it was, while the queue exists: dropped meanwhile, it does not come back as a ghost.
+-- Send a message, or put one back unchanged, while the queue exists: dropped meanwhile, it does not come back as a ghost.
 -- The id is the caller's; sent again after a lost reply it adds nothing.
 -- KEYS: messages hash
 -- ARGV: id score body receives first_ms

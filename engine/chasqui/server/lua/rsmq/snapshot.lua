@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Look at a whole RSMQ queue at one moment, by the server's clock. No byte of any message leaves the server, and a key
--- of another type is told by its type and otherwise left alone.
+-- of another type is reported by its type and otherwise left alone.
 -- KEYS: messages hash queues parked
 -- ARGV: name sample
 -- Returns: {now ms, types of the keys, {messages, hidden, in flight among the first `sample` hidden, looked at, first score}, {vt, delay, maxsize, created, modified, totalsent, totalrecv}, listed, parked}; counts of what is missing or of another type are 0.
