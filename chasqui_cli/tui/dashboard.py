@@ -156,7 +156,6 @@ class DashboardApp(App[None]):
 
     @property
     def header(self) -> StatusHeader:
-        """The first line."""
         return self.main_screen.query_one(StatusHeader)
 
     @property
@@ -178,7 +177,6 @@ class DashboardApp(App[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Begin to read."""
         setup = self._setup
         if not self.is_headless:
             for number in (signal.SIGTERM, signal.SIGHUP):
@@ -336,7 +334,6 @@ class DashboardApp(App[None]):
         self._set_paused("" if self._paused else "paused")
 
     def action_refresh(self) -> None:
-        """Read now."""
         self._feed.refresh()
 
     def action_change_interval(self, factor: float) -> None:
@@ -532,7 +529,6 @@ class DashboardApp(App[None]):
         self.push_screen(HelpDialog([(title, describe_bindings(place.BINDINGS, keys)) for title, place in places]))
 
     def action_theme(self) -> None:
-        """Dark, light, dark."""
         self.theme = LIGHT if self.theme == DARK else DARK
 
     def watch_theme(self) -> None:

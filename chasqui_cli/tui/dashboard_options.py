@@ -46,9 +46,7 @@ class FeedProtocol(Protocol):
 class MonotonicClock(Protocol):
     """Seconds that never run backwards."""
 
-    def monotonic(self) -> float:
-        """Now."""
-        ...
+    def monotonic(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)

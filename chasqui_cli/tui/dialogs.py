@@ -244,7 +244,6 @@ class OutputDialog(Dialog):
         self._title, self._words, self._runner = title, list(words), runner
 
     def compose(self) -> ComposeResult:
-        """Line and output."""
         with Vertical(classes="window tall"):
             yield Static(id="line")
             with VerticalScroll(id="preview"):
@@ -252,7 +251,6 @@ class OutputDialog(Dialog):
             yield Label("", id="state")
 
     def on_mount(self) -> None:
-        """Run it."""
         self.query_one("#line", Static).update(
             styled_text(
                 [("$ ", "dim"), (shortened_command(self._runner, self._words), "accent")],
@@ -284,7 +282,6 @@ class HelpDialog(Dialog):
             yield Static(id="told")
 
     def on_mount(self) -> None:
-        """Write them down."""
         parts: list[tuple[object, str]] = []
         for title, keys in [("Keys", KEY_LEGEND), *self._keys]:
             parts += [(title, "strong"), ("\n", "")]

@@ -19,7 +19,6 @@ class QueueProvider(Provider):
     """Queues by name."""
 
     async def search(self, query: str) -> Hits:
-        """Names that match."""
         app = cast("DashboardApp", self.app)
         matcher = self.matcher(query)
         for name in app.known_queues:

@@ -169,7 +169,7 @@ class WorkerRow:
     idle_ms: int
     inactive_ms: int | None
     redelivered: int
-    verdict: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)

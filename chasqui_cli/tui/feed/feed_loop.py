@@ -93,7 +93,6 @@ class Feed:
         self._nudged.set()
 
     async def run(self) -> None:
-        """Read until cancelled."""
         link = self._open_link()
         try:
             self._place = FeedContext(link, Commands(no_features()), TrendMemory(), self._names, self._nudged.set)

@@ -63,7 +63,6 @@ class FleetReader:
         self._scan = None
 
     def close(self) -> None:
-        """Search no further."""
         if self._searching:
             self._searching.cancel()
 

@@ -82,5 +82,4 @@ def _trend_findings(seen: Snapshot | ForeignSnapshot, rates: Rates | None) -> li
 
 
 def finding_row(one: Finding) -> FindingRow:
-    """A finding."""
     return FindingRow(int(one.level), one.code, one.text, one.fix)

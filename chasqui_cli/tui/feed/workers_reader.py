@@ -44,5 +44,5 @@ class WorkersReader(QueueTabReader):
             for one in found.consumers
         ]
         order = ("gone", "not polling", "working", "waiting")
-        workers.sort(key=lambda one: (order.index(one.verdict), -one.pending, one.name))
+        workers.sort(key=lambda one: (order.index(one.state), -one.pending, one.name))
         return WorkersView(row, tuple(workers)), now_ms

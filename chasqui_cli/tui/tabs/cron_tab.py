@@ -66,11 +66,9 @@ class CronTab(TabBase):
         self._draw_fires()
 
     def on_row_list_highlighted(self, event: RowList.Highlighted) -> None:
-        """Another schedule."""
         self._draw_fires()
 
     def on_row_list_selected(self) -> None:
-        """Enter."""
         self.action_preview()
 
     def action_preview(self) -> None:
@@ -105,11 +103,9 @@ class CronTab(TabBase):
         self.set_text("#fires", *parts)
 
     def copy_text(self) -> str | None:
-        """The key."""
         return self.query_one(RecordTable).current
 
     def change_request(self, name: str) -> ChangeRequest | str:
-        """Run once, remove."""
         row = self._chosen()
         if row is None:
             return "no schedule is under the cursor"

@@ -58,7 +58,6 @@ class DelayedTab(TabBase):
                     yield Static(id="delayed-job")
 
     def draw(self) -> None:
-        """Both."""
         view: DelayedView = self.view
         seen = view.row.native_snapshot
         count = f"   {seen.delayed_depth:,} delayed"
@@ -78,11 +77,9 @@ class DelayedTab(TabBase):
             self.dashboard.show_details(row.raw, "#delayed-job", skip=("hex",))
 
     def on_row_list_selected(self) -> None:
-        """Enter."""
         self.dashboard.action_why()
 
     def action_more(self) -> None:
-        """Another page."""
         self.page += 1
         self.dashboard.load_page()
 
@@ -92,7 +89,6 @@ class DelayedTab(TabBase):
         return row.job_id if row else None
 
     def copy_text(self) -> str | None:
-        """Its id."""
         return self.job_id()
 
     def change_request(self, name: str) -> ChangeRequest | str:

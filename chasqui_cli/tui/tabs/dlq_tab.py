@@ -76,7 +76,6 @@ class DlqTab(TabBase):
                 yield Static(id="letter")
 
     def clear(self) -> None:
-        """Another queue."""
         super().clear()
         self._group = ALL
 
@@ -138,7 +137,6 @@ class DlqTab(TabBase):
         self.query_one("#letters").focus()
 
     def action_more(self) -> None:
-        """Read further back."""
         self.page += 1
         self.dashboard.load_page()
 
@@ -182,7 +180,6 @@ class DlqTab(TabBase):
         return [table.current] if table.current else []
 
     def change_request(self, name: str) -> ChangeRequest | str:
-        """Replay, edit, delete."""
         ids = self.chosen_ids()
         if not ids:
             return "there is no letter to act on"

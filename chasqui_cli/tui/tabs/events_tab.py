@@ -68,7 +68,6 @@ class EventsTab(TabBase):
         yield RecordTable(COLUMNS, id="events")
 
     def clear(self) -> None:
-        """Another queue's events."""
         super().clear()
         self._lines, self._frozen = [], None
 
@@ -117,7 +116,6 @@ class EventsTab(TabBase):
             table.select(goal)
 
     def on_row_list_selected(self) -> None:
-        """Enter."""
         self.dashboard.action_why()
 
     def job_id(self) -> str | None:
@@ -126,7 +124,6 @@ class EventsTab(TabBase):
         return next((line.job_id for line in self._rows_shown if line.key == key), None) or None
 
     def copy_text(self) -> str | None:
-        """Its id."""
         return self.job_id()
 
 

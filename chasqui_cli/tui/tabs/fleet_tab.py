@@ -79,7 +79,6 @@ class FleetTab(TabBase):
             self.draw()
 
     def draw(self) -> None:
-        """Rows, worst first."""
         view: FleetView = self.view
         table = self.query_one(RecordTable)
         watched = max((row.watched_ms for row in view.rows), default=0)
@@ -107,7 +106,6 @@ class FleetTab(TabBase):
 
 
 def queue_cells(row: QueueRow) -> dict[str, Cell]:
-    """One queue."""
     look = LEVEL_STYLES[row.level]
     state = Cell(row.glyph, "idle" if row.state == "idle" else look, -row.level)
     if row.snapshot is None:

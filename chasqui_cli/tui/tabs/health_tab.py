@@ -44,7 +44,6 @@ class HealthTab(TabBase):
             yield Static(id="finding")
 
     def draw(self) -> None:
-        """Findings, worst first."""
         view: HealthView = self.view
         parts: list[tuple[object, str]] = []
         for name, value in view.facts:
@@ -55,11 +54,9 @@ class HealthTab(TabBase):
         self._draw_one()
 
     def on_row_list_highlighted(self, event: RowList.Highlighted) -> None:
-        """Another finding."""
         self._draw_one()
 
     def on_row_list_selected(self) -> None:
-        """Enter."""
         self.action_doctor()
 
     def action_doctor(self) -> None:

@@ -63,7 +63,6 @@ class JobsTab(TabBase):
                 yield Static(id="job-detail")
 
     def draw(self) -> None:
-        """Both tables."""
         view: JobsView = self.view
         seen = view.row.native_snapshot
         more = f"   {seen.waiting:,} waiting"
@@ -84,7 +83,6 @@ class JobsTab(TabBase):
             self.dashboard.show_details(row.raw, "#job-detail")
 
     def on_row_list_selected(self) -> None:
-        """Enter."""
         self.action_detail()
 
     def action_detail(self) -> None:
@@ -96,7 +94,6 @@ class JobsTab(TabBase):
         self.dashboard.ask_id()
 
     def action_more(self) -> None:
-        """Another page."""
         self.page += 1
         self.dashboard.load_page()
 
@@ -106,11 +103,9 @@ class JobsTab(TabBase):
         return row.job_id if row else None
 
     def copy_text(self) -> str | None:
-        """Its id."""
         return self.job_id() or super().copy_text()
 
     def change_request(self, name: str) -> ChangeRequest | str:
-        """Cancel a job."""
         row = self._chosen()
         if row is None or not row.job_id:
             return "no job is under the cursor"

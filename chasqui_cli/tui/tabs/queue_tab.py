@@ -59,7 +59,6 @@ class QueueTab(TabBase):
             yield Static(id="findings")
 
     def draw(self) -> None:
-        """All of it."""
         view: QueueView | ForeignQueueView = self.view
         row = view.row
         is_other = isinstance(view, ForeignQueueView)

@@ -72,7 +72,6 @@ class TabBase(Vertical, metaclass=AbstractMeta):
         return strip_native_prefix(self.dashboard.queue or "")
 
     def show(self, view: Any, now_ms: int) -> None:
-        """Show what arrived."""
         self.view, self.now_ms = view, now_ms
         self.draw()
 
@@ -123,7 +122,6 @@ class TabBase(Vertical, metaclass=AbstractMeta):
         return None
 
     def copy_text(self) -> str | None:
-        """What `y` copies."""
         tables = self.query(RecordTable)
         return tables.first().current if tables else None
 

@@ -47,12 +47,10 @@ class WorkersTab(TabBase):
     ]
 
     def compose(self) -> ComposeResult:
-        """One table."""
         yield Static(id="workers-head", classes="head")
         yield RecordTable(COLUMNS, can_mark=True, id="workers")
 
     def draw(self) -> None:
-        """Rows, worst first."""
         view: WorkersView = self.view
         seen = view.row.native_snapshot
         summary = f"   {plural(len(view.workers), 'consumers')}, {seen.pending:,} in flight"
@@ -62,7 +60,6 @@ class WorkersTab(TabBase):
         )
 
     def copy_text(self) -> str | None:
-        """The consumer's name."""
         row = self._chosen()
         return row.name if row else None
 
@@ -70,7 +67,7 @@ class WorkersTab(TabBase):
         """Prune consumers that are gone, or let others have what one holds."""
         if name == "prune":
             marked = self._marked()
-            chosen = marked or [row for row in self._rows() if row.verdict == "gone"]
+            chosen = marked or [row for row in self._rows() if row.state == "gone"]
             gone = [row.name for row in chosen if not row.pending]
             if not gone:
                 return "nobody here is gone and holds nothing; mark one with space to remove it all the same"
@@ -105,7 +102,7 @@ def _row_key(row: WorkerRow) -> str:
 
 def _worker_cells(row: WorkerRow) -> dict[str, Cell]:
     return {
-        "verdict": Cell(*STATUS_STYLES.get(row.verdict, (row.verdict, "", 9))),
+        "verdict": Cell(*STATUS_STYLES.get(row.state, (row.state, "", 9))),
         "name": Cell(row.name),
         "group": Cell(row.group, "dim"),
         "pending": Cell(str(row.pending), "" if row.pending else "dim", row.pending),

@@ -36,7 +36,6 @@ class BarItem(NamedTuple):
 
     @property
     def width(self) -> int:
-        """In cells."""
         return sum(cell_len(text) for text, _ in self.words)
 
 
@@ -96,7 +95,6 @@ class ClickableBar(Widget, metaclass=AbstractMeta):
         self.hovered = ""
 
     async def on_click(self, event: events.Click) -> None:
-        """Do it."""
         action = self._action_at(event.x)
         if action:
             event.stop()
@@ -142,7 +140,6 @@ class KeyBar(ClickableBar):
         self.screen.bindings_updated_signal.subscribe(self, self._refresh_keys)
 
     def on_unmount(self) -> None:
-        """The end."""
         self.screen.bindings_updated_signal.unsubscribe(self)
 
     def _refresh_keys(self, screen: Screen[None]) -> None:

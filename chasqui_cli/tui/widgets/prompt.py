@@ -42,5 +42,4 @@ class Prompt(Input):
         return asked
 
     def action_leave(self) -> None:
-        """Escape."""
         self.post_message(self.Left(self.asking))

@@ -199,7 +199,6 @@ class RecordTable(RowList):
         return list(widths.items())
 
     def render_header(self, look: LineStyle) -> list[Segment]:
-        """The titles."""
         style = look.style("bold")
         return [Segment(self._title(col, width) + " ", style) for col, width in self._fitting]
 

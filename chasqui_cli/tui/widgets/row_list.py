@@ -177,7 +177,6 @@ class RowList(ScrollView, can_focus=True, metaclass=AbstractMeta):
         self.action_move(direction * self.page_rows)
 
     def action_half_page(self, direction: int) -> None:
-        """Half as many."""
         self.action_move(direction * max(1, self.page_rows // 2))
 
     def action_first(self) -> None:
@@ -189,7 +188,6 @@ class RowList(ScrollView, can_focus=True, metaclass=AbstractMeta):
         self.action_move(self.row_count)
 
     def action_choose(self) -> None:
-        """Enter."""
         self._hover(None)
         if self.current is not None:
             self.post_message(self.Selected(self))

@@ -51,7 +51,6 @@ class StatusHeader(Widget):
     standing: reactive[HeaderState] = reactive(HeaderState())
 
     def update_state(self, **news: Any) -> None:
-        """Something is different."""
         self.standing = replace(self.standing, **news)
 
     def render(self) -> Text:

@@ -91,7 +91,6 @@ def style_of(theme: str, word: str) -> str:
 
 
 def safe_text(value: object, style: str = "", *, theme: str = DARK) -> Text:
-    """A text, harmless."""
     return Text(safe(value), style=style_of(theme, style), no_wrap=False, end="")
 
 
