@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 Align = Literal["left", "right"]
-ValueKind = Literal["plain", "moment", "span", "count", "bytes"]
+ValueKind = Literal["plain", "moment", "span", "count", "bytes", "attempt"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: its title and where its value is found. `wide` ones show only with `-o wide`.
 
-    kind: how people read the value: a moment (epoch ms), a span (ms), a count, a number of bytes. Formats that
-    programs read keep the number.
+    kind: how people read the value: a moment (epoch ms), a span (ms), a count, a number of bytes, an
+    attempt (counted from 0; people see the run, counted from 1). Formats that programs read keep the number.
     """
 
     title: str

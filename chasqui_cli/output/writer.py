@@ -166,6 +166,8 @@ def cell_text(column: Column, record: Record, look: OutputStyle) -> str:
         return format_value(value)
     if column.kind == "moment":
         return format_time(value, look.now_ms, look.effective_time_style)
+    if column.kind == "attempt":
+        return str(value + 1)
     if look.effective_time_style is TimeStyle.RAW:
         return str(value)
     return {"span": format_duration, "count": format_count, "bytes": format_bytes}[column.kind](value)

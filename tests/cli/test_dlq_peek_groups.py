@@ -166,3 +166,18 @@ def test_an_expression_about_the_job_and_rules_about_the_letter_hold_together(
     assert cli("dlq", "peek", dead_letter_seeder.queue, *where, "--name", "charge", "-o", "name").out == ""
     unreadable = cli("dlq", "peek", dead_letter_seeder.queue, "--where", 'data."$bin" && undecodable', "-o", "name")
     assert set(unreadable.out.split()) == {found["garbage"], found["inner"]}
+
+
+def test_a_table_counts_runs_from_one_and_programs_get_the_stored_attempt(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
+) -> None:
+    seed_every_kind(dead_letter_seeder)
+    queue = dead_letter_seeder.queue
+    [record] = cli("dlq", "peek", queue, "--where", "attempt == `24`", "--limit", "1", "-o", "json").json
+    head, row = cli("dlq", "peek", queue, "--where", "attempt == `24`", "--limit", "1").out.splitlines()[:2]
+    shown = row[: head.index("ATTEMPT") + len("ATTEMPT")].split()[-1]
+    assert (record["attempt"], shown) == (24, "25")
+    names, values = cli(
+        "dlq", "peek", queue, "--where", "attempt == `24`", "--limit", "1", "-o", "csv"
+    ).out.splitlines()[:2]
+    assert values.split(",")[names.split(",").index("attempt")] == "24"

@@ -47,7 +47,7 @@ COLUMNS: list[Column] = [
     column("id", "ref"),
     column("name"),
     column("due", "run_at_ms", kind="moment"),
-    column("attempt", kind="count"),
+    column("attempt", kind="attempt"),
     column("created", "created_at_ms", kind="moment", wide=True),
     column("size", "member_bytes", kind="bytes", wide=True),
     column("data"),

@@ -32,7 +32,7 @@ COLUMNS = [
     column("name"),
     column("id"),
     column("reason"),
-    column("attempt", kind="count"),
+    column("attempt", kind="attempt"),
     column("error"),
     column("data"),
     column("created", "created_at_ms", kind="moment", wide=True),

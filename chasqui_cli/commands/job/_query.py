@@ -22,7 +22,7 @@ COLUMNS: list[Column] = [
     column("text"),
     column("name"),
     column("created", "created_at_ms", kind="moment"),
-    column("attempt"),
+    column("attempt", align="left", kind="attempt"),
     column("retry"),
     column("data"),
     column("bytes", "payload_bytes", kind="bytes"),
