@@ -164,10 +164,10 @@ def _default_hint(error: ChasquiError, arguments: Sequence[str] | None) -> str:
         return "nothing was changed; `chasqui decode --kind auto` tries every kind of bytes there is"
     if isinstance(error, ServerError):
         return "is it a Redis server, and what does its log say? --redis-url names another"
-    said = sys.argv[1:] if arguments is None else list(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     return (
-        f"see `chasqui {said[0]} --help`"
-        if said and (said[0] in COMMANDS or said[0] in GROUPS)
+        f"see `chasqui {words[0]} --help`"
+        if words and (words[0] in COMMANDS or words[0] in GROUPS)
         else "see `chasqui --help`"
     )
 

@@ -139,8 +139,8 @@ class Journal:
         exact = [entry for entry in matching if entry.operation.op == op]
         if len(exact or matching) == 1:
             return (exact or matching)[0]
-        told = "several operations begin" if matching else "there is no operation that begins"
-        raise NotFound(f"{told} with {op!r}", hint="`chasqui log` lists them")
+        problem = "several operations begin" if matching else "there is no operation that begins"
+        raise NotFound(f"{problem} with {op!r}", hint="`chasqui log` lists them")
 
     def items(self, entry: JournalEntry) -> Iterator[JournalItem]:
         """What an operation kept, in order, with all that was learned of it."""
@@ -148,8 +148,8 @@ class Journal:
         for line in _whole_lines(entry.path):
             if "learned" in line:
                 facts[line["learned"]] = facts.get(line["learned"], {}) | line["fact"]
-        kept = (line["item"] for line in _whole_lines(entry.path) if "item" in line)
-        for number, item in enumerate(kept):
+        items = (line["item"] for line in _whole_lines(entry.path) if "item" in line)
+        for number, item in enumerate(items):
             yield item | facts.get(number, {})
 
     def mark_undone(self, entry: JournalEntry, by: str) -> None:

@@ -67,12 +67,12 @@ def _dead_letter_item(ctx: CommandContext, item: JournalItem) -> Record:
     from chasqui.operate.dead_letters import DeadLetter
 
     letter = DeadLetter(item["dead_id"], [bytes.fromhex(word) for word in item["fields"]])
-    told = letter.decoded()
+    decoded = letter.decoded()
     record = _without_fields(item, "fields", "d") | {
-        "name": told.name,
-        "reason": told.reason,
-        "detail": ctx.redacted(told.detail),
-        "job": _envelope_record(ctx, told.d),
+        "name": decoded.name,
+        "reason": decoded.reason,
+        "detail": ctx.redacted(decoded.detail),
+        "job": _envelope_record(ctx, decoded.d),
     }
     becomes = _envelope_record(ctx, bytes.fromhex(item["d"])) if "d" in item else record["job"]
     return record if becomes == record["job"] else record | {"becomes": becomes}

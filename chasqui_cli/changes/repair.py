@@ -48,8 +48,8 @@ class DoctorCommand:
 
         known = {str(one) for one in self.problems}
         if unknown := set(only or ()) - known:
-            told = f"no such ailment: {', '.join(sorted(unknown))}"
-            raise ArgumentError(told, hint=", ".join(sorted(known)))
+            problem = f"no such ailment: {', '.join(sorted(unknown))}"
+            raise ArgumentError(problem, hint=", ".join(sorted(known)))
 
 
 def examine_and_repair(
@@ -89,17 +89,17 @@ def _repair(
     ]
     names = sorted({found[at][0].queue for at in chosen})
     queue = names[0] if len(names) == 1 else f"{len(names)} queues"
-    told = [rows[at] for at in chosen]
-    plan = ChangePlan("repair", queue, "findings", told, doctor.columns[:4], effects=[doctor.effect])
-    facts = {"found": [{name: row[name] for name in row if name not in ("advice", "outcome")} for row in told]}
-    deed = BatchChange(
+    chosen_rows = [rows[at] for at in chosen]
+    plan = ChangePlan("repair", queue, "findings", chosen_rows, doctor.columns[:4], effects=[doctor.effect])
+    facts = {"found": [{name: row[name] for name in row if name not in ("advice", "outcome")} for row in chosen_rows]}
+    change = BatchChange(
         "repaired",
         lambda some: _repair_page(session, doctor, some),
         doctor.journal_items,
         facts,
     )
-    outcomes = apply_change(ctx, plan, [found[at] for at in chosen], deed)
-    for row, outcome in zip(told, outcomes, strict=True):
+    outcomes = apply_change(ctx, plan, [found[at] for at in chosen], change)
+    for row, outcome in zip(chosen_rows, outcomes, strict=True):
         row |= outcome
 
 

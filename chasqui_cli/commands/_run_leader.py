@@ -93,8 +93,8 @@ def _status_texts(queue: str, state: LoopState, now_ms: int) -> tuple[str, str]:
 
 
 def _counts_text(state: LoopState) -> str:
-    told = {name: count for name, count in state.counts.items() if count or name in ("promoted", "fired")}
-    return ", ".join(f"{count:,} {name}" for name, count in told.items()) or "nothing yet"
+    shown = {name: count for name, count in state.counts.items() if count or name in ("promoted", "fired")}
+    return ", ".join(f"{count:,} {name}" for name, count in shown.items()) or "nothing yet"
 
 
 def force_unlock(ctx: CommandContext, session: Session, queue: str, lock: str, what: str) -> None:

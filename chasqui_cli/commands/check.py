@@ -124,8 +124,8 @@ def _read_snapshot(ctx: CommandContext, queue: str, visibility_ms: int | None) -
 
     place = parse_queue_ref(queue)
     with ctx.session() as session:
-        [told] = session.snapshots([place], visibility_ms)
-    seen = with_ref_name(told, place).or_raise()
+        [snapshot] = session.snapshots([place], visibility_ms)
+    seen = with_ref_name(snapshot, place).or_raise()
     if not seen.exists:
         raise NotFound(f"there is nothing of a queue named {queue!r} on this server")
     return seen
@@ -204,8 +204,8 @@ def _performance_data(
         numbers["dlq_full"] = (health.fill_percent(seen.caps.dlq, seen.dlq_depth), "%", limits.full_percent)
     else:
         numbers["stale"] = (seen.stale, "", None)
-    told = numbers.items()
-    return {name: (value, unit, limit) for name, (value, unit, limit) in told if value is not None}
+    values = numbers.items()
+    return {name: (value, unit, limit) for name, (value, unit, limit) in values if value is not None}
 
 
 def _nagios_line(
@@ -216,9 +216,9 @@ def _nagios_line(
 ) -> str:
     """One line: status, sentence, and after the bar the performance data. A bar inside the sentence would end it."""
     well = f"{seen.waiting:,} waiting, oldest {format_duration(seen.oldest_waiting_ms)}, {_count_text(seen.pending)} in flight"
-    told = "; ".join(one.text for one in findings) or well
+    text = "; ".join(one.text for one in findings) or well
     data = " ".join(_performance_datum(name, *number) for name, number in numbers.items())
-    return f"CHASQUI {STATUS_WORDS[code]} - {_nagios_text(seen.queue)}: {_nagios_text(told)} | {data}"
+    return f"CHASQUI {STATUS_WORDS[code]} - {_nagios_text(seen.queue)}: {_nagios_text(text)} | {data}"
 
 
 def _count_text(number: int | None) -> str:

@@ -68,8 +68,8 @@ def doctor(
                 advance(number)
     findings.sort(key=lambda one: (-one.level, one.queue or "", one.code))
     worst = sum(one.level is Level.CRITICAL for one in findings)
-    told = f"{len(findings)} findings, {worst} critical" if findings else "nothing found"
-    ctx.info(f"examined the server and {len(places):,} queues: {told}")
+    summary = f"{len(findings)} findings, {worst} critical" if findings else "nothing found"
+    ctx.info(f"examined the server and {len(places):,} queues: {summary}")
     ctx.write_records([finding_record(one) for one in findings], COLUMNS)
 
 

@@ -34,8 +34,8 @@ NEWEST, OLDEST = "$", "0"
 def _details(record: Record) -> str | None:
     """What only some events say, in one cell."""
     names = ("backoff_ms", "delay_ms", "duration_us", "lost_estimate", "reason")
-    told = [f"{name}={record[name]}" for name in names if record.get(name) is not None]
-    return " ".join(told) or None
+    parts = [f"{name}={record[name]}" for name in names if record.get(name) is not None]
+    return " ".join(parts) or None
 
 
 COLUMNS: list[Column] = [
@@ -179,9 +179,9 @@ def _print_reach(ctx: CommandContext, session: Session, queues: list[str], now_m
     from chasqui import Keys
     from chasqui.inspect import events as asks
 
-    told = queues[:MAX_REACH_LINES]
-    reaches = session.query(asks.read_extents, [Keys(queue) for queue in told]) if told else []
-    for queue, found in zip(told, reaches, strict=True):
+    shown = queues[:MAX_REACH_LINES]
+    reaches = session.query(asks.read_extents, [Keys(queue) for queue in shown]) if shown else []
+    for queue, found in zip(shown, reaches, strict=True):
         ctx.info(f"{queue}: {_reach_text(found, now_ms)}")
     if len(queues) > MAX_REACH_LINES:
         ctx.info(f"… and {len(queues) - MAX_REACH_LINES} more queues")

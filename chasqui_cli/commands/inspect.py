@@ -54,13 +54,13 @@ def inspect(
     from chasqui_cli.queues.targets import queue_snapshots
 
     with ctx.session() as session:
-        told = queue_snapshots(
+        snapshots = queue_snapshots(
             ctx, session, queues, rescan=rescan, visibility_ms=parse_optional_duration_ms(visibility)
         )
-    refused = [] if queues else [one for one in told if isinstance(one, SnapshotFailure)]
-    if refused and len(refused) == len(told):
+    refused = [] if queues else [one for one in snapshots if isinstance(one, SnapshotFailure)]
+    if refused and len(refused) == len(snapshots):
         refused[0].or_raise()
-    seen = [one.or_raise() for one in told if one not in refused]
+    seen = [one.or_raise() for one in snapshots if one not in refused]
     now_ms = seen[0].server_time_ms if seen else None
     ctx.write_records([snapshot_record(one) for one in seen], COLUMNS, now_ms=now_ms)
     for one in refused:

@@ -119,8 +119,8 @@ def _print_operation(ctx: CommandContext, record: Record, items: list[JournalIte
 
 def _operation_record(ctx: CommandContext, entry: JournalEntry) -> Record:
     """An operation. Its command line is a text as any other: a payload may stand in it."""
-    told = asdict(entry.operation)
-    return told | {
+    fields = asdict(entry.operation)
+    return fields | {
         "note": ctx.redacted(entry.operation.note),
         "command": redacted_command(ctx, entry.operation.command),
         "kept": entry.items,

@@ -71,7 +71,7 @@ class _SnapshotCollector:
     """Asks the server when somebody scrapes. One that is away is told as such, and not as empty queues."""
 
     def __init__(self, ctx: CommandContext, link: Link, queues: list[str]) -> None:
-        self._desk, self._link, self._queues = ctx, link, queues
+        self._ctx, self._link, self._queues = ctx, link, queues
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
@@ -81,9 +81,9 @@ class _SnapshotCollector:
 
         up = GaugeMetricFamily("chasqui_up", "Whether the queue server answers.")
         try:
-            seen = _read_snapshots(self._desk.quiet_copy(), self._link, self._queues)
+            seen = _read_snapshots(self._ctx.quiet_copy(), self._link, self._queues)
         except ServerError as error:
-            self._desk.info(f"scrape failed: {error}")
+            self._ctx.info(f"scrape failed: {error}")
             up.add_metric([], 0)
             yield up
             return

@@ -106,5 +106,5 @@ def _count_due(session: Session, queue: str) -> Record:
     from chasqui.inspect import snapshot
 
     seen = session.query(snapshot.take_snapshot, Keys(queue))
-    told = (queue, seen.delayed_due, 0, seen.delayed_depth, seen.oldest_delayed_lag_ms)
-    return dict(zip(PROMOTE_SCHEMA, told, strict=True))
+    values = (queue, seen.delayed_due, 0, seen.delayed_depth, seen.oldest_delayed_lag_ms)
+    return dict(zip(PROMOTE_SCHEMA, values, strict=True))

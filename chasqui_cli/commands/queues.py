@@ -86,12 +86,12 @@ def _ranked_record(seen: AnySnapshot) -> tuple[int, Record]:
         }
     findings = queue_findings(seen)
     state = health.queue_status(seen, findings)
-    told = snapshot_record(seen)
+    fields = snapshot_record(seen)
     return state.level, {
         "queue": seen.queue,
         "state": state.word,
         "glyph": state.glyph,
-        **{name: told[name] for name in _SNAPSHOT_FIELDS},
+        **{name: fields[name] for name in _SNAPSHOT_FIELDS},
         "findings": [finding_record(one) for one in findings],
     }
 

@@ -80,17 +80,17 @@ def undo(
         ctx.write_records([one | {"outcome": "would undo"} for one in records], COLUMNS)
         return
     with ctx.session() as session, ctx.journal_operation(made.queue) as pen:
-        told = _undo_items(ctx, session, Keys(made.queue), entry, items)
-        counts = Counter(one["outcome"] for one in told)
+        reverted = _undo_items(ctx, session, Keys(made.queue), entry, items)
+        counts = Counter(one["outcome"] for one in reverted)
         pen.done = sum(counts[outcome] for outcome in SUCCESS_OUTCOMES)
         pen.set_result(undoes=made.op, **counts)
-        if any(one["outcome"] in SUCCESS_OUTCOMES for one in told):
+        if any(one["outcome"] in SUCCESS_OUTCOMES for one in reverted):
             ctx.journal().mark_undone(entry, pen.operation.op)
     ctx.info("  ".join(f"{outcome} {count:,}" for outcome, count in counts.items()))
     for outcome in counts.keys() & OUTCOME_REASONS.keys():
         ctx.info(f"{outcome}: {OUTCOME_REASONS[outcome]}")
-    ctx.write_records(told, COLUMNS)
-    if any(one["outcome"] not in SUCCESS_OUTCOMES for one in told):
+    ctx.write_records(reverted, COLUMNS)
+    if any(one["outcome"] not in SUCCESS_OUTCOMES for one in reverted):
         raise typer.Exit(ExitCode.PARTLY)
 
 

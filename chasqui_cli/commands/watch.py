@@ -38,12 +38,12 @@ WATCH_SCHEMA: dict[str, Any] = {
 
 def _forecast_text(record: Record) -> str | None:
     """The three words: clears, stalled, grows."""
-    told = record["forecast"]
-    if told is None:
+    forecast = record["forecast"]
+    if forecast is None:
         return None
-    if told["word"] == "clears":
-        return f"clears ~{format_duration(told['clears_ms'])}"
-    return f"grows {told['per_s']:.3g}/s" if told["word"] == "grows" else "stalled"
+    if forecast["word"] == "clears":
+        return f"clears ~{format_duration(forecast['clears_ms'])}"
+    return f"grows {forecast['per_s']:.3g}/s" if forecast["word"] == "grows" else "stalled"
 
 
 def _rate_column(name: str) -> Column:

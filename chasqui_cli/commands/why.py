@@ -50,27 +50,27 @@ def why(
     """
     with ctx.session() as session:
         if queue:
-            verdict, queues = _in(session, queue, job_id, scan), 1
-            if verdict.state == "unknown":
+            report, queues = _in(session, queue, job_id, scan), 1
+            if report.state == "unknown":
                 warn_if_missing(ctx, session, queue)
         else:
-            verdict, queues = _find_anywhere(ctx, session, job_id, scan)
-    _print_state(ctx, verdict, queues)
-    if verdict.state == "unknown":
+            report, queues = _find_anywhere(ctx, session, job_id, scan)
+    _print_state(ctx, report, queues)
+    if report.state == "unknown":
         raise typer.Exit(ExitCode.NOT_FOUND)
 
 
-def _print_state(ctx: CommandContext, verdict: JobStateReport, queues: int) -> None:
+def _print_state(ctx: CommandContext, report: JobStateReport, queues: int) -> None:
     """The verdict as `-o` asks: for people a sentence, what else is true, what was told of it, how far was looked."""
     from chasqui_cli.output.job_text import search_extent, state_headline
 
-    record = job_state_record(verdict, ctx)
-    for looked in verdict.coverage if queues == 1 or verdict.state != "unknown" else ():
+    record = job_state_record(report, ctx)
+    for looked in report.coverage if queues == 1 or report.state != "unknown" else ():
         ctx.info(search_extent(looked))
     if ctx.output not in (Format.TABLE, Format.WIDE):
-        ctx.write_record(record, COLUMNS, now_ms=verdict.server_time_ms)
+        ctx.write_record(record, COLUMNS, now_ms=report.server_time_ms)
         return
-    print_line(safe(ctx.redacted(state_headline(verdict, queues))))
+    print_line(safe(ctx.redacted(state_headline(report, queues))))
     for other in record["also"]:
         print_line(safe(f"also: {other['text']}"))
     for name, value in record["evidence"].items():
@@ -78,7 +78,7 @@ def _print_state(ctx: CommandContext, verdict: JobStateReport, queues: int) -> N
             print_line(safe(f"  {name} = {value}"))
     if record["events"]:
         print_line("events:")
-        ctx.write_records(record["events"], EVENT_COLUMNS, now_ms=verdict.server_time_ms)
+        ctx.write_records(record["events"], EVENT_COLUMNS, now_ms=report.server_time_ms)
 
 
 def _in(session: Session, queue: str, job_id: str, scan: int) -> JobStateReport:
@@ -100,12 +100,12 @@ def _find_anywhere(ctx: CommandContext, session: Session, job_id: str, scan: int
         raise NotFound("there are no queues on this server", hint="name another server with --redis-url")
     for most in sorted({min(FIRST_SCAN, scan), scan}):
         with ctx.progress(f"looking for {job_id}", len(queues)) as advance:
-            verdicts = []
+            reports = []
             for number, queue in enumerate(queues, 1):
-                verdicts.append(_in(session, queue, job_id, most))
+                reports.append(_in(session, queue, job_id, most))
                 advance(number)
-        known = [verdict for verdict in verdicts if verdict.state != "unknown"]
-        whole = all(looked.complete for verdict in verdicts for looked in verdict.coverage)
+        known = [report for report in reports if report.state != "unknown"]
+        whole = all(looked.complete for report in reports for looked in report.coverage)
         if known or whole:
             break
     ctx.info(
@@ -113,5 +113,5 @@ def _find_anywhere(ctx: CommandContext, session: Session, job_id: str, scan: int
     )
     for other in known[1:]:
         ctx.info(f"there is one of this id in {other.queue} too: {other.state}")
-    told = [verdict for verdict in verdicts if verdict.events]
-    return (known or told or verdicts)[0], len(queues)
+    with_events = [report for report in reports if report.events]
+    return (known or with_events or reports)[0], len(queues)

@@ -90,8 +90,8 @@ def _native_queues(context: CommandContext) -> list[str]:
     from chasqui.inspect import discovery
 
     cache = context.name_cache()
-    kept = cache.read()
-    known = set(kept.queues) if kept else set[str]()
+    cached = cache.read()
+    known = set(cached.queues) if cached else set[str]()
     with suppress(Exception), _open_with_timeout(context) as link:
         found = discovery.discover_queues(link, most_keys=MAX_KEYS_SCANNED)
         return sorted(set(found.queues) if found.complete else known | set(found.queues))
@@ -103,8 +103,8 @@ def _foreign_queues(context: CommandContext) -> list[str]:
     from chasqui import foreign
     from chasqui_cli.queues.queue_names import format_queue_ref
 
-    kept = context.name_cache().read()
-    known = set(kept.others or ()) if kept else set[str]()
+    cached = context.name_cache().read()
+    known = set(cached.others or ()) if cached else set[str]()
     with suppress(Exception), _open_with_timeout(context) as link:
         found = foreign.discover(link, most_keys=MAX_KEYS_SCANNED)
         names = {*map(format_queue_ref, found.rsmq), *map(format_queue_ref, found.joblists)}

@@ -137,9 +137,9 @@ def _compile_expression(text: str) -> _CompiledExpression:
     try:
         compiled = jmespath.compile(text)
     except JMESPathError as error:
-        told = " ".join(str(error).split())
+        problem = " ".join(str(error).split())
         raise ArgumentError(
-            f"--where: {told}",
+            f"--where: {problem}",
             hint="JMESPath: data.to == 'x' && attempt > `2`; texts in '…', numbers in `…`",
         ) from None
 

@@ -50,11 +50,11 @@ JOB_SCHEMA: dict[str, Any] = {
 }
 
 
-def job_state_record(verdict: JobStateReport, ctx: CommandContext) -> Record:
+def job_state_record(report: JobStateReport, ctx: CommandContext) -> Record:
     """What became of a job, and how that is known. Errors quote payloads, so their secrets are covered as well."""
-    now_ms = verdict.server_time_ms
+    now_ms = report.server_time_ms
 
-    def told(finding: JobState) -> Record:
+    def finding_record(finding: JobState) -> Record:
         return {
             "state": finding.state,
             "text": ctx.redacted(state_sentence(finding, now_ms)),
@@ -62,13 +62,13 @@ def job_state_record(verdict: JobStateReport, ctx: CommandContext) -> Record:
         }
 
     return {
-        "queue": verdict.queue,
-        "id": verdict.job_id,
-        **told(verdict.primary),
+        "queue": report.queue,
+        "id": report.job_id,
+        **finding_record(report.primary),
         "server_time_ms": now_ms,
-        "also": [told(one) for one in verdict.also],
-        "events": [redacted_event(event_record(event), ctx) for event in verdict.events],
-        "looked": [_searched_record(one) for one in verdict.coverage],
+        "also": [finding_record(one) for one in report.also],
+        "events": [redacted_event(event_record(event), ctx) for event in report.events],
+        "looked": [_searched_record(one) for one in report.coverage],
     }
 
 
@@ -77,32 +77,32 @@ def redacted_event(record: Record, ctx: CommandContext) -> Record:
     return record | {"reason": ctx.redacted(record["reason"])} if "reason" in record else record
 
 
-def job_record(verdict: JobStateReport, result: Any, ctx: CommandContext) -> Record:
+def job_record(report: JobStateReport, result: Any, ctx: CommandContext) -> Record:
     """Everything known of a job, merged from wherever it was found."""
-    told = job_state_record(verdict, ctx)
-    found = (verdict.primary, *verdict.also)
+    state = job_state_record(report, ctx)
+    found = (report.primary, *report.also)
     job = next((one.job for one in found if hasattr(one, "job")), None)
     names = [getattr(one, "name", "") or getattr(getattr(one, "letter", None), "name", "") for one in found]
-    names += [event.event.name for event in reversed(verdict.events)]
+    names += [event.event.name for event in reversed(report.events)]
     record = {
-        "queue": told["queue"],
-        "id": told["id"],
-        "state": told["state"],
-        "text": told["text"],
+        "queue": state["queue"],
+        "id": state["id"],
+        "state": state["state"],
+        "text": state["text"],
         "name": next((name for name in names if name), None),
         **_payload_fields(job, ctx),
         "result": ctx.redacted(result),
     }
-    return record | {name: told[name] for name in ("evidence", "also", "events", "looked")}
+    return record | {name: state[name] for name in ("evidence", "also", "events", "looked")}
 
 
 def evidence_record(finding: JobState) -> Record:
     """The numbers and ids behind a finding."""
-    told: Record = {name: getattr(finding, name) for name in _EVIDENCE_FIELDS if hasattr(finding, name)}
+    evidence: Record = {name: getattr(finding, name) for name in _EVIDENCE_FIELDS if hasattr(finding, name)}
     letter = getattr(finding, "letter", None)
     if letter is not None:
-        told |= {"reason": letter.reason, "detail": letter.detail, "source_id": letter.source_id}
-    return told
+        evidence |= {"reason": letter.reason, "detail": letter.detail, "source_id": letter.source_id}
+    return evidence
 
 
 def _payload_fields(job: Any, ctx: CommandContext) -> Record:

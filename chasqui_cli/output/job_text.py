@@ -62,10 +62,10 @@ def search_extent(looked: SearchCoverage) -> str:
     return f"looked at {looked.scanned:,} of {looked.place}: {part}"
 
 
-def state_headline(verdict: JobStateReport, queues: int = 1) -> str:
+def state_headline(report: JobStateReport, queues: int = 1) -> str:
     """The verdict on a job, in a line. queues: how many were looked into; where it is none of them, no one is named."""
-    where = f"{queues:,} queues" if verdict.state == "unknown" and queues > 1 else verdict.queue
-    return f"{verdict.job_id} in {where}: {state_sentence(verdict.primary, verdict.server_time_ms)}"
+    where = f"{queues:,} queues" if report.state == "unknown" and queues > 1 else report.queue
+    return f"{report.job_id} in {where}: {state_sentence(report.primary, report.server_time_ms)}"
 
 
 def _waiting_text(found: WaitingState) -> str:
@@ -79,12 +79,12 @@ def _waiting_text(found: WaitingState) -> str:
 
 
 def _in_flight_text(found: InFlightState) -> str:
-    told = (
+    text = (
         f"in flight on {found.consumer} (group {found.group}), last sign of life {format_duration(found.idle_ms)} ago"
     )
     if found.deliveries > 1:
-        told += f", delivered {found.deliveries} times"
-    return f"{told}: its worker seems to be gone" if found.idle_ms > _STALE_AFTER_MS else told
+        text += f", delivered {found.deliveries} times"
+    return f"{text}: its worker seems to be gone" if found.idle_ms > _STALE_AFTER_MS else text
 
 
 def _delayed_text(found: DelayedState) -> str:
@@ -99,15 +99,15 @@ def _dead_text(found: DeadState) -> str:
 
 
 def _done_text(found: DoneState, now_ms: int) -> str:
-    told = "done"
+    text = "done"
     if found.completed and found.completed.event.ts is not None:
-        told += f" {format_duration(max(0, now_ms - found.completed.event.ts))} ago"
+        text += f" {format_duration(max(0, now_ms - found.completed.event.ts))} ago"
     if found.completed and found.completed.event.duration_us is not None:
-        told += f" after {format_duration(found.completed.event.duration_us // 1000)} of work"
+        text += f" after {format_duration(found.completed.event.duration_us // 1000)} of work"
     if found.result_bytes is None:
-        return f"{told}; no result is kept"
-    kept = "for ever" if found.result_ttl_ms is None else f"for {format_duration(found.result_ttl_ms)} more"
-    return f"{told}; its result of {found.result_bytes:,} bytes is kept {kept}"
+        return f"{text}; no result is kept"
+    duration = "for ever" if found.result_ttl_ms is None else f"for {format_duration(found.result_ttl_ms)} more"
+    return f"{text}; its result of {found.result_bytes:,} bytes is kept {duration}"
 
 
 def _scheduled_text(found: ScheduleState) -> str:
@@ -139,14 +139,14 @@ def record_pattern_text(record: Record) -> str:
     if pattern["expression"] is None:
         return "?"
     try:
-        told = description.describe(pattern["expression"])
+        text = description.describe(pattern["expression"])
     except ConfigError:
         return str(pattern["expression"])
-    return f"{told} ({pattern['tz'] or 'UTC'})"
+    return f"{text} ({pattern['tz'] or 'UTC'})"
 
 
 def pattern_text(pattern: Any) -> str:
     """The same of a pattern."""
     interval_ms, expression = getattr(pattern, "interval_ms", None), getattr(pattern, "expression", None)
-    told = {"interval_ms": interval_ms, "expression": expression, "tz": getattr(pattern, "tz", None)}
-    return record_pattern_text({"pattern": told})
+    fields = {"interval_ms": interval_ms, "expression": expression, "tz": getattr(pattern, "tz", None)}
+    return record_pattern_text({"pattern": fields})

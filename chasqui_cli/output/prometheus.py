@@ -95,5 +95,5 @@ def render_metrics(*collected: Any) -> str:
 
     registry = library.CollectorRegistry()
     registry.register(Collected())
-    told: str = library.generate_latest(registry).decode()
-    return told
+    text: str = library.generate_latest(registry).decode()
+    return text

@@ -172,8 +172,8 @@ def snapshot_record(snapshot: Snapshot | ForeignSnapshot) -> Record:
         return {
             name: _as_object(getattr(snapshot, name)) for name in SNAPSHOT_SCHEMA if name not in _FOREIGN_ONLY_FIELDS
         }
-    told = {name: _as_object(getattr(snapshot, name, None)) for name in SNAPSHOT_SCHEMA}
-    return told | {"groups": []}
+    record = {name: _as_object(getattr(snapshot, name, None)) for name in SNAPSHOT_SCHEMA}
+    return record | {"groups": []}
 
 
 def _as_object(value: Any) -> Any:
@@ -221,19 +221,19 @@ EVENT_SCHEMA = {
 }
 
 
-def event_record(told: StoredEvent) -> Record:
+def event_record(stored: StoredEvent) -> Record:
     """Something that happened; what it does not say is not there."""
-    event = told.event
+    event = stored.event
     record: Record = {
-        "queue": told.queue,
-        "entry_id": told.entry_id,
+        "queue": stored.queue,
+        "entry_id": stored.entry_id,
         "event": event.kind,
         "id": event.job_id,
         "name": event.name,
         "ts": event.ts,
     }
-    said = {name: getattr(event, name) for name in (*_EVENT_NUMBERS, "reason")}
-    record |= {name: value for name, value in said.items() if value is not None}
+    known = {name: getattr(event, name) for name in (*_EVENT_NUMBERS, "reason")}
+    record |= {name: value for name, value in known.items() if value is not None}
     if event.extra:
         record["extra"] = [
             [name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape")]

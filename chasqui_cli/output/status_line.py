@@ -28,7 +28,7 @@ class StatusLine:
         self._watched = not quiet and sys.stderr.isatty()
         self._quiet = quiet
         self._headline = ""
-        self._told_at = float("-inf")
+        self._reported_at = float("-inf")
         self._is_open = False
 
     @property
@@ -45,9 +45,9 @@ class StatusLine:
             width = max(20, shutil.get_terminal_size().columns - 1)
             self._write(f"\r{safe(text, width)}\x1b[K")
             self._is_open = True
-        elif headline != self._headline or now - self._told_at >= REPEAT_INTERVAL_S:
+        elif headline != self._headline or now - self._reported_at >= REPEAT_INTERVAL_S:
             print_stderr(text)
-            self._told_at = now
+            self._reported_at = now
         self._headline = headline
 
     def print_note(self, text: str) -> None:

@@ -43,14 +43,14 @@ class NameCache:
         if self._path is None:
             return None
         try:
-            kept = json.loads(self._path.read_text())
-            others = kept.get("others")
+            stored = json.loads(self._path.read_text())
+            others = stored.get("others")
             return CachedNames(
-                int(kept["at_ms"]),
-                int(kept["keys"]),
-                tuple(map(str, kept["queues"])),
+                int(stored["at_ms"]),
+                int(stored["keys"]),
+                tuple(map(str, stored["queues"])),
                 None if others is None else tuple(map(str, others)),
-                int(kept.get("others_at_ms", kept["at_ms"])),
+                int(stored.get("others_at_ms", stored["at_ms"])),
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -27,21 +27,21 @@ def discover_native_queues(ctx: CommandContext, session: Session, *, rescan: boo
     from chasqui.inspect import discovery
 
     cache, now_ms = ctx.name_cache(), session.server_now_ms()
-    kept = cache.read()
-    if kept and not rescan and kept.keys >= CACHE_ABOVE_KEYS and 0 <= now_ms - kept.at_ms < CACHE_TTL_MS:
+    cached = cache.read()
+    if cached and not rescan and cached.keys >= CACHE_ABOVE_KEYS and 0 <= now_ms - cached.at_ms < CACHE_TTL_MS:
         ctx.info(
-            f"{len(kept.queues)} queues known from {format_duration(now_ms - kept.at_ms)} ago; --rescan looks again"
+            f"{len(cached.queues)} queues known from {format_duration(now_ms - cached.at_ms)} ago; --rescan looks again"
         )
-        return list(kept.queues)
+        return list(cached.queues)
     with ctx.progress("looking through the keys", None) as advance:
 
-        def told(so_far: DiscoveredQueues) -> None:
+        def report(so_far: DiscoveredQueues) -> None:
             advance(so_far.scanned, so_far.total)
 
-        found = discovery.discover_queues(session.link, progress=told)
+        found = discovery.discover_queues(session.link, progress=report)
     if found.total >= CACHE_ABOVE_KEYS:
         ctx.info(f"looked through {found.total:,} keys: {len(found.queues)} queues")
-    others = (kept.others, kept.others_at_ms) if kept else ()
+    others = (cached.others, cached.others_at_ms) if cached else ()
     cache.write(now_ms, found.total, found.queues, *others)
     return list(found.queues)
 
@@ -53,19 +53,19 @@ def discover_all_queues(ctx: CommandContext, session: Session, *, rescan: bool =
 
     ours: list[QueueRef] = [Keys(name) for name in discover_native_queues(ctx, session, rescan=rescan)]
     cache = ctx.name_cache()
-    kept = cache.read()
-    others_known = kept and kept.keys >= CACHE_ABOVE_KEYS and kept.others_at_ms == kept.at_ms
-    if kept and kept.others is not None and others_known and not rescan:
-        return [*ours, *map(parse_queue_ref, kept.others)]
+    cached = cache.read()
+    others_known = cached and cached.keys >= CACHE_ABOVE_KEYS and cached.others_at_ms == cached.at_ms
+    if cached and cached.others is not None and others_known and not rescan:
+        return [*ours, *map(parse_queue_ref, cached.others)]
     with ctx.progress("looking for other systems' queues", None) as advance:
 
-        def told(so_far: foreign.ForeignQueues) -> None:
+        def report(so_far: foreign.ForeignQueues) -> None:
             advance(so_far.scanned, so_far.total)
 
-        found = foreign.discover(session.link, progress=told)
+        found = foreign.discover(session.link, progress=report)
     others: list[RsmqKeys | JobListKeys] = [*found.rsmq, *found.joblists]
-    if kept:
-        cache.write(kept.at_ms, kept.keys, kept.queues, [format_queue_ref(place) for place in others])
+    if cached:
+        cache.write(cached.at_ms, cached.keys, cached.queues, [format_queue_ref(place) for place in others])
     return [*ours, *others]
 
 
@@ -109,8 +109,8 @@ def queue_snapshots(
     from chasqui_cli.queues.queue_names import is_native, parse_queue_ref, with_ref_name
 
     places = [parse_queue_ref(name) for name in names] if names else discover_all_queues(ctx, session, rescan=rescan)
-    told = _read_snapshots(session, places, visibility_ms)
-    seen = [with_ref_name(one, place) for one, place in zip(told, places, strict=True)]
+    snapshots = _read_snapshots(session, places, visibility_ms)
+    seen = [with_ref_name(one, place) for one, place in zip(snapshots, places, strict=True)]
     if warns:
         warn_wrong_types(ctx, seen)
     if not names:

@@ -141,12 +141,12 @@ def add(
     if file is not None and (data is not None or job_id is not None):
         raise ArgumentError("--file brings its own data and ids", hint="give DATA and --id, or --file")
     usual = JobDefaults(name, job_id, unique, delay, at, attempts, backoff)
-    errand = _AddCommand(ctx, queue, usual, _producer_options(on_full, cap, max_delay, durability), rps, not no_journal)
+    adding = _AddCommand(ctx, queue, usual, _producer_options(on_full, cap, max_delay, durability), rps, not no_journal)
     if file is None:
-        errand.add_one(None if data is None else parse_json_argument(data, "DATA"))
+        adding.add_one(None if data is None else parse_json_argument(data, "DATA"))
     else:
         with open_rereadable(file) as lines:
-            errand.add_file(lines, from_line, skip_bad=skip_bad)
+            adding.add_file(lines, from_line, skip_bad=skip_bad)
 
 
 def _check_queue_name(queue: str) -> None:

@@ -46,13 +46,13 @@ class DelayedChange:
 
     def effects(self, times: Sequence[int], unfit: int) -> list[str]:
         """What follows, in sentences."""
-        told = {
+        sentences = {
             "run": "workers take them as soon as they come to them; `chasqui undo` helps until then",
             "cancelled": "they will not run; `chasqui undo` puts them back",
             "moved": f"due from {format_iso(min(times))} to {format_iso(max(times))}" if self.target and times else "",
         }
         left = [f"{unfit} are no jobs and cannot be run; `chasqui delayed cancel` removes them"] if unfit else []
-        return [told[self.action], *left]
+        return [sentences[self.action], *left]
 
     def batch_change(self, session: Session, keys: Keys) -> BatchChange[TimedJob]:
         """How it is done to jobs, each with the time it is moved to."""

@@ -102,20 +102,20 @@ class DeadLetterMatch:
         from chasqui import Undecodable
         from chasqui_cli.output.records import retry_record
 
-        told, job = self.letter.decoded(), self.job
+        decoded, job = self.letter.decoded(), self.job
         record: Record = {
             "dlq_id": self.letter.dead_id,
-            "source_id": told.source_id,
-            "reason": told.reason,
-            "detail": told.detail,
-            "error": told.detail,
-            "name": told.name,
+            "source_id": decoded.source_id,
+            "reason": decoded.reason,
+            "detail": decoded.detail,
+            "error": decoded.detail,
+            "name": decoded.name,
             "id": None,
             "attempt": None,
             "created_at_ms": None,
-            "data": told.d,
+            "data": decoded.d,
             "retry": None,
-            "payload_bytes": len(told.d),
+            "payload_bytes": len(decoded.d),
             "undecodable": None,
         }
         if isinstance(job, Undecodable):
@@ -123,7 +123,7 @@ class DeadLetterMatch:
         data = job.payload.data_or_bytes(len(job.payload.raw))
         broken = data.reason if isinstance(data, Undecodable) else None
         return record | {
-            "error": told.detail or failures.reason_of(job.id),
+            "error": decoded.detail or failures.reason_of(job.id),
             "id": job.id,
             "attempt": job.attempt,
             "created_at_ms": job.created_at_ms,

@@ -60,7 +60,7 @@ class Replayer:
     def replay(self, records: Sequence[Record]) -> list[Record]:
         """Replay these, and say of each what became of it. The pace is counted anew."""
         self._paced = 0
-        return [told for some in chunked(records, self.chunk) for told in self._replay_chunk(some)]
+        return [replayed for some in chunked(records, self.chunk) for replayed in self._replay_chunk(some)]
 
     def _replay_chunk(self, records: Sequence[Record]) -> list[Record]:
         from chasqui.operate import dead_letters
@@ -119,17 +119,17 @@ def run_canary(ctx: CommandContext, mover: Replayer, records: Sequence[Record]) 
     from chasqui.inspect import events
 
     [position] = mover.session.run(events.start_positions, [mover.keys])
-    told = mover.replay(records)
-    followed = {one["id"] for one in told if one["outcome"] == "replayed"}
+    replayed = mover.replay(records)
+    followed = {one["id"] for one in replayed if one["outcome"] == "replayed"}
     ctx.info(
         f"waiting for the canary: {plural(len(followed), 'jobs')}, up to {format_duration(mover.terms.patience_ms)}"
     )
-    heard = _await_outcomes(mover, position, followed)
-    for one in told:
+    outcomes = _await_outcomes(mover, position, followed)
+    for one in replayed:
         if one["outcome"] == "replayed":
-            word, error = heard.get(one["id"], ("no word", None))
+            word, error = outcomes.get(one["id"], ("no word", None))
             one |= {"outcome": word, "error": ctx.redacted(error)}
-    bad = [one for one in told if one["outcome"] != "completed"]
+    bad = [one for one in replayed if one["outcome"] != "completed"]
     for one in bad[:3]:
         why = {"failed": one["error"] or "without a word", "no word": "nothing was heard of it in time"}
         print_stderr(f"error: canary job {one['id']}: {why.get(one['outcome'], one['outcome'])}")
@@ -137,16 +137,16 @@ def run_canary(ctx: CommandContext, mover: Replayer, records: Sequence[Record]) 
         print_stderr(
             "hint: the rest stays dead; mend the cause, or do without --canary. Are workers there that tell events?"
         )
-    return told, not bad
+    return replayed, not bad
 
 
 def _await_outcomes(mover: Replayer, position: EventPosition, job_ids: set[str]) -> dict[str, tuple[str, str | None]]:
     """What came first of each of these jobs, that it completed or that it failed; until the time is over."""
     from chasqui.inspect import events
 
-    heard: dict[str, tuple[str, str | None]] = {}
+    outcomes: dict[str, tuple[str, str | None]] = {}
     deadline = mover.clock.monotonic() + mover.terms.patience_ms / 1000
-    while job_ids - heard.keys() and (left := deadline - mover.clock.monotonic()) > 0:
+    while job_ids - outcomes.keys() and (left := deadline - mover.clock.monotonic()) > 0:
         wait_ms = max(1, min(1000, round(left * 1000)))
         [haul] = mover.session.run(events.read_after, [position], count=1000, block_ms=wait_ms)
         position = haul.position
@@ -155,10 +155,10 @@ def _await_outcomes(mover: Replayer, position: EventPosition, job_ids: set[str])
         for item in haul.items:
             if isinstance(item, events.StoredEvent) and item.event.job_id in job_ids:
                 if item.event.kind in ("failed", "dlq"):
-                    heard.setdefault(item.event.job_id, ("failed", item.event.reason))
+                    outcomes.setdefault(item.event.job_id, ("failed", item.event.reason))
                 elif item.event.kind == "completed":
-                    heard.setdefault(item.event.job_id, ("completed", None))
-    return heard
+                    outcomes.setdefault(item.event.job_id, ("completed", None))
+    return outcomes
 
 
 def check_stream_cap(seen: Snapshot, batch: int, cap: int) -> None:

@@ -89,11 +89,11 @@ def edit(
         verb = "edit and replay" if replay else "edit"
         plan = ChangePlan(verb, queue, "dead letters", [record], effects=_payload_diff(ctx, before, after))
         if not ctx.confirm(plan):
-            told = record | {"outcome": f"would {verb}", "entry_id": None, "new_dlq_id": None}
+            outcome = record | {"outcome": f"would {verb}", "entry_id": None, "new_dlq_id": None}
         else:
-            told = record | _apply_edit(ctx, session, keys, letter, data, cap or seen.caps.stream, replay=replay)
-    ctx.write_record(told, COLUMNS)
-    ctx.exit_if_failed([told])
+            outcome = record | _apply_edit(ctx, session, keys, letter, data, cap or seen.caps.stream, replay=replay)
+    ctx.write_record(outcome, COLUMNS)
+    ctx.exit_if_failed([outcome])
 
 
 def _find_dead_letter(
@@ -159,16 +159,16 @@ def _apply_edit(
         if replay:
             [answer] = session.run(dead_letters.replay_dead_letters, keys, [(letter, fresh)], cap=cap)
             done = "-" in answer
-            told = {"outcome": "replayed" if done else answer, "entry_id": answer if done else None}
+            outcome = {"outcome": "replayed" if done else answer, "entry_id": answer if done else None}
         else:
             new_id = session.run(dead_letters.replace_envelope, keys, letter, data)
-            told = {"outcome": "edited" if new_id else "gone", "new_dlq_id": new_id}
-        learned = told.get("entry_id") or told.get("new_dlq_id")
-        fact = {"entry_id" if replay else "instead": learned} if learned else {"untouched": told["outcome"]}
+            outcome = {"outcome": "edited" if new_id else "gone", "new_dlq_id": new_id}
+        learned = outcome.get("entry_id") or outcome.get("new_dlq_id")
+        fact = {"entry_id" if replay else "instead": learned} if learned else {"untouched": outcome["outcome"]}
         pen.add_facts({0: fact})
         pen.done = int(bool(learned))
-        pen.set_result(outcome=told["outcome"])
-    return {"outcome": "", "entry_id": None, "new_dlq_id": None} | told
+        pen.set_result(outcome=outcome["outcome"])
+    return {"outcome": "", "entry_id": None, "new_dlq_id": None} | outcome
 
 
 def _edit_in_editor(before: Any) -> Any:

@@ -57,7 +57,7 @@ def import_(
     from chasqui.operate import dead_letters
 
     keys = Keys(queue)
-    told, letters = _read_file(file)
+    records, letters = _read_file(file)
     with ctx.session() as session:
         new: list[tuple[Record, DeadLetter]] = []
         for some in chunked(letters, PAGE_SIZE):
@@ -73,12 +73,12 @@ def import_(
             [record for record, _ in new],
             [column("dlq_id"), column("line")],
             chosen_by=str(file),
-            effects=_effects(told),
+            effects=_effects(records),
         )
         outcomes = apply_change(ctx, plan, new, _import(session, keys, again=again))
     for (record, _), outcome in zip(new, outcomes, strict=True):
         record |= outcome | {"outcome": SKIP_WORDS.get(outcome["outcome"], outcome["outcome"])}
-    ctx.write_outcomes(told, COLUMNS)
+    ctx.write_outcomes(records, COLUMNS)
 
 
 def _skip_reason(known: ImportCheck, *, again: bool) -> str | None:
@@ -87,16 +87,16 @@ def _skip_reason(known: ImportCheck, *, again: bool) -> str | None:
     return "imported before" if known.imported_as and not again else None
 
 
-def _effects(told: Sequence[Record]) -> list[str]:
+def _effects(records: Sequence[Record]) -> list[str]:
     from collections import Counter
 
-    counts = Counter(one["outcome"] for one in told if one["outcome"] != "would import")
+    counts = Counter(one["outcome"] for one in records if one["outcome"] != "would import")
     return [f"skipped, {outcome}: {count:,}" for outcome, count in counts.items()]
 
 
 def _read_file(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]]]:
     """A record for each line, and the letters of those that can be imported."""
-    told: list[Record] = []
+    records: list[Record] = []
     letters: list[tuple[Record, DeadLetter]] = []
     with open_input(file) as source:
         for number, text in enumerate(source, 1):
@@ -105,11 +105,11 @@ def _read_file(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]
             record: Record = {
                 "line": number, "dlq_id": None, "outcome": "unreadable", "new_dlq_id": None, "error": None
             }  # fmt: skip
-            told.append(record)
+            records.append(record)
             found = _parse_dead_letter(text, record)
             if found:
                 letters.append((record, found))
-    return told, letters
+    return records, letters
 
 
 def _parse_dead_letter(text: str, record: Record) -> DeadLetter | None:

@@ -89,6 +89,6 @@ def _print_reasons(ctx: CommandContext, session: Session, keys: Keys, seen: Snap
     if len(letters) == 20 and more > 20:
         letters = session.query(dead_letters.dead_letter_page, keys, more, newest=newest)
     counts = Counter(letter.field(b"reason").decode("utf-8", "replace") or "–" for letter in letters)
-    told = " · ".join(f"{reason} {count:,}" for reason, count in counts.most_common())
+    reasons = " · ".join(f"{reason} {count:,}" for reason, count in counts.most_common())
     among = f"the {'newest' if newest else 'oldest'} {len(letters):,} of " if len(letters) < seen.dlq_depth else ""
-    ctx.info(f"reasons of {among}{seen.dlq_depth:,} dead letters: {told}")
+    ctx.info(f"reasons of {among}{seen.dlq_depth:,} dead letters: {reasons}")

@@ -64,9 +64,9 @@ def purge(
             effects=["their jobs never ran to an end, and will not; `chasqui undo` brings the letters back"],
         )
         outcomes = apply_change(ctx, plan, caught.records, _purge(session, keys, caught.chunk_size), now_ms=now_ms)
-    told = [record | one for record, one in zip(caught.records, outcomes, strict=True)]
+    purged = [record | one for record, one in zip(caught.records, outcomes, strict=True)]
     blank: Record = {"id": None, "name": "", "reason": "", "outcome": "not found"}
-    ctx.write_outcomes([*told, *({"dlq_id": one} | blank for one in caught.missing)], OUTCOME_COLUMNS)
+    ctx.write_outcomes([*purged, *({"dlq_id": one} | blank for one in caught.missing)], OUTCOME_COLUMNS)
 
 
 def _purge(session: Session, keys: Keys, page_size: int) -> BatchChange[Record]:

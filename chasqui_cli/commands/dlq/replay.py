@@ -98,15 +98,15 @@ def replay(
             effects=_effects(seen, caught, most, limit=None if ids else limit, rps=rps, canary=canary),
         )
         if not ctx.confirm(plan, now_ms=now_ms):
-            told = [outcome_record(one, "would replay") for one in caught.records]
+            outcomes = [outcome_record(one, "would replay") for one in caught.records]
         else:
-            told = _replay(ctx, session, keys, caught, ReplayOptions(most, rps, canary, patience_ms))
+            outcomes = _replay(ctx, session, keys, caught, ReplayOptions(most, rps, canary, patience_ms))
     if ids:
-        told += [outcome_record(one, "undecodable") for one in caught.unreadable]
-        told += [
+        outcomes += [outcome_record(one, "undecodable") for one in caught.unreadable]
+        outcomes += [
             outcome_record({"dlq_id": one, "id": None, "name": "", "reason": ""}, "not found") for one in caught.missing
         ]
-    ctx.write_outcomes(told, COLUMNS)
+    ctx.write_outcomes(outcomes, COLUMNS)
 
 
 def _effects(
@@ -145,21 +145,21 @@ def _replay(
         ctx.progress("replaying", len(caught.records)) as advance,
     ):
         mover = Replayer(session, keys, pen, terms, caught.chunk_size, SystemClock(), advance)
-        told: list[Record] = []
+        outcomes: list[Record] = []
         if first:
-            told, well = run_canary(ctx, mover, first)
+            outcomes, well = run_canary(ctx, mover, first)
             if not well:
-                told += [outcome_record(one, "held back") for one in rest]
+                outcomes += [outcome_record(one, "held back") for one in rest]
                 rest = []
-        told += mover.replay(rest)
-        count = _count_outcomes(told)
-        pen.done = sum("-" in (one["entry_id"] or "") for one in told)
+        outcomes += mover.replay(rest)
+        count = _count_outcomes(outcomes)
+        pen.done = sum("-" in (one["entry_id"] or "") for one in outcomes)
         pen.set_result(**count)
     ctx.info("  ".join(f"{name} {number:,}" for name, number in count.items()))
-    return told
+    return outcomes
 
 
-def _count_outcomes(told: Sequence[Record]) -> dict[str, int]:
+def _count_outcomes(outcomes: Sequence[Record]) -> dict[str, int]:
     from collections import Counter
 
-    return dict(Counter(one["outcome"] for one in told))
+    return dict(Counter(one["outcome"] for one in outcomes))

@@ -35,17 +35,17 @@ def show(ctx: CommandContext, queue: QueueArgument, job_id: JobIdArgument, scan:
     from chasqui_cli.output.job_text import search_extent
 
     with ctx.session() as session:
-        verdict = job_state(session, queue, job_id, scan)
-        if verdict.state == "unknown":
+        report = job_state(session, queue, job_id, scan)
+        if report.state == "unknown":
             warn_if_missing(ctx, session, queue)
-        kept = [one for one in (verdict.primary, *verdict.also) if getattr(one, "result_bytes", None)]
-        result = read_result(session, queue, job_id) if kept else None
-    for looked in verdict.coverage:
+        with_result = [one for one in (report.primary, *report.also) if getattr(one, "result_bytes", None)]
+        result = read_result(session, queue, job_id) if with_result else None
+    for looked in report.coverage:
         ctx.info(search_extent(looked))
-    if verdict.state == "unknown" and not verdict.events:
+    if report.state == "unknown" and not report.events:
         raise no_such_job(queue, job_id)
-    record = job_record(verdict, result, ctx)
-    ctx.write_record(record, COLUMNS, now_ms=verdict.server_time_ms)
+    record = job_record(report, result, ctx)
+    ctx.write_record(record, COLUMNS, now_ms=report.server_time_ms)
     if record["events"] and ctx.output in (Format.TABLE, Format.WIDE):
         print_line("")
-        ctx.write_records(record["events"], EVENT_COLUMNS, now_ms=verdict.server_time_ms)
+        ctx.write_records(record["events"], EVENT_COLUMNS, now_ms=report.server_time_ms)

@@ -52,12 +52,12 @@ def schedule_record(found: ListedSpec, now_ms: int) -> Record:
             "undecodable": found.spec.reason,
         }
     else:
-        told = spec_record(found.spec) | {
+        fields = spec_record(found.spec) | {
             "key": found.key,
             "next_fire_ms": found.next_ms,
             "fired": found.fired,
         }
-        record = {name: told[name] for name in SCHEDULE_SCHEMA if name in told}
+        record = {name: fields[name] for name in SCHEDULE_SCHEMA if name in fields}
     late_ms = now_ms - found.next_ms
     return record | ({"overdue_ms": late_ms} if late_ms > OVERDUE_AFTER_MS else {})
 
@@ -65,8 +65,8 @@ def schedule_record(found: ListedSpec, now_ms: int) -> Record:
 def planned_record(spec: RepeatSpec, next_ms: int, before: RawSpec) -> Record:
     """A schedule that is about to be stored."""
     fired = int(before.fired) if before.fired and before.fired.isdigit() else 0
-    told = spec_record(spec) | {"next_fire_ms": next_ms, "fired": fired}
-    return {name: told[name] for name in SCHEDULE_SCHEMA if name in told}
+    fields = spec_record(spec) | {"next_fire_ms": next_ms, "fired": fired}
+    return {name: fields[name] for name in SCHEDULE_SCHEMA if name in fields}
 
 
 def state_text(record: Record) -> str:
@@ -102,8 +102,8 @@ def next_fires_text(spec: RepeatSpec, next_ms: int) -> list[str]:
     from chasqui.schedule import fire_times
 
     times = fire_times.upcoming_fires(spec.pattern, next_ms, 3, end_before_ms=spec.end_before_ms)
-    told = [one["local"] + (f" ({one['note']})" if one["note"] else "") for one in fire_records(spec.pattern, times)]
-    return ["next: " + "; ".join(islice(told, spec.limit or 3))]
+    fires = [one["local"] + (f" ({one['note']})" if one["note"] else "") for one in fire_records(spec.pattern, times)]
+    return ["next: " + "; ".join(islice(fires, spec.limit or 3))]
 
 
 def replaced_text(key: str, before: RawSpec, now_ms: int) -> list[str]:

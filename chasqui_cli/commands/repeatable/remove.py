@@ -48,5 +48,5 @@ def remove(
             result=lambda counts: {"removed": counts["removed"], "gone": counts["gone"]},
         )
         outcomes = apply_change(ctx, plan, found, change, now_ms=now_ms)
-    told = [record | one for record, one in zip(records, outcomes, strict=True)]
-    ctx.write_outcomes(told, CHANGE_COLUMNS, now_ms=now_ms)
+    rows = [record | one for record, one in zip(records, outcomes, strict=True)]
+    ctx.write_outcomes(rows, CHANGE_COLUMNS, now_ms=now_ms)

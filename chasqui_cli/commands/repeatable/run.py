@@ -24,7 +24,7 @@ def run(ctx: CommandContext, queue: QueueArgument, key: ScheduleKeyArgument) -> 
         record = schedule_record(listed, now_ms)
         effects = ["one job now; when it fires next, and how often it fired, stays as it is"]
         plan = ChangePlan("run", queue, "schedule", [record], COLUMNS[:3], "", effects)
-        told = added_record(queue, None, None) | {"outcome": "would run"}
+        added = added_record(queue, None, None) | {"outcome": "would run"}
         if ctx.confirm(plan, now_ms=now_ms):
             with ctx.journal_operation(queue) as pen:
                 end = session.run(stream_search.stream_end, Keys(queue))
@@ -33,5 +33,5 @@ def run(ctx: CommandContext, queue: QueueArgument, key: ScheduleKeyArgument) -> 
                 entry_id = session.run(repeatable.run_spec_once, Keys(queue), spec, job)
                 pen.done = 1
                 pen.set_result(added=1)
-            told = added_record(queue, job.job_id, entry_id)
-    ctx.write_record(told, RUN_COLUMNS if "outcome" not in told else DRY_RUN_COLUMNS, now_ms=now_ms)
+            added = added_record(queue, job.job_id, entry_id)
+    ctx.write_record(added, RUN_COLUMNS if "outcome" not in added else DRY_RUN_COLUMNS, now_ms=now_ms)

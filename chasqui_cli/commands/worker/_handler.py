@@ -103,8 +103,8 @@ def _user_traceback(error: BaseException) -> list[str]:
     trace = error.__traceback__
     while trace and trace.tb_frame.f_code.co_filename.startswith(ours):
         trace = trace.tb_next
-    told = traceback.format_exception(type(error), error, trace)
-    return [line for part in told for line in part.rstrip("\n").splitlines()]
+    parts = traceback.format_exception(type(error), error, trace)
+    return [line for part in parts for line in part.rstrip("\n").splitlines()]
 
 
 def _get_attribute(module: ModuleType, module_name: str, path: str) -> Any:

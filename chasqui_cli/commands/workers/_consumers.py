@@ -39,9 +39,9 @@ GoneAfterOption = Annotated[
 
 def read_consumers(ctx: CommandContext, session: Session, queue: str, gone_after: str) -> ConsumerList:
     from chasqui import Keys
-    from chasqui.operate import consumers as crew
+    from chasqui.operate import consumers
 
-    seen = session.query(crew.list_consumers, Keys(queue), gone_after_ms=parse_duration_ms(gone_after))
+    seen = session.query(consumers.list_consumers, Keys(queue), gone_after_ms=parse_duration_ms(gone_after))
     if not seen.complete:
         ctx.info(f"looked at {seen.scanned:,} entries in flight; more are, so ages are at least what is shown")
     return seen

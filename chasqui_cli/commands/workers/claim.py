@@ -54,12 +54,12 @@ def claim(
 ) -> None:
     """Free what consumers hold that are gone, or are named: living workers take it at once. Not undoable."""
     from chasqui import Keys
-    from chasqui.operate import consumers as crew
+    from chasqui.operate import consumers
 
     with ctx.session() as session:
         seen = read_consumers(ctx, session, queue, gone_after)
         chosen = [one for one in select_consumers(seen, queue, names) if one.in_flight]
-        held = [(one, session.run(crew.pending_entries, Keys(queue), one, limit)) for one in chosen]
+        held = [(one, session.run(consumers.pending_entries, Keys(queue), one, limit)) for one in chosen]
         records = [_pending_record(queue, one, entry) for one, entries in held for entry in entries]
         effects = ["a job that still runs will run twice; this cannot be undone"]
         plan = ChangePlan("free", queue, "entries", records, CLAIM_COLUMNS[:4], selection_text(names), effects)
@@ -70,7 +70,7 @@ def claim(
                 freed = [
                     done
                     for one, entries in held
-                    for done in session.run(crew.release_entries, Keys(queue), one, entries)
+                    for done in session.run(consumers.release_entries, Keys(queue), one, entries)
                 ]
                 pen.done = sum(freed)
                 pen.set_result(freed=sum(freed), gone=len(freed) - sum(freed), consumers=[c.name for c in chosen])

@@ -23,9 +23,9 @@ COLUMNS: list[Column] = [
 def list_consumers(ctx: CommandContext, queue: QueueArgument, gone_after: GoneAfterOption = "30s") -> None:
     """Every consumer: what it holds, when it last asked, and whether it works, waits, does not poll, or is gone."""
     with ctx.session() as session:
-        crew = read_consumers(ctx, session, queue, gone_after)
-    ctx.write_records([consumer_record(queue, one) for one in crew.consumers], COLUMNS, now_ms=crew.now_ms)
-    if not crew.consumers:
+        found = read_consumers(ctx, session, queue, gone_after)
+    ctx.write_records([consumer_record(queue, one) for one in found.consumers], COLUMNS, now_ms=found.now_ms)
+    if not found.consumers:
         ctx.info(f"nobody works on {queue}: it has no consumers")
-    elif not any(one.state in ("working", "waiting") for one in crew.consumers):
+    elif not any(one.state in ("working", "waiting") for one in found.consumers):
         ctx.info(f"nobody works on {queue}: none of its consumers asks for jobs")

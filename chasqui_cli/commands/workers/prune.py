@@ -55,7 +55,7 @@ def prune(
     Ghosts go as well: jobs in flight whose entry was deleted from the stream, so that nobody can ever run or end them.
     """
     from chasqui import Keys
-    from chasqui.operate import consumers as crew
+    from chasqui.operate import consumers as consumer_actions
 
     with ctx.session() as session:
         seen = read_consumers(ctx, session, queue, gone_after)
@@ -73,9 +73,9 @@ def prune(
             outcomes = ["would remove"] * len(records)
         else:
             with ctx.journal_operation(queue) as pen:
-                laid = session.run(crew.remove_ghosts, Keys(queue), ghosts)
+                laid = session.run(consumer_actions.remove_ghosts, Keys(queue), ghosts)
                 pen.set_result(ghosts=sum(laid), vanished=len(laid) - sum(laid))
-                removed = session.run(crew.remove_consumers, Keys(queue), chosen)
+                removed = session.run(consumer_actions.remove_consumers, Keys(queue), chosen)
                 pen.done = sum(laid) + sum(removed)
                 pen.set_result(
                     removed=sum(removed), kept=len(removed) - sum(removed), consumers=[c.name for c in chosen]
@@ -93,10 +93,10 @@ def _find_ghosts(
 ) -> list[tuple[str, PendingEntry]]:
     """The ghosts that the named hold, or all there are: no living worker has a use for one."""
     from chasqui import Keys
-    from chasqui.operate import consumers as crew
+    from chasqui.operate import consumers as consumer_actions
 
     groups = list(dict.fromkeys(one.group for one in seen.consumers))
-    found = session.run(crew.find_ghosts, Keys(queue), groups, scan)
+    found = session.run(consumer_actions.find_ghosts, Keys(queue), groups, scan)
     if not found.complete:
         ctx.info(f"looked for ghosts among {found.scanned:,} entries in flight; --scan N looks further")
     if not names:
@@ -107,11 +107,11 @@ def _find_ghosts(
 
 def _describe_removal(ghosts: int, consumers: int) -> tuple[str, list[str]]:
     """What is removed, in a word, and a sentence on each kind of it."""
-    told = {
+    kinds = {
         "consumers": (consumers, "names only: one that lives comes back with its next read"),
         "ghosts": (ghosts, "jobs in flight whose entry was deleted: nobody can run or end them"),
     }
-    there = {kind: (count, what) for kind, (count, what) in told.items() if count}
+    there = {kind: (count, what) for kind, (count, what) in kinds.items() if count}
     sentences = [f"{kind} {count:,}: {what}" for kind, (count, what) in there.items()]
     return " and ".join(there) or "consumers or ghosts", [*sentences, "this cannot be undone"]
 
