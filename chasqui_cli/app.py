@@ -194,5 +194,5 @@ def main() -> None:
 
 
 def _exit_on_signal(number: int, _: object) -> None:
-    """Asked to go: clean up on the way out, then tell the shell which signal it was."""
+    """End in an orderly way, with the exit code by which a shell knows the signal."""
     sys.exit(128 + number)

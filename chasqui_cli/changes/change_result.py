@@ -20,7 +20,7 @@ class ChangeResult:
     queue: str | None = None
 
     def send(self, descriptor: int | None) -> None:
-        """Write it as a line of JSON to a file descriptor; one that nobody reads any more is no error."""
+        """Write it as a line of JSON to a file descriptor; a closed one is ignored."""
         if descriptor is not None:
             with suppress(OSError):
                 os.write(descriptor, json.dumps(asdict(self)).encode() + b"\n")

@@ -1,6 +1,7 @@
-"""Before anything is changed: a plan, shown to whoever is there, and their word for it.
+"""The plan of a change: its preview, and the confirmation it needs.
 
-A verb makes the plan from the very records it will act on, so what was shown is what happens; `Desk.agrees` asks.
+A verb makes the plan from the very records it will change, so what was shown is what happens;
+`CommandContext.confirm` asks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Column, Record
 
 TYPE_NAME_ABOVE = 100
-"""More than so many at once, and the queue's name has to be typed."""
+"""Above this many records the queue's name has to be typed."""
 PREVIEW_ROWS = 5
 
 
@@ -94,7 +95,7 @@ class ChangePlan:
 
 
 def require_confirmation(plan: ChangePlan, change: ChangeOptions, *, protected: bool) -> None:
-    """Whoever runs the command says yes, or `Refused` is raised and nothing has happened."""
+    """Return if the user confirms; else raise `ChangeRefused`, and nothing has happened."""
     from chasqui.errors import ChangeRefused
 
     if protected and change.confirm != plan.queue:

@@ -54,7 +54,7 @@ class JournalEntry:
 
 
 class JournalWriter:
-    """An operation being written down. `keep` returns when the items are on disk; only then may they be changed."""
+    """Writes an operation. `write_items` returns when the items are on disk; only then may they be changed."""
 
     def __init__(self, operation: Operation, file: IO[str]) -> None:
         self.operation = operation
@@ -67,7 +67,7 @@ class JournalWriter:
         self.result: dict[str, Any] = {}
 
     def write_items(self, items: Sequence[JournalItem]) -> int:
-        """Write down what is about to change; answers the number of the first. `kind` says how it is put back."""
+        """Write what is about to change; returns the number of the first. An item's `kind` names what reverts it."""
         first = self.item_count
         for item in items:
             _write_line(self._file, {"item": item})
@@ -76,9 +76,9 @@ class JournalWriter:
         return first
 
     def add_facts(self, facts: Mapping[int, JournalItem]) -> None:
-        """Add to kept items, by number, what only the change could tell: under which id something is now.
+        """Add to items, by number, what is known only after the change, such as a new id.
 
-        It is on disk with the next items, or at the end: an undo finds out by itself, but not as fast.
+        Flushed with the next items, or at the end: without it an undo searches, which is slower.
         """
         for number, fact in facts.items():
             _write_line(self._file, {"learned": number, "fact": fact})
@@ -190,7 +190,7 @@ def _whole_lines(path: Path) -> Iterable[dict[str, Any]]:
 def _parse_line(text: str) -> dict[str, Any]:
     try:
         line = json.loads(text)
-        if '{"$' in text:  # a name that is no UTF-8 was written down as its bytes
+        if '{"$' in text:  # a name that is not UTF-8 is journaled as its bytes
             line = untagged(line)
     except ValueError:
         return {}

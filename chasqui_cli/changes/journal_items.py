@@ -1,4 +1,4 @@
-"""What the journal keeps of a change, opened: hex is for machines, and hides secrets from nobody.
+"""Journal items as people may read them: hex decoded, secrets redacted.
 
 Each kind of item is read as the verb that wrote it would show the thing; how it is put back is the engine's business.
 """
@@ -63,7 +63,7 @@ def _redacted_word(word: str) -> str:
 
 
 def _dead_letter_item(ctx: CommandContext, item: JournalItem) -> Record:
-    """`dead`, `replayed`: the letter, and the bytes its job has become where these differ."""
+    """`dead`, `replayed`: the dead letter, and its job's new bytes where these differ."""
     from chasqui.operate.dead_letters import DeadLetter
 
     letter = DeadLetter(item["dead_id"], [bytes.fromhex(word) for word in item["fields"]])
@@ -130,7 +130,7 @@ def _joblist_item(ctx: CommandContext, item: JournalItem) -> Record:
 
 
 def _unreadable_item(ctx: CommandContext, item: JournalItem) -> Record:
-    """What cannot be opened may hold anything: its texts are covered, all but what kind it says it is."""
+    """An item that cannot be decoded may hold anything: all but its kind is redacted."""
     if ctx.show_secrets:
         return item
     return {name: value if name == "kind" or value is None else PLACEHOLDER for name, value in item.items()}
@@ -181,7 +181,7 @@ def _payload_fields(ctx: CommandContext, payload: Record) -> Record:
 
 
 def _undecodable_record(ctx: CommandContext, data: bytes, why: str) -> Record:
-    """Bytes that nobody could open may still hold a secret in plain letters."""
+    """Undecodable bytes may still hold a secret as plain text."""
     return {"undecodable": why, "bytes": len(data)} | ({"data": data} if ctx.show_secrets else {})
 
 

@@ -43,7 +43,7 @@ class DoctorCommand:
     journal_items: Callable[[Sequence[FoundProblem]], Sequence[Item | None]] | None = None
 
     def check_problem_names(self, only: Sequence[str] | None) -> None:
-        """That all of these are ailments."""
+        """Raise `ArgumentError` for an unknown problem."""
         from chasqui.errors import ArgumentError
 
         known = {str(one) for one in self.problems}
@@ -61,7 +61,7 @@ def examine_and_repair(
     *,
     repair: bool,
 ) -> None:
-    """Examine these queues, put right what may be, and tell of each finding what became of it."""
+    """Examine these queues, repair what can be, and report the outcome of each finding."""
     found: list[FoundProblem] = []
     with ctx.progress("examining", len(places)) as advance:
         for number, keys in enumerate(places, 1):

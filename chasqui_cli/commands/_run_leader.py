@@ -1,4 +1,4 @@
-"""A promoter or scheduler of its own, in the foreground; and a lock that nobody will ever give up, taken away.
+"""Run a promoter or scheduler in the foreground, and remove a lock that never expires.
 
 What a leader does is the engine's business. Only one of many leads; the others stand by until its lease ends.
 """
@@ -32,7 +32,7 @@ class Leader(Protocol):
         ...
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead or stand by until told to stop."""
+        """Lead or stand by until `stop` is set."""
         ...
 
 

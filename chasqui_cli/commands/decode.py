@@ -74,7 +74,7 @@ def _decode_lines(max_bytes: int) -> None:
         except ChasquiError as error:
             answer = {"error": str(error)}
         print_line(json_text(answer))
-        sys.stdout.flush()  # whoever asks may wait for the answer before asking again
+        sys.stdout.flush()  # the writer may wait for the result before it sends more
 
 
 def _decode_line(line: bytes, max_bytes: int) -> Record:

@@ -1,4 +1,4 @@
-"""`chasqui demo`: a short tour that runs by itself, on a private server that is gone afterwards."""
+"""`chasqui demo`: a short tour on a private server that is removed afterwards."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _add_jobs(emails: SyncQueue) -> None:
 
 
 def _add_undecodable(commands: Commands) -> Flow[None]:
-    """What an operator meets at 3 a.m.: bytes that are no job."""
+    """What an operator meets at 3 a.m.: bytes that are not a job."""
     from chasqui import Keys
 
     yield [commands.add_unchecked(Keys(QUEUE), ["d", b"\x92\xa4oops", "n", "mystery"])]
@@ -100,7 +100,7 @@ async def _run_worker(ctx: CommandContext, url: str) -> list[Record]:
 
 
 async def _print_events(ctx: CommandContext, events: QueueEvents) -> list[Record]:
-    """Tell events as they come, until every job has an end: five were added, one is garbage, some are repeated."""
+    """Print events as they come, until every job has ended: five were added, one is garbage, some are repeated."""
     fates: dict[str, Record] = {}
     async for event in events:
         ctx.info(_event_line(event))
@@ -122,7 +122,7 @@ def _event_line(event: QueueEvent) -> str:
 
 
 async def _add_explanations(emails: Queue, fates: list[Record]) -> list[Record]:
-    """Each fate with its evidence: what the handler returned, or what the dead letter says."""
+    """The end of each job: what the handler returned, or the error in the dead letter."""
     letters = {letter["name"]: letter for letter in await emails.peek_dlq()}
     for fate in fates:
         if fate["fate"] == "completed":

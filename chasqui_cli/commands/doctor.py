@@ -1,4 +1,4 @@
-"""`chasqui doctor`: the server and its queues examined; each finding with what mends it."""
+"""`chasqui doctor`: examine the server and its queues; each finding with its remedy."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _native_findings(ctx: CommandContext, session: Session, queue: str, sample: 
 def _foreign_findings(
     ctx: CommandContext, session: Session, place: RsmqKeys | JobListKeys, sample: int
 ) -> list[Finding]:
-    """The same of another system's queue: what its own doctor finds, and what its depths and ages tell."""
+    """The same for another system's queue: its own doctor's findings, and those of its depths and ages."""
     from chasqui import ServerError
     from chasqui.foreign import RsmqKeys, diagnose
     from chasqui.foreign.joblist import JobListDoctor
@@ -130,7 +130,7 @@ def _foreign_findings(
 
 
 def _refused_finding(error: ServerError, queue: str, keys: str) -> Finding:
-    """That a queue cannot be looked at. What may be otherwise in a moment is no finding."""
+    """Report a queue that cannot be read. What may change in a moment is not a finding."""
     from chasqui import health
 
     if error.transient:

@@ -92,7 +92,7 @@ def events(
 
 @dataclass(slots=True)
 class EventPrinter:
-    """Prints what is wanted. Gaps always are: whoever filters still wants to know that something is missing."""
+    """Prints events that match. Gaps are always printed, also with filters."""
 
     ctx: CommandContext
     writer: RecordStreamWriter
@@ -116,7 +116,7 @@ class EventPrinter:
 
 
 def _with_time_field(record: Record, at_ms: int, how: Format) -> Record:
-    """When the server heard of it, for tables; in JSON the entry's id says it."""
+    """When the server stored it, for tables; in JSON the entry's id has it."""
     return record if how in (Format.JSON, Format.JSONL, Format.YAML, Format.NAME) else {"at_ms": at_ms, **record}
 
 
@@ -200,7 +200,7 @@ def _reach_text(found: StreamExtent | ServerError, now_ms: int) -> str:
 
 
 async def _follow_events(ctx: CommandContext, names: list[str], start: str | None, kinds: list[str]) -> None:
-    """Everything from there on, until somebody ends it."""
+    """Every event from there on, until interrupted."""
     import asyncio
 
     from chasqui.queue_events import EventFollower

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MAX_LABEL_PAIRS = 500
-"""Pairs of queue and job name that get series of their own: whoever makes up names must not fill a monitor's disk."""
+"""Pairs of queue and job name that get series of their own: invented names must not fill a monitor's disk."""
 DURATION_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 
 
@@ -68,7 +68,7 @@ def _read_snapshots(ctx: CommandContext, link: Link, queues: list[str] | None) -
 
 
 class _SnapshotCollector:
-    """Asks the server when somebody scrapes. One that is away is told as such, and not as empty queues."""
+    """Reads the server at each scrape. An unreachable one is reported as such, and not as empty queues."""
 
     def __init__(self, ctx: CommandContext, link: Link, queues: list[str]) -> None:
         self._ctx, self._link, self._queues = ctx, link, queues
@@ -125,7 +125,7 @@ class _EventCounters:
 
 
 async def _serve(ctx: CommandContext, queues: list[str], host: str, port: int) -> None:
-    """Serve until interrupted; the numbers of queues are asked for by whoever scrapes, in the server's threads."""
+    """Serve until interrupted; the numbers of queues are read at each scrape, in the server's threads."""
     import asyncio
 
     from prometheus_client import CollectorRegistry, start_http_server

@@ -69,7 +69,7 @@ def queues(ctx: CommandContext, rescan: RescanOption = False, visibility: Joblis
 
 
 def _ranked_record(seen: AnySnapshot) -> tuple[int, Record]:
-    """How bad it is, and the queue with what is wrong with it; one that could not be looked at says why."""
+    """The worst level, and the queue with its findings, or with the error where it could not be read."""
     from chasqui import health
     from chasqui.inspect.snapshot import SnapshotFailure
     from chasqui_cli.queues.queue_health import queue_findings

@@ -37,7 +37,7 @@ UNDO_SCHEMA = {"number": "int", "kind": "str", "what": "str", "outcome": "str"}
 COLUMNS = [column("number"), column("kind"), column("what"), column("outcome")]
 PAGE_SIZE = 200
 COMMAND_PREVIEW_CHARS = 200
-"""Of the command line that is taken back, so many characters: it may name thousands of ids."""
+"""Characters of the command line that is shown: it may name thousands of ids."""
 
 
 @command("undo", schema=UNDO_SCHEMA, changes=True)

@@ -1,4 +1,4 @@
-"""`chasqui why`: one verdict on one job, in one queue or wherever it is."""
+"""`chasqui why`: the state of one job, in one queue or wherever it is."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def why(
 
 
 def _print_state(ctx: CommandContext, report: JobStateReport, queues: int) -> None:
-    """The verdict as `-o` asks: for people a sentence, what else is true, what was told of it, how far was looked."""
+    """Write the state as `-o` asks: as text a sentence, other places, its events, and how far the search went."""
     from chasqui_cli.output.job_text import search_extent, state_headline
 
     record = job_state_record(report, ctx)

@@ -1,4 +1,4 @@
-"""What a verb is given to work with: the shared options, declared once, and the context made of them.
+"""The context of a command: its shared options, connection, output, confirmation and journal.
 
     @command("inspect", schema=QUEUE_SCHEMA)
     def inspect(ctx: CommandContext, queues: …) -> None: …
@@ -94,7 +94,7 @@ class CommandContext:
         self._warn_insecure(settings)
         address = chasqui.parse_address(settings.url, tls=_tls_options(settings))
         if address.kind == "embedded":
-            return address  # its directory is the lock: there is no password to give
+            return address  # its directory is the lock: it takes no password
         own = None if self.connection.password_file else address.login.password
         return chasqui.parse_address(
             settings.url, password=own or _resolve_password(settings), tls=_tls_options(settings)
@@ -162,7 +162,7 @@ class CommandContext:
         return replace(self, quiet=True)
 
     def progress(self, title: str, total: int | None) -> AbstractContextManager[ProgressCallback]:
-        """A bar on stderr for long work, where somebody watches."""
+        """A progress bar on stderr, on a terminal only."""
         from chasqui_cli.output.progress import progress_bar
 
         return progress_bar(title, total, quiet=self.quiet)
@@ -262,7 +262,7 @@ class CommandContext:
 
 
 def _context_label(settings: Settings) -> str:
-    """Which context a change is made in, as a word in front of it: a colour alone tells not everybody."""
+    """The context a change is made in, as a label before it: a colour alone is not seen by everyone."""
     if settings.context is None or settings.url_source != f"context {settings.context}":
         return ""
     return f"[{settings.context}{' ⚠ protected' if settings.protected else ''}] "
@@ -283,7 +283,7 @@ def _resolve_password(settings: Settings) -> Secret | None:
 
 
 def _tls_options(settings: Settings) -> Tls | None:
-    """What was asked for, or nothing: TLS options on a plain URL are an error, and the engine says so."""
+    """The TLS options given, or None: on a plain URL the engine refuses them."""
     from chasqui import Tls
 
     asked = Tls(
@@ -298,7 +298,7 @@ def _tls_options(settings: Settings) -> Tls | None:
 
 CommandFunction = Callable[..., None]
 MAX_SAFE_INTEGER = 2**53
-"""Beyond that a server's scripts would not tell one number from the next."""
+"""Above that a server's scripts lose precision."""
 
 
 def command(

@@ -1,6 +1,6 @@
 """What the shell offers when Tab is pressed: queue names of any kind, schedule keys and contexts, live but within 300 ms.
 
-Whatever goes wrong, the shell is offered what was found before, or nothing: nobody reads an error while typing.
+On any error the shell is offered what was found before, or nothing.
 """
 
 from __future__ import annotations

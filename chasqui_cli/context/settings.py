@@ -1,4 +1,4 @@
-"""Which server, with which rights, shown how: flag > environment > context file > default, remembering who won.
+"""Settings of a connection: flag > environment > context file > default, with the source of the URL.
 
 This is the only file that reads the environment. The engine is handed values.
 """
@@ -65,13 +65,13 @@ class ConnectionOptions:
 
     @property
     def names_a_server(self) -> bool:
-        """Whether the command line, and not the surroundings, says which server is meant."""
+        """Whether the command line itself names the server."""
         return bool(self.redis_url or self.url_file or self.context)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything a verb needs to reach a server. `url_from` says who chose the URL."""
+    """Everything a verb needs to reach a server. `url_source`: where the URL comes from."""
 
     url: str
     url_source: str
@@ -200,7 +200,7 @@ def _resolve_url(given: ConnectionOptions, name: str | None, context: dict[str, 
 
 
 def _expand_path(text: str | Path) -> Path:
-    """With `~` for a home. One that nobody has is left as it stands: there is no such file, and that is said."""
+    """With `~` for a home. Left unchanged where the user does not exist: the file is then reported as missing."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -237,7 +237,7 @@ def read_contexts() -> tuple[str | None, dict[str, Any]]:
 
 
 def key_overrides() -> dict[str, Any]:
-    """The dashboard's keys, as far as somebody chose them, unchecked."""
+    """The dashboard's keys that the user has changed, unchecked."""
     path = config_file()
     chosen: dict[str, Any] = (_read_config(path) if path else {}).get("keys", {})
     return chosen

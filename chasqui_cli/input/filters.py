@@ -83,7 +83,7 @@ class FilterOptions:
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Says of a record whether it is wanted. `since_ms` and `until_ms` also bound what has to be read.
+    """Whether a record matches. `since_ms` and `until_ms` also bound what has to be read.
 
     needles: texts without which no bytes can hold a wanted record: most are passed over without being decoded.
     asks_for: the fields an expression mentions, so that what is costly to find is found only for those who ask.

@@ -63,7 +63,7 @@ def search_extent(looked: SearchCoverage) -> str:
 
 
 def state_headline(report: JobStateReport, queues: int = 1) -> str:
-    """The verdict on a job, in a line. queues: how many were looked into; where it is none of them, no one is named."""
+    """The state of a job, in a line. queues: how many were searched; if it is in none of several, no queue is named."""
     where = f"{queues:,} queues" if report.state == "unknown" and queues > 1 else report.queue
     return f"{report.job_id} in {where}: {state_sentence(report.primary, report.server_time_ms)}"
 

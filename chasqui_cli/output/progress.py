@@ -1,4 +1,4 @@
-"""How far long work has come, on stderr, where somebody watches it; elsewhere nothing is drawn."""
+"""A progress bar on stderr, drawn on a terminal only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ProgressCallback(Protocol):
-    """Told how many are done in all, and how many there are, once that is known."""
+    """Called with the number done, and the total once it is known."""
 
     def __call__(self, done: int, total: int | None = None) -> None:
         """So far it has come."""
@@ -21,7 +21,7 @@ class ProgressCallback(Protocol):
 
 @contextmanager
 def progress_bar(title: str, total: int | None, *, quiet: bool = False) -> Iterator[ProgressCallback]:
-    """A bar for so many things (None: nobody knows how many). Call what it gives with how many are done in all."""
+    """A bar for `total` things (None: unknown). Call what it yields with the number done."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total=None: None
         return

@@ -1,4 +1,4 @@
-"""Numbers of queues in Prometheus' words. How they are served is told in `commands/metrics.py`."""
+"""Numbers of queues as Prometheus metrics; `commands/metrics.py` serves them."""
 
 from __future__ import annotations
 

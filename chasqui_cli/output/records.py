@@ -243,7 +243,7 @@ def event_record(stored: StoredEvent) -> Record:
 
 
 def gap_record(gap: Gap) -> Record:
-    """Events that nobody can read any more, in the place where they would stand."""
+    """Events that were trimmed, in the place where they would stand."""
     return {
         "queue": gap.queue,
         "entry_id": gap.to_id,
@@ -258,12 +258,12 @@ def gap_record(gap: Gap) -> Record:
 
 
 def job_ref(member: DelayedJob) -> str:
-    """How a job is named on the command line: by its id, or by a digest of what is no job."""
+    """How a job is named on the command line: its id, or a digest of bytes that are not a job."""
     return job_id(member) or "~" + hashlib.sha256(member.member).hexdigest()[:12]
 
 
 def body_value(body: bytes | None) -> Any:
-    """What a body holds: the value its JSON says, else its text, else its bytes."""
+    """The content of a body: its JSON value, else its text, else its bytes."""
     if body is None:
         return None
     try:
@@ -277,5 +277,5 @@ def body_value(body: bytes | None) -> Any:
 
 
 def job_id(member: DelayedJob) -> str | None:
-    """The job's id; None for what is no job."""
+    """The job's id; None for bytes that are not a job."""
     return getattr(member.job, "id", None)

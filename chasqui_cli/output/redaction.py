@@ -74,6 +74,6 @@ def _redacted_text(text: str) -> str:
 
 
 def _redacted_pairs(value: Any) -> Any:
-    """A map whose keys are no plain texts comes off the wire as pairs."""
+    """A map with keys that are not plain text is decoded as pairs."""
     pairs = getattr(value, "pairs", None)
     return type(value)(tuple((key, _redacted_item(key, item)) for key, item in pairs)) if pairs is not None else value

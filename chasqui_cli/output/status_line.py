@@ -37,7 +37,7 @@ class StatusLine:
         return REFRESH_INTERVAL_S
 
     def update(self, headline: str, details: str) -> None:
-        """How it is. Where nobody watches, only a new headline is news, or a minute that has passed."""
+        """Show the status. Without a terminal only a new headline is printed, or one line a minute."""
         if self._quiet:
             return
         now, text = self._mono(), f"{headline} · {details}" if details else headline
@@ -86,7 +86,7 @@ class _StatusLogHandler(logging.Handler):
 
 @contextmanager
 def logging_to(status: StatusLine, *, level: int = logging.WARNING) -> Iterator[None]:
-    """What the engine logs meanwhile is told too."""
+    """Print what the engine logs meanwhile."""
     log, handler = logging.getLogger("chasqui"), _StatusLogHandler(status)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     before = log.level, log.propagate

@@ -30,7 +30,7 @@ def prepare_stdio() -> None:
 
 
 def print_stderr(text: str, *, color: str | None = None) -> None:
-    """One line for the person, on stderr, perhaps in a colour. That nobody can read it is no reason to stop."""
+    """One line on stderr, perhaps in a colour. A closed stderr is ignored."""
     from chasqui_cli.output.escape_text import safe
 
     before, after = (f"\x1b[1;{_COLOR_CODES[color]}m", "\x1b[0m") if color in _COLOR_CODES else ("", "")

@@ -6,7 +6,7 @@
     map              {"$map": [[key, value], …]}   when a key is not a string, or could be taken for a tag
     nan, ±inf        {"$float": "nan"}
     broken UTF-8     {"$str": "hex"}
-    too deep         {"$deep": 128}                the depth at which display stops; the bytes are shown beside it
+    too deep         {"$deep": 128}                the depth at which display stops; the bytes are shown next to it
 
 Integers stay integers, however large. `untagged` reads it back.
 """

@@ -1,6 +1,6 @@
 """Times as people write and read them: `1d3h`, ISO-8601, `@<stream id>` in; ages, dates or bare numbers out.
 
-"Now" is always given, because it is the server's: the laptop's clock is nobody's business here.
+"Now" is always a parameter, because it is the server's time, never this machine's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 _ENTRY_ID = re.compile(r"@(\d{1,15})(?:-\d+)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_ISO_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999; what lies beyond is told as a bare number."""
+"""The last millisecond of the year 9999; later moments are shown as a bare number."""
 
 
 class TimeStyle(StrEnum):
@@ -28,7 +28,7 @@ class TimeStyle(StrEnum):
 
 
 def parse_duration_ms(text: str) -> int:
-    """`30s`, `5m`, `1h`, `7d`, `1d3h`, `250ms`; a bare number is refused, for nobody knows its unit."""
+    """`30s`, `5m`, `1h`, `7d`, `1d3h`, `250ms`; a bare number is refused, because its unit is unknown."""
     from chasqui.errors import ArgumentError
 
     squeezed = text.strip().lower().replace(" ", "")

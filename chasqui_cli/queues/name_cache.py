@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CachedNames:
-    """What was found at `at_ms` among `keys` keys. `others`: queues of other systems, None where nothing looked for them;
-    they may be older than the rest.
+    """What was found at `at_ms` among `keys` keys. `others`: queues of other systems, None if never looked for; found at
+    `others_at_ms`.
     """
 
     at_ms: int
@@ -34,7 +34,7 @@ class NameCache:
     """The names of one server's queues. `place`: where caches live, None for nowhere."""
 
     def __init__(self, place: Path | None, url: str) -> None:
-        # The URL may hold a password; its digest tells servers apart and nothing else.
+        # The URL may hold a password; its digest only distinguishes servers.
         digest = hashlib.sha256(url.encode(errors="surrogateescape")).hexdigest()[:24]
         self._path = place / "names" / f"{digest}.json" if place else None
 

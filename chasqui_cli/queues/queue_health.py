@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def queue_findings(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds | None = None) -> list[Finding]:
-    """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
+    """Everything wrong with a queue that its snapshot shows, the worst first."""
     from chasqui.health.thresholds import HealthThresholds
     from chasqui.inspect.snapshot import Snapshot
 
@@ -31,7 +31,7 @@ def queue_findings(seen: Snapshot | ForeignSnapshot, limits: HealthThresholds | 
 
 
 def throughput_between(before: Snapshot | ForeignSnapshot, after: Snapshot | ForeignSnapshot) -> Throughput | None:
-    """How it went from one snapshot to the next; None where nobody can tell."""
+    """The change from one snapshot to the next; None if unknown."""
     from chasqui.foreign import health_rules as foreign_health
     from chasqui.inspect import throughput
     from chasqui.inspect.snapshot import Snapshot

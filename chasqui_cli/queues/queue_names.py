@@ -27,7 +27,7 @@ def is_native(name: str) -> bool:
 
 
 def strip_native_prefix(name: str) -> str:
-    """A name of ours without the prefix that tells it from others'."""
+    """A name of our own queue, without its prefix."""
     return (
         name.removeprefix(NATIVE_PREFIX)
         if name.startswith((NATIVE_PREFIX + NATIVE_PREFIX, NATIVE_PREFIX + RSMQ_PREFIX, NATIVE_PREFIX + JOBLIST_PREFIX))

@@ -21,8 +21,8 @@ CACHE_TTL_MS = 10 * 60_000
 
 
 def discover_native_queues(ctx: CommandContext, session: Session, *, rescan: bool = False) -> list[str]:
-    """Every queue, in alphabetical order. Among very many keys the names of the last ten minutes are believed, and
-    that is said; `anew` looks again.
+    """Every queue, in alphabetical order. Among very many keys the names of the last ten minutes are used, with a
+    remark; `rescan` looks again.
     """
     from chasqui.inspect import discovery
 
@@ -103,7 +103,7 @@ def queue_snapshots(
     """Snapshots of the queues named, or of all there are, in one round trip once their names are known.
 
     A named one that does not exist is shown as empty, with a warning; one that was found and is gone is left out.
-    warns: of keys that hold something else, for who does not tell of them anyway.
+    warns: about keys of a wrong type, for callers that do not report them themselves.
     """
     from chasqui.inspect.snapshot import SnapshotFailure
     from chasqui_cli.queues.queue_names import is_native, parse_queue_ref, with_ref_name

@@ -45,7 +45,7 @@ ADD_SCHEMA = {
     "duplicate": "bool",
     "outcome": OptionalKey("str"),
 }
-"""`outcome` is told in a dry run: `would add`."""
+"""`outcome` only in a dry run: `would add`."""
 COLUMNS: list[Column] = [
     column("id"),
     column("entry", "entry_id"),

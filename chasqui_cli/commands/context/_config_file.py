@@ -70,7 +70,7 @@ def load_document() -> Any:
 
 
 def save_document(document: Any) -> None:
-    """Beside the file first, then in its place, readable for its owner only."""
+    """Written to a file next to it first, then moved into place, readable for its owner only."""
     import tomlkit
 
     path = config_path().resolve()

@@ -41,7 +41,7 @@ class DelayedChange:
     target: Callable[[DelayedJob, int], int] | None = None
 
     def applies_to(self, member: DelayedJob) -> bool:
-        """What is no job can be cancelled and moved, but not run."""
+        """Bytes that are not a job can be cancelled and moved, but not run."""
         return self.action != "run" or job_id(member) is not None
 
     def effects(self, times: Sequence[int], unfit: int) -> list[str]:

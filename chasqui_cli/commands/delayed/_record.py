@@ -62,7 +62,7 @@ CHANGE_COLUMNS = [
 
 
 def delayed_job_record(ctx: CommandContext, queue: str, member: DelayedJob) -> Record:
-    """A delayed job, its secrets covered; what is no job with its bytes."""
+    """A delayed job, secrets redacted; bytes that are not a job are shown as hex."""
     from chasqui import Undecodable
 
     job = member.job

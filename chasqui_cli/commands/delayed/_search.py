@@ -1,4 +1,4 @@
-"""Which delayed jobs are meant: by id where there is an index, else by looking through the set, and telling how far."""
+"""Find delayed jobs: by id where there is an index, else by a bounded search of the set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def find_delayed(
     ctx: CommandContext, session: Session, queue: str, ids: Sequence[str], now_ms: int, limit: int | None
 ) -> list[DelayedJob]:
-    """The jobs, soonest first. Ids that are not found are told; if none of them is, `NotFound` is raised."""
+    """The jobs, soonest first. Ids that are not found are reported; if all are missing, `NotFound` is raised."""
     from chasqui import Keys
     from chasqui.errors import NotFound
     from chasqui.operate import delayed_jobs

@@ -45,7 +45,7 @@ def move(
     if (by is None) == (to is None):
         raise ArgumentError("say how far or where to", hint="either --by 1h or --to 2026-12-24T18:00:00Z")
     shift = None if by is None else parse_duration_ms(by.removeprefix("-")) * (-1 if by.startswith("-") else 1)
-    parse_time_ms(to or "now", 0, "future")  # what is no time is refused before anything is looked for
+    parse_time_ms(to or "now", 0, "future")  # an invalid time is refused before the search
 
     def target(member: DelayedJob, now_ms: int) -> int:
         at_ms = member.run_at_ms + shift if shift is not None else parse_time_ms(to or "", now_ms, "future")

@@ -1,6 +1,6 @@
-"""Dead letters as the verbs of `chasqui dlq` tell of them: records, columns, and the errors they died of.
+"""Dead letters as records: their columns, and the errors they died of.
 
-How they are found and chosen is told in `capturing.py`; what is done to them is for the verbs.
+`_search.py` finds and selects them; the verbs change them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ENTRY_ID = re.compile(r"\d{1,20}-\d{1,20}", re.ASCII)
 
 
 def died_ms(record: Record) -> int:
-    """When the letter was written, by the server's clock: the first half of its id."""
+    """When the dead letter was written, by the server's clock: the first half of its id."""
     from chasqui import entry_time_ms
 
     return entry_time_ms(record["dlq_id"])
@@ -63,7 +63,7 @@ PREVIEW_COLUMNS = [column("dlq_id"), DIED_COLUMN, column("name"), column("id"), 
 
 @dataclass(slots=True)
 class DeadLetterMatch:
-    """A letter that is wanted, and the job in it."""
+    """A dead letter that matches, and the job in it."""
 
     letter: DeadLetter
     job: Envelope | Undecodable
@@ -83,7 +83,7 @@ class DeadLetterMatch:
         return sum(map(len, self.letter.fields))
 
     def filter_record(self, failures: FoundErrors, asks_for: frozenset[str]) -> Record:
-        """As much of the record as an expression asks for: what a letter says around its job is most of the work."""
+        """As much of the record as an expression uses: the fields around the job are most of the work."""
         from chasqui import Undecodable
 
         if not asks_for.isdisjoint(_FIELDS_OUTSIDE_JOB) or isinstance(self.job, Undecodable):
@@ -136,14 +136,14 @@ class DeadLetterMatch:
 
 @dataclass(slots=True)
 class FoundErrors:
-    """The errors that the events tell of, by job id; read when first asked for, unless they are given."""
+    """The errors in the events, by job id; read when first used, unless they are given."""
 
     session: Session
     keys: Keys
     texts: Mapping[str, str] | None = None
 
     def reason_of(self, job_id: str) -> str | None:
-        """Why this job failed last, if that is still told."""
+        """The job's last error, if an event still has it."""
         from chasqui.inspect import error_search as failures
 
         if self.texts is None:
@@ -152,7 +152,7 @@ class FoundErrors:
 
 
 def load_failure_reasons(session: Session, keys: Keys, matches: Iterable[DeadLetterMatch]) -> FoundErrors:
-    """The errors of these jobs, where their letters say nothing; two round trips for a page of them."""
+    """The errors of these jobs, where their dead letters have none; two round trips for a page of them."""
     from chasqui import Undecodable
     from chasqui.inspect import error_search as failures
 
@@ -171,6 +171,6 @@ def redacted_record(ctx: CommandContext, record: Record) -> Record:
 
 
 def chunked(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """So many at a time."""
+    """The items in chunks of `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

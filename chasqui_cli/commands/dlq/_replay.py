@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Record
 
 BATCHES_PER_SECOND = 50
-"""At a given rate so many small batches leave each second: no burst is longer than 20 ms of it."""
+"""Batches a second at a given rate: no burst is longer than 20 ms of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class ReplayOptions:
 
 
 def outcome_record(record: Record, word: str, *, entry_id: str | None = None, error: str | None = None) -> Record:
-    """What became of a letter."""
+    """The outcome of a dead letter."""
     return record | {"outcome": word, "entry_id": entry_id, "error": error}
 
 
 @dataclass(slots=True)
 class Replayer:
-    """Moves letters: each chunk is written down first, then leaves in batches, at the pace that was asked for."""
+    """Replays dead letters: each chunk is journaled first, then sent in batches, at the given rate."""
 
     session: Session
     keys: Keys
@@ -58,7 +58,7 @@ class Replayer:
     _paced: int = 0
 
     def replay(self, records: Sequence[Record]) -> list[Record]:
-        """Replay these, and say of each what became of it. The pace is counted anew."""
+        """Replay these and return the outcome of each. The rate is counted from now."""
         self._paced = 0
         return [replayed for some in chunked(records, self.chunk) for replayed in self._replay_chunk(some)]
 
@@ -115,7 +115,7 @@ def _reply_record(record: Record, answer: str) -> Record:
 
 
 def run_canary(ctx: CommandContext, mover: Replayer, records: Sequence[Record]) -> tuple[list[Record], bool]:
-    """Replay the first ones and wait for what the events tell of them."""
+    """Replay the first ones and wait for their outcomes in the events."""
     from chasqui.inspect import events
 
     [position] = mover.session.run(events.start_positions, [mover.keys])

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 MAX_PAGE_BYTES = 4 << 20
 MAX_PAGE_ENTRIES = 2000
 CHUNK_SIZE = 500
-"""So many letters are written down, and then changed, at a time."""
+"""Dead letters that are journaled and then changed at a time."""
 
 
 @dataclass(slots=True)
 class DeadLetterSearch:
-    """A bounded look through the dead letters of a queue, from one end. Iterating finds; `looked` says how far.
+    """A bounded search through the dead letters of a queue, from one end. Iterating finds; `looked` is how far it went.
 
-    ids: only letters with these job ids. cut_off: it ended because it had looked at as many as it may.
+    ids: only dead letters with these job ids. cut_off: it ended because it had looked at as many as it may.
     """
 
     session: Session
@@ -86,13 +86,13 @@ class DeadLetterSearch:
 
 
 def page_size_for(page: Sequence[DeadLetter]) -> int:
-    """How many letters like these may be read at once: they are as large as jobs may be."""
+    """How many such dead letters may be read at once: they are as large as jobs may be."""
     weight = sum(len(word) for letter in page for word in letter.fields) // len(page)
     return max(10, min(MAX_PAGE_ENTRIES, MAX_PAGE_BYTES // (weight + 1)))
 
 
 def _byte_filter(judge: RecordFilter) -> Callable[[DeadLetter], bool]:
-    """What can be told from the bytes alone; most letters are passed over by it."""
+    """What the bytes alone show; most dead letters are passed over by it."""
     reason = None if judge.reason is None else judge.reason.encode("utf-8", "surrogateescape")
     name, needles = judge.name, judge.required_texts
 
@@ -111,9 +111,9 @@ def _byte_filter(judge: RecordFilter) -> Callable[[DeadLetter], bool]:
 
 @dataclass(slots=True)
 class DeadLetterSelection:
-    """The letters a change is about: only these are touched, whatever else arrives meanwhile.
+    """The dead letters to change: only these are touched, whatever else arrives meanwhile.
 
-    unreadable: letters that hold no job; passed over where a job is needed. missing: ids that were given and are not
+    unreadable: dead letters without a job; passed over where a job is needed. missing: ids that were given and are not
     there.
     """
 
@@ -143,7 +143,7 @@ def select_dead_letters(
     limit: int | None,
     jobs_only: bool,
 ) -> DeadLetterSelection:
-    """Find what was asked for, oldest first: by ids, or by filters up to a limit. Says how far it looked."""
+    """Find dead letters, oldest first: by ids, or by filters up to a limit. Prints how far it looked."""
     if ids and not ctx.filters.matches_everything:
         raise typer.BadParameter("give ids or filters, not both")
     caught = DeadLetterSelection()
@@ -168,7 +168,7 @@ def select_dead_letters(
 def _find_by_ids(
     search: DeadLetterSearch, ids: Sequence[str], caught: DeadLetterSelection
 ) -> Iterator[DeadLetterMatch]:
-    """Letters by their own ids first; what is none of these is looked for as the id of a job."""
+    """Dead letters by their own ids first; other ids are searched as ids of jobs."""
     from chasqui.operate import dead_letters
 
     own = [one for one in ids if ENTRY_ID.fullmatch(one)]
@@ -191,7 +191,7 @@ def print_search_extent(ctx: CommandContext, search: DeadLetterSearch) -> None:
 
 
 def print_unreadable(ctx: CommandContext, caught: DeadLetterSelection, queue: str) -> None:
-    """Letters that hold no job stay where they are."""
+    """Dead letters without a job stay where they are."""
     if caught.unreadable:
         some = ", ".join(record["dlq_id"] for record in caught.unreadable[:3])
         more = ", …" if len(caught.unreadable) > 3 else ""

@@ -1,4 +1,4 @@
-"""`chasqui dlq edit`: mend what a dead job carries, see the difference, and put it back to work."""
+"""`chasqui dlq edit`: edit a dead job's payload, show the difference, and replay it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _find_dead_letter(
 
 
 def _decode_payload(letter: DeadLetter) -> Any:
-    """What the job carries, unless nobody can tell."""
+    """The job's payload, if it can be decoded."""
     from chasqui import Undecodable
     from chasqui.errors import ChangeRefused
 
@@ -172,7 +172,7 @@ def _apply_edit(
 
 
 def _edit_in_editor(before: Any) -> Any:
-    """The payload after somebody was at it. A file that is no JSON is kept, so that no work is lost."""
+    """The payload after editing. A file that is not JSON stays, so that no work is lost."""
     from chasqui.errors import ArgumentError
 
     place = Path(tempfile.mkdtemp(prefix="chasqui-edit-"))
@@ -183,7 +183,7 @@ def _edit_in_editor(before: Any) -> Any:
         try:
             _run_editor(file)
         except BaseException:
-            # Nobody's work is in it, and a payload is not left lying about.
+            # It was not edited, and a payload must not stay on disk.
             shutil.rmtree(place)
             raise
         try:

@@ -102,7 +102,7 @@ def _export_record(ctx: CommandContext, match: DeadLetterMatch, failures: FoundE
 
 
 def _other_fields(match: DeadLetterMatch) -> dict[str, str]:
-    """What the letter holds beside its payload, as text: somebody may have put secrets there too."""
+    """The dead letter's other fields, as text: they may hold secrets too."""
     words = [word.decode("utf-8", "replace") for word in match.letter.fields]
     pairs = zip(words[::2], words[1::2], strict=True)
     return {name.removeprefix("orig:"): text for name, text in pairs if name != "d"}

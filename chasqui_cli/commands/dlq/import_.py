@@ -95,7 +95,7 @@ def _effects(records: Sequence[Record]) -> list[str]:
 
 
 def _read_file(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]]]:
-    """A record for each line, and the letters of those that can be imported."""
+    """A record for each line, and the dead letters that can be imported."""
     records: list[Record] = []
     letters: list[tuple[Record, DeadLetter]] = []
     with open_input(file) as source:
@@ -113,7 +113,7 @@ def _read_file(file: Path) -> tuple[list[Record], list[tuple[Record, DeadLetter]
 
 
 def _parse_dead_letter(text: str, record: Record) -> DeadLetter | None:
-    """The letter in a line; or why there is none, in the record."""
+    """The dead letter in a line; or why there is none, in the record."""
     from chasqui.operate.dead_letters import DeadLetter
 
     try:

@@ -77,7 +77,7 @@ def peek(
 
 
 def _print_reasons(ctx: CommandContext, session: Session, keys: Keys, seen: Snapshot, *, newest: bool) -> None:
-    """How many died of what, among the letters at this end: of all of them where they are few."""
+    """Counts by reason, among the dead letters at this end: of all of them where they are few."""
     from chasqui.operate import dead_letters
 
     if not seen.exists:

@@ -38,7 +38,7 @@ OVERDUE_AFTER_MS = 5000
 
 
 def schedule_record(found: ListedSpec, now_ms: int) -> Record:
-    """A stored schedule. What cannot be read says why, and what is late by how much."""
+    """A stored schedule, with the error if it cannot be decoded, and how late it is."""
     from chasqui import Undecodable
 
     if isinstance(found.spec, Undecodable):

@@ -45,7 +45,7 @@ def parse_pattern(cron: str | None, tz: str | None, every: str | None) -> dict[s
 
 
 def find_schedules(session: Session, queue: str, names: Sequence[str]) -> list[tuple[ListedSpec, RawSpec]]:
-    """The schedules with these keys. One that is no text is found by how `list` shows it."""
+    """The schedules with these keys. A key that is not text is found by how `list` shows it."""
     from chasqui import Keys
     from chasqui.errors import NotFound
     from chasqui.schedule import repeatable

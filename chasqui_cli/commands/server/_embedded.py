@@ -22,7 +22,7 @@ ServerName = Annotated[
 
 
 def server_name(ctx: CommandContext) -> str:
-    """The embedded server that the URL means. One that was asked for and is no such server is not replaced by ours."""
+    """The embedded server that the URL names. Any other server is refused, not replaced by an embedded one."""
     from chasqui.errors import ConfigError
 
     settings = ctx.settings

@@ -29,7 +29,7 @@ def status(ctx: CommandContext) -> None:
 
 
 def _server_record(link: Link) -> Record:
-    """Kind and native words found by trying, the rest as the server tells it."""
+    """Kind and native commands as probed, the rest as the server reports it."""
     from chasqui import server_info
 
     features = link.features()

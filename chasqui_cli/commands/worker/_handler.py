@@ -1,4 +1,4 @@
-"""A user's handler, found by `module:attribute`: where its file is, that nobody else can write there, and what it is.
+"""A user's handler, found by `module:attribute`: where its file is, that no other user can write there, and what it is.
 
 Nothing is imported before its place was looked at.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LoadedHandler(NamedTuple):
-    """A handler, the file it comes from, and the queue it says it is for."""
+    """A handler, the file it comes from, and the queue it declares."""
 
     handler: Callable[[Any], Any]
     file: Path
@@ -32,7 +32,7 @@ class LoadedHandler(NamedTuple):
 
 
 def load_handler(target: str, app_dir: Path) -> LoadedHandler:
-    """The handler behind `module:attribute`, looked for in a directory first; `ConfigError` says what is wrong."""
+    """The handler behind `module:attribute`, looked for in a directory first; raises `ConfigError`."""
     from chasqui.errors import ArgumentError
 
     module_name, colon, attribute = target.partition(":")
@@ -88,7 +88,7 @@ def _import_module(module_name: str, file: Path) -> ModuleType:
         return importlib.import_module(module_name)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - whatever a user's module does, it is told
+    except BaseException as error:  # noqa: BLE001 - whatever a user's module raises is reported
         for line in _user_traceback(error):
             print_stderr(line)
         raise ConfigError(
@@ -140,6 +140,6 @@ def _check_handler(found: Any, target: str, file: Path) -> LoadedHandler:
             f"{target} does not take one argument", hint="a handler is called with the job and nothing else"
         ) from None
     except ValueError:
-        pass  # some built-in functions do not tell
+        pass  # some built-in functions have none
     queue = getattr(found, "queue", None)
     return LoadedHandler(handler, file, queue if isinstance(queue, str) else None)

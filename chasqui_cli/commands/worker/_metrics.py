@@ -1,4 +1,4 @@
-"""What a worker's handler did: counted for the status line, and for Prometheus if somebody asks."""
+"""What a worker's handler did: counted for the status line, and for Prometheus if enabled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Any], Any]
 MAX_LABEL_NAMES = 200
-"""Names come from whoever adds jobs; beyond so many they are counted together."""
+"""Producers choose names; beyond this many they are counted together."""
 
 
 class RunCounts:

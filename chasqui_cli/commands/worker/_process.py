@@ -43,7 +43,7 @@ class WorkerOptions:
 
 
 def run_in_fleet(ctx: CommandContext, orders: WorkerOptions) -> None:
-    """What runs in each of several processes. What is foreseen is told in a line, and the process is tried again."""
+    """What runs in each of several processes. An expected error is printed in a line, and the process is started again."""
     from chasqui.errors import ChasquiError
 
     prepare_stdio()

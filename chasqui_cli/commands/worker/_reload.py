@@ -18,7 +18,7 @@ _SKIPPED_DIRECTORIES = {"__pycache__", "node_modules"}
 
 
 def run_with_reload(app_dir: Path, words: list[str]) -> int:
-    """Run `chasqui` with these words, again and again; answers its exit code once it ends well by itself."""
+    """Run `chasqui` with these words, again and again; returns its exit code once it ends without an error."""
     from chasqui import SystemClock
 
     clock, seen = SystemClock(), source_mtimes(app_dir)

@@ -48,7 +48,7 @@ def read_consumers(ctx: CommandContext, session: Session, queue: str, gone_after
 
 
 def select_consumers(seen: ConsumerList, queue: str, names: list[str] | None) -> list[ConsumerStatus]:
-    """Those that are named, or those that are gone. What was handed back is nobody's to free."""
+    """The named consumers, or those that are gone. Entries that were handed back have no consumer to free."""
     from chasqui.errors import NotFound
 
     if not names:
