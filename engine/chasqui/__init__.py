@@ -78,4 +78,5 @@ if TYPE_CHECKING:  # for tools
     from chasqui.wire.retry_override import Backoff as Backoff
     from chasqui.wire.retry_override import RetryOverride as RetryOverride
 
-__getattr__, __dir__ = lazy_exports(__name__)
+if not TYPE_CHECKING:  # so that type checkers report a name that is not there
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -32,4 +32,5 @@ if TYPE_CHECKING:
     from chasqui.foreign.revert_by_kind import REVERT_BY_KIND as REVERT_BY_KIND
     from chasqui.foreign.rsmq.keys import RsmqKeys as RsmqKeys
 
-__getattr__, __dir__ = lazy_exports(__name__)
+if not TYPE_CHECKING:  # so that type checkers report a name that is not there
+    __getattr__, __dir__ = lazy_exports(__name__)

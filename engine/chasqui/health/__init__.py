@@ -31,4 +31,5 @@ __all__ = [
 ]
 
 # Judging samples takes the codecs of jobs, events and schedules: imported on first use.
-__getattr__, __dir__ = lazy_exports(__name__)
+if not TYPE_CHECKING:  # so that type checkers report a name that is not there
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -55,4 +55,5 @@ if TYPE_CHECKING:
     from chasqui.foreign.joblist.stale_claims import patient_rule as patient_rule
     from chasqui.foreign.joblist.stale_claims import reclaim as reclaim
 
-__getattr__, __dir__ = lazy_exports(__name__)
+if not TYPE_CHECKING:  # so that type checkers report a name that is not there
+    __getattr__, __dir__ = lazy_exports(__name__)

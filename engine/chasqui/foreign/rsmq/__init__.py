@@ -60,4 +60,5 @@ if TYPE_CHECKING:
     from chasqui.foreign.rsmq.rsmq_undo import queue_item as queue_item
     from chasqui.foreign.rsmq.rsmq_undo import stray_items as stray_items
 
-__getattr__, __dir__ = lazy_exports(__name__)
+if not TYPE_CHECKING:  # so that type checkers report a name that is not there
+    __getattr__, __dir__ = lazy_exports(__name__)
