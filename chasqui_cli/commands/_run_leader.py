@@ -5,16 +5,15 @@ What a leader does is the engine's business. Only one of many leads; the others 
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Protocol
 
 from chasqui_cli.changes.confirm import ChangePlan
+from chasqui_cli.commands._run_until_signal import Runner, run_until_signal
 from chasqui_cli.output.columns import column
 from chasqui_cli.output.escape_text import safe
 from chasqui_cli.output.times import format_duration
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from chasqui import AsyncLink
@@ -23,16 +22,12 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
 
 
-class Leader(Protocol):
+class Leader(Runner, Protocol):
     """A promoter or a scheduler."""
 
     @property
     def state(self) -> LoopState:
-        """How it is."""
-        ...
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Lead or stand by until `stop` is set."""
+        """Its role and counts."""
         ...
 
 
@@ -46,37 +41,14 @@ def confirm_leading(
 
 
 def run_leader(ctx: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
-    """Lead or stand by until SIGTERM or Ctrl-C; answers how it was in the end."""
-    import asyncio
-
-    return asyncio.run(_run_leader(ctx, queue, make))
-
-
-async def _run_leader(ctx: CommandContext, queue: str, make: Callable[[AsyncLink], Leader]) -> LoopState:
-    import asyncio
-
-    from chasqui import SystemClock
-    from chasqui_cli.output.status_line import StatusLine, logging_to
-
-    clock, stop = SystemClock(), asyncio.Event()
-    status, link = StatusLine(clock.monotonic, quiet=ctx.quiet), ctx.async_link()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        await link.features()
-        leader = make(link)
-        with logging_to(status):
-            running = asyncio.ensure_future(leader.run(stop))
-            while not running.done():
-                status.update(*_status_texts(queue, leader.state, clock.now_ms()))
-                await asyncio.wait([running], timeout=status.refresh_interval_s)
-            await running
-        status.close(f"{queue}: {_counts_text(leader.state)}")
-        return leader.state
-    finally:
-        status.close()
-        await link.close()
+    """Lead or stand by until SIGTERM or Ctrl-C; returns its state at the end."""
+    leader = run_until_signal(
+        ctx,
+        make,
+        lambda leader, now_ms: _status_texts(queue, leader.state, now_ms),
+        lambda leader: f"{queue}: {_counts_text(leader.state)}",
+    )
+    return leader.state
 
 
 def _status_texts(queue: str, state: LoopState, now_ms: int) -> tuple[str, str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chasqui_cli.commands._run_until_signal import run_until_signal
 from chasqui_cli.commands.joblist._options import (
     HistoryOption,
     TtlOption,
@@ -21,8 +20,8 @@ from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.completion import complete_joblist_queues
 
 if TYPE_CHECKING:
-    from chasqui.foreign.joblist import JobListOptions, JobListWorker
-    from chasqui_cli.commands.worker._handler import LoadedHandler
+    from chasqui import AsyncLink
+    from chasqui.foreign.joblist import JobListWorker
 
 COUNT_NAMES = ("completed", "retry", "failed", "lost", "reclaimed")
 
@@ -66,8 +65,8 @@ def work(
     The handler gets a claim (`id`, `payload`, `attempts`); what it returns is the result, what it raises the failure.
     Claims are kept fresh while it runs, and those of dead workers are taken back.
     """
-    import asyncio
-
+    from chasqui.foreign import check_same_slot
+    from chasqui.foreign.joblist import JobListWorker
     from chasqui_cli.commands.worker._handler import load_handler
 
     ctx.require_writable("work")
@@ -75,53 +74,27 @@ def work(
     options = joblist_options(visibility, ttl, history, max_attempts)
     name = queue or found.queue or "jobs"
     ctx.info(f"handler {target} from {found.file}; queue {name}, {concurrency:,} at a time")
-    asyncio.run(_run_worker(ctx, name, found, options, concurrency, give_up_at, reclaims=not no_reclaim))
+    keys = joblist_keys(name)
 
-
-async def _run_worker(
-    ctx: CommandContext,
-    queue: str,
-    found: LoadedHandler,
-    options: JobListOptions,
-    concurrency: int,
-    give_up_at: int | None,
-    *,
-    reclaims: bool,
-) -> None:
-    import asyncio
-
-    from chasqui import SystemClock
-    from chasqui.foreign import check_same_slot
-    from chasqui.foreign.joblist import JobListWorker
-    from chasqui_cli.output.status_line import StatusLine, logging_to
-
-    clock, stop = SystemClock(), asyncio.Event()
-    status, link = StatusLine(clock.monotonic, quiet=ctx.quiet), ctx.async_link()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        check_same_slot(link, joblist_keys(queue))
-        await link.features()
-        worker = JobListWorker(
+    def make(link: AsyncLink) -> JobListWorker:
+        check_same_slot(link, keys)
+        reclaim_every_s = 0 if no_reclaim else None
+        return JobListWorker(
             link,
-            joblist_keys(queue),
+            keys,
             found.handler,
             options=options,
             concurrency=concurrency,
-            reclaim_every_s=None if reclaims else 0,
+            reclaim_every_s=reclaim_every_s,
             give_up_at=give_up_at,
         )
-        with logging_to(status, level=logging.WARNING):
-            running = asyncio.ensure_future(worker.run(stop))
-            while not running.done():
-                status.update(f"{queue}: {_state_text(worker)}", _counts_text(worker))
-                await asyncio.wait([running], timeout=status.refresh_interval_s)
-            await running
-        status.close(f"{queue}: {_counts_text(worker)}")
-    finally:
-        status.close()
-        await link.close()
+
+    run_until_signal(
+        ctx,
+        make,
+        lambda worker, _: (f"{name}: {_state_text(worker)}", _counts_text(worker)),
+        lambda worker: f"{name}: {_counts_text(worker)}",
+    )
 
 
 def _state_text(worker: JobListWorker) -> str:
