@@ -1,5 +1,3 @@
-"""Temporary server."""
-
 from __future__ import annotations
 
 import shutil

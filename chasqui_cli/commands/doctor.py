@@ -136,5 +136,5 @@ def _refused_finding(error: ServerError, queue: str, keys: str) -> Finding:
     if error.transient:
         raise error
     text = f"this queue cannot be looked at: {error}"
-    mend = f"redis-cli ACL SETUSER NAME '~{keys}' +@read +@scripting"
-    return health.Finding(health.Level.CRITICAL, "refused", text, queue, {"error": str(error)}, mend)
+    remedy = f"redis-cli ACL SETUSER NAME '~{keys}' +@read +@scripting"
+    return health.Finding(health.Level.CRITICAL, "refused", text, queue, {"error": str(error)}, remedy)

@@ -109,9 +109,9 @@ class _EventCounters:
     def count_lost(self, queue: str, count: int) -> None:
         self._lost.labels(safe(queue)).inc(count)
 
-    def count_event(self, told: StoredEvent) -> None:
-        event = told.event
-        labels = self._labels(told.queue, event.name)
+    def count_event(self, stored: StoredEvent) -> None:
+        event = stored.event
+        labels = self._labels(stored.queue, event.name)
         self._events.labels(*labels, safe(event.kind, 40)).inc()
         if event.kind == "completed" and event.duration_us is not None:
             self._durations.labels(*labels).observe(event.duration_us / 1_000_000)

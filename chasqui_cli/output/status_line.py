@@ -1,6 +1,4 @@
-"""How something that runs for long is doing, on stderr: one line written over where somebody watches, else a line now and
-then. What the engine logs goes the same way, so that the two never run into each other.
-"""
+"""The status of a long run, on stderr: one line rewritten on a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def add(
 
 
 def _check_queue_name(queue: str) -> None:
-    """A new queue gets a name that every tool can take; what has other names already is still looked at and mended."""
+    """A new queue gets a name that every tool accepts; existing queues with other names can still be managed."""
     from chasqui.errors import ArgumentError
 
     if not queue or not queue.isprintable() or any(char in FORBIDDEN_NAME_CHARS for char in queue):
@@ -192,7 +192,7 @@ class _AddCommand:
             job = self.usual.build_job({}, now_ms)._replace(data=data)
             prepared_batch.prepare_batch(
                 [job], now_ms, self.options
-            )  # what is wrong with it is told before anybody is asked
+            )  # an invalid job is refused before the confirmation
             if not self._confirm(1):
                 self._write_dry_run([job], now_ms, alone=True)
                 return
@@ -223,7 +223,7 @@ class _AddCommand:
             raise typer.Exit(ExitCode.PARTLY)
 
     def _check_file(self, file: IO[bytes], first: int, now_ms: int, *, skip_bad: bool) -> tuple[int, set[int]]:
-        """How many jobs there are, and bad lines, which are told; they stop it unless they are to be skipped."""
+        """The number of jobs, and the bad lines, which are printed; they stop it unless they are to be skipped."""
         from chasqui.errors import ArgumentError
 
         total, bad = 0, set[int]()
@@ -286,7 +286,7 @@ class _AddCommand:
         return added_record(self.queue, added.id, added.entry_id, added.run_at_ms, duplicate=added.duplicate)
 
     def _write_dry_run(self, jobs: Iterable[JobRequest], now_ms: int, *, alone: bool = False) -> None:
-        """What would be added. An id that is made when the job is cannot be told before."""
+        """What would be added. A generated id is not known before."""
         ctx = self.ctx
         records = (
             added_record(self.queue, job.job_id, None, _due_at_ms(job, now_ms)) | {"outcome": "would add"}
@@ -308,7 +308,7 @@ def added_record(
     *,
     duplicate: bool = False,
 ) -> Record:
-    """What is told of a job that was added."""
+    """The record of a job that was added."""
     return {
         "queue": queue, "id": job_id, "entry_id": entry_id, "run_at_ms": run_at_ms, "duplicate": duplicate,
     }  # fmt: skip

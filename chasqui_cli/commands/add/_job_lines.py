@@ -26,7 +26,7 @@ KNOWN_FIELDS = ("name", "data", "id", "delay_ms", "at", "attempts", "backoff")
 
 @dataclass(frozen=True, slots=True)
 class JobDefaults:
-    """What the command line says about every job; a line may say otherwise."""
+    """The command line's options for every job; a line may override them."""
 
     name: str = ""
     job_id: str | None = None
@@ -37,7 +37,7 @@ class JobDefaults:
     backoff: str | None = None
 
     def build_job(self, described: dict[str, Any], now_ms: int) -> JobRequest:
-        """The job; `ArgumentError` says what is wrong with it."""
+        """The job; raises `ArgumentError` if it is invalid."""
         from chasqui.errors import ArgumentError
         from chasqui.produce.prepared_batch import tool_job_request
 
@@ -66,7 +66,7 @@ class JobDefaults:
         )
 
     def _due_time(self, described: dict[str, Any], now_ms: int) -> tuple[int | None, int | None]:
-        """A delay for the server to count, or a moment; what a line says replaces both of the usual."""
+        """A delay for the server to count, or a moment; those of a line replace both defaults."""
         from chasqui.errors import ArgumentError
 
         delay_ms, at = described.get("delay_ms"), described.get("at")
@@ -82,7 +82,7 @@ class JobDefaults:
 
 
 class BadLine(NamedTuple):
-    """A line that is no job, and why."""
+    """A line that is not a job, and why."""
 
     line: int
     why: str

@@ -31,7 +31,7 @@ class JobSender:
     """Sends jobs of one queue.
 
     done: how many the server has, those with ids that it had before (`repeated`) among them. error: why it stopped, if
-    it did; then `unsure` tells how many got no answer, and `in_order` whether those that are done are the first ones.
+    it did; then `unconfirmed` is how many got no reply, and `in_order` whether those that are done are the first ones.
     """
 
     session: Session
@@ -47,7 +47,7 @@ class JobSender:
     error: ChasquiError | None = None
 
     def send(self, jobs: Iterable[JobRequest]) -> Iterator[Added]:
-        """Send all, and tell of each when its load is there. Trouble ends it and is kept in `error`."""
+        """Send all, yielding each job when its batch is added. An error ends it and is stored in `error`."""
         from chasqui import SystemClock
         from chasqui.errors import ChasquiError
 

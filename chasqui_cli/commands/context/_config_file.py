@@ -1,5 +1,3 @@
-"""Config file."""
-
 from __future__ import annotations
 
 import os

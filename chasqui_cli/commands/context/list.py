@@ -1,5 +1,3 @@
-"""List."""
-
 from __future__ import annotations
 
 from chasqui_cli.commands.context._config_file import COLUMNS, CONTEXT_SCHEMA, context_record

@@ -1,5 +1,3 @@
-"""Set."""
-
 from __future__ import annotations
 
 from typing import Annotated, Any

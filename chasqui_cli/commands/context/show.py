@@ -1,5 +1,3 @@
-"""Show."""
-
 from __future__ import annotations
 
 from typing import Annotated

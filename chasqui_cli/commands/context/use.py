@@ -1,5 +1,3 @@
-"""Use."""
-
 from __future__ import annotations
 
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""Histogram."""
-
 from __future__ import annotations
 
 from typing import Annotated

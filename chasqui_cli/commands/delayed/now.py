@@ -1,5 +1,3 @@
-"""Now."""
-
 from __future__ import annotations
 
 from chasqui_cli.commands.delayed._change import AllOption, DelayedChange, JobIdsArgument, LimitOption, change_delayed

@@ -1,5 +1,3 @@
-"""Import."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Cancel."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Result."""
-
 from __future__ import annotations
 
 from chasqui_cli.commands.job._query import JobIdArgument, read_result

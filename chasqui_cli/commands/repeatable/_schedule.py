@@ -1,5 +1,3 @@
-"""Schedule."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

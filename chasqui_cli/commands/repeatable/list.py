@@ -1,5 +1,3 @@
-"""List."""
-
 from __future__ import annotations
 
 from typing import Annotated

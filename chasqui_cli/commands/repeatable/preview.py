@@ -1,5 +1,3 @@
-"""Preview."""
-
 from __future__ import annotations
 
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""Remove."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated

@@ -1,5 +1,3 @@
-"""Run."""
-
 from __future__ import annotations
 
 from chasqui_cli.changes.confirm import ChangePlan

@@ -1,5 +1,3 @@
-"""Upsert."""
-
 from __future__ import annotations
 
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""Embedded."""
-
 from __future__ import annotations
 
 from dataclasses import asdict

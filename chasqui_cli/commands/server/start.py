@@ -1,5 +1,3 @@
-"""Start."""
-
 from __future__ import annotations
 
 from chasqui_cli.commands.server._embedded import ServerName, embedded_record, embedded_server, server_name

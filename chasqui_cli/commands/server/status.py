@@ -1,5 +1,3 @@
-"""Status."""
-
 from __future__ import annotations
 
 from dataclasses import asdict

@@ -1,5 +1,3 @@
-"""Run."""
-
 from __future__ import annotations
 
 import sys

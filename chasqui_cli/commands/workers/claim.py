@@ -1,5 +1,3 @@
-"""Claim."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated

@@ -1,5 +1,3 @@
-"""List."""
-
 from __future__ import annotations
 
 from chasqui_cli.commands.workers._consumers import CONSUMER_SCHEMA, GoneAfterOption, consumer_record, read_consumers

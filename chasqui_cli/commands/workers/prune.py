@@ -1,5 +1,3 @@
-"""Prune."""
-
 from __future__ import annotations
 
 from collections import Counter
