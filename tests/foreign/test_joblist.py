@@ -351,7 +351,7 @@ def test_a_key_of_another_type_is_told_and_harms_nothing_else(foreign_server: Fo
 def test_a_job_key_of_another_type_that_no_list_has_is_renamed_by_its_own_name(foreign_server: ForeignServer) -> None:
     keys = foreign_server.jobs
     foreign_server.command("SET", keys.job("abc"), "no hash")
-    [finding] = foreign_server.run(diagnose(joblist.JobListDoctor(keys), "list:jobs", most=100)).findings
+    [finding] = foreign_server.run(diagnose(joblist.JobListDoctor(keys), "list:jobs", most=100_000)).findings
     assert finding.code == "wrong-type"
     assert finding.fix == f"redis-cli RENAME {keys.job('abc')} {keys.job('abc')}.aside"
 
