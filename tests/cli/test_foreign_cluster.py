@@ -89,9 +89,9 @@ def test_untagged_queues_are_looked_at_in_one_round_trip_per_node(
         for one in (foreign_queues, flat)
         for kind, rest in (("rsmq", ":orders"), ("list", ""))
     ]
-    told = cli("inspect", *names, "--visibility", "5s", "-o", "json")
-    assert told.code == 0, told
-    seen = {row["queue"]: row for row in json.loads(told.out)}
+    result = cli("inspect", *names, "--visibility", "5s", "-o", "json")
+    assert result.code == 0, result
+    seen = {row["queue"]: row for row in json.loads(result.out)}
     theirs, listed = seen[f"rsmq:{flat.name}:orders"], seen[f"list:{flat.name}"]
     assert (theirs["waiting"], theirs["hidden"], theirs["pending"], theirs["listed"]) == (2, 2, None, True)
     assert (listed["waiting"], listed["pending"], listed["stale"]) == (1, 1, None)
@@ -168,8 +168,8 @@ def test_the_way_out_that_the_doctor_names_works(
     cli: InProcessCli, foreign_queues: ForeignQueues, flat: ForeignQueues
 ) -> None:
     found = json.loads(cli("doctor", f"rsmq:{flat.name}:orders", "-o", "json").out)
-    [mend] = [one["mend"] for one in found if one["code"] == "split"]
-    create, _, rest = mend.partition(" && ")
+    [hint] = [one["mend"] for one in found if one["code"] == "split"]
+    create, _, rest = hint.partition(" && ")
     export, _, into = rest.partition(" | ")
     assert cli(*shlex.split(create)[1:]).code == 0
     lines = cli(*shlex.split(export)[1:]).out

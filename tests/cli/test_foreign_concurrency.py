@@ -1,5 +1,5 @@
-"""Other systems' verbs under attack: several movers at once, a target without room, workers that are killed beside
-live ones with long jobs, and words that make no sense.
+"""Other systems' verbs under attack: several movers at once, a target without room, workers that are killed next
+to live ones with long jobs, and invalid arguments.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ def test_three_movers_at_once_move_everything_once(
         )
         for _ in range(3)
     ]
-    told = [mover.communicate(timeout=60) for mover in movers]
-    assert [mover.returncode for mover in movers] == [0, 0, 0], told
+    outputs = [mover.communicate(timeout=60) for mover in movers]
+    assert [mover.returncode for mover in movers] == [0, 0, 0], outputs
     with Link.open(other.url if far else url) as link:
         assert arrived(link, foreign_queues.name) == Counter(sent)
-    moved = sum(json.loads(out)["moved"] for out, _ in told)
+    moved = sum(json.loads(out)["moved"] for out, _ in outputs)
     assert moved == MESSAGES, "each is counted by the mover that moved it"
     assert left(foreign_queues, kind) == 0
 
@@ -133,12 +133,12 @@ def test_a_full_target_takes_no_more_and_the_rest_stays(
         seen = arrived(link, foreign_queues.name)
         ForeignQueues(link, foreign_queues.name).command("XTRIM", Keys(foreign_queues.name).stream, "MAXLEN", 10)
         cli(*words)
-        kept = arrived(link, foreign_queues.name)
-        assert sum(kept.values()) == 100, "what workers took makes room"
+        copied = arrived(link, foreign_queues.name)
+        assert sum(copied.values()) == 100, "what workers took makes room"
         ForeignQueues(link, foreign_queues.name).command("DEL", Keys(foreign_queues.name).stream)
         last = cli(*words)
         assert last.code == 0, last
-        assert seen.keys() | kept.keys() | arrived(link, foreign_queues.name).keys() == sent
+        assert seen.keys() | copied.keys() | arrived(link, foreign_queues.name).keys() == sent
 
 
 @pytest.mark.parametrize("kind", KINDS)

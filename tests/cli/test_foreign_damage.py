@@ -1,5 +1,5 @@
 """Everything that is known to go wrong with other systems' data, planted on a real server: shown, reported by both
-doctors, and mended by the very command line that `chasqui doctor` names; nothing is lost by it.
+doctors, and repaired by the very command line that `chasqui doctor` names; nothing is lost by it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def in_journal(inside: InProcessCli) -> set[bytes]:
 
 
 @pytest.mark.parametrize("what", RSMQ)
-def test_damage_of_rsmq_is_shown_reported_and_mended(
+def test_damage_of_rsmq_is_shown_reported_and_repaired(
     cli: InProcessCli, foreign_queues: ForeignQueues, what: str
 ) -> None:
     code, plant = RSMQ[what]
@@ -100,15 +100,15 @@ def test_damage_of_rsmq_is_shown_reported_and_mended(
             assert cli("rsmq", "show", "orders", message_id, *place, "-o", how).code in (0, 4)
         assert cli("inspect", f"rsmq:{foreign_queues.name}:orders", "-o", how).code == 0
     assert cli("rsmq", "counts", *place).code == 0
-    told = cli("doctor", f"rsmq:{foreign_queues.name}:orders", "-o", "json")
-    assert told.code == 0, told
-    assert_matches_schema(json.loads(told.out), [FINDING_SCHEMA])
-    [finding] = [one for one in json.loads(told.out) if one["code"] == code]
+    result = cli("doctor", f"rsmq:{foreign_queues.name}:orders", "-o", "json")
+    assert result.code == 0, result
+    assert_matches_schema(json.loads(result.out), [FINDING_SCHEMA])
+    [finding] = [one for one in json.loads(result.out) if one["code"] == code]
     own = json.loads(cli("rsmq", "doctor", "orders", *place, "-o", "json").out)
     assert {row["ailment"] for row in own} == {code}
-    mended = cli(*shlex.split(finding["mend"])[1:], "--yes", "-o", "json")
-    assert mended.code == 0, mended
-    assert {row["outcome"] for row in json.loads(mended.out)} == {"repaired"}
+    repaired = cli(*shlex.split(finding["mend"])[1:], "--yes", "-o", "json")
+    assert repaired.code == 0, repaired
+    assert {row["outcome"] for row in json.loads(repaired.out)} == {"repaired"}
     left = cli("doctor", f"rsmq:{foreign_queues.name}:orders", "-o", "json")
     assert code not in left.out, "what was mended is well"
     assert bodies(foreign_queues) | in_journal(cli) == before, "every body is in its queue, or in the journal"
@@ -127,7 +127,7 @@ def test_a_body_without_a_message_comes_back_as_one(cli: InProcessCli, foreign_q
 
 
 @pytest.mark.parametrize("part", ["messages", "hash", "queues", "in_migration"])
-def test_a_key_of_another_type_is_told_with_what_sets_it_aside(
+def test_a_key_of_another_type_is_reported_with_the_command_that_sets_it_aside(
     cli: InProcessCli, foreign_queues: ForeignQueues, part: str
 ) -> None:
     seed_rsmq(foreign_queues)
@@ -216,7 +216,7 @@ LISTS: dict[str, tuple[set[str], Callable[[ForeignQueues], object], str]] = {
 
 
 @pytest.mark.parametrize("what", LISTS)
-def test_damage_of_a_list_is_shown_reported_and_mended(
+def test_damage_of_a_list_is_shown_reported_and_repaired(
     cli: InProcessCli, foreign_queues: ForeignQueues, what: str
 ) -> None:
     codes, plant, home = LISTS[what]
@@ -234,13 +234,13 @@ def test_damage_of_a_list_is_shown_reported_and_mended(
         assert cli("inspect", f"list:{foreign_queues.name}", "-o", how).code == 0
     own = json.loads(cli("joblist", "doctor", foreign_queues.name, "-o", "json").out)
     assert {row["ailment"] for row in own} == codes
-    told = cli("doctor", f"list:{foreign_queues.name}", "-o", "json")
-    assert told.code == 0, told
-    mends = {one["code"]: one["mend"] for one in json.loads(told.out)}
+    result = cli("doctor", f"list:{foreign_queues.name}", "-o", "json")
+    assert result.code == 0, result
+    repairs = {one["code"]: one["mend"] for one in json.loads(result.out)}
     for code in codes:
-        words = [word for word in shlex.split(mends[code])[1:] if word != "--dry-run"]
-        mended = cli(*words, *(["--visibility", "1ms"] if code == "unsigned" else []), "--yes")
-        assert mended.code == 0, mended
+        words = [word for word in shlex.split(repairs[code])[1:] if word != "--dry-run"]
+        repaired = cli(*words, *(["--visibility", "1ms"] if code == "unsigned" else []), "--yes")
+        assert repaired.code == 0, repaired
     assert json.loads(cli("joblist", "doctor", foreign_queues.name, "-o", "json").out) == []
     job = foreign_queues.run(joblist.read_job(foreign_queues.jobs, "x"))
     assert (dict(job.places) if job else {}).keys() == ({home} if home else set())
@@ -257,23 +257,25 @@ def test_damage_of_a_list_is_shown_reported_and_mended(
     }
 
 
-def test_what_a_repair_cannot_decide_is_told_with_what_does(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
-    say, jobs = foreign_queues.command, foreign_queues.jobs
+def test_what_a_repair_cannot_decide_is_reported_with_a_command_that_does(
+    cli: InProcessCli, foreign_queues: ForeignQueues
+) -> None:
+    command, jobs = foreign_queues.command, foreign_queues.jobs
     foreign_queues.run(joblist.enqueue(jobs, {}, now_ms=foreign_queues.now_ms(), job_id="way"))
-    say("LMOVE", jobs.pending, jobs.in_migration, "LEFT", "LEFT")
-    say("LPUSH", jobs.pending, "odd")
-    say("SET", jobs.job("odd"), "no hash")
-    say("HSET", f"queue:{foreign_queues.name}:stats", "enqueued_total", 3)
+    command("LMOVE", jobs.pending, jobs.in_migration, "LEFT", "LEFT")
+    command("LPUSH", jobs.pending, "odd")
+    command("SET", jobs.job("odd"), "no hash")
+    command("HSET", f"queue:{foreign_queues.name}:stats", "enqueued_total", 3)
     found = json.loads(cli("doctor", f"list:{foreign_queues.name}", "-o", "json").out)
-    mends = {one["code"]: shlex.split(one["mend"]) for one in found}
-    assert mends.keys() >= {"parked", "wrong-type", "counters"}
+    repairs = {one["code"]: shlex.split(one["mend"]) for one in found}
+    assert repairs.keys() >= {"parked", "wrong-type", "counters"}
     repaired = cli("joblist", "doctor", foreign_queues.name, "--repair", "--yes", "-o", "json")
     assert {row["outcome"] for row in json.loads(repaired.out)} == {"found"}
-    say(*mends["wrong-type"][1:])
-    words = [word.replace("QUEUE", foreign_queues.name) for word in mends["parked"][1:]]
+    command(*repairs["wrong-type"][1:])
+    words = [word.replace("QUEUE", foreign_queues.name) for word in repairs["parked"][1:]]
     assert cli(*words, "--to-url", cli.url, "--yes").code in (0, 3)
-    assert say("EXISTS", jobs.in_migration) == 0
-    assert say("XLEN", f"{{chasqui:{foreign_queues.name}}}:stream") == 1
+    assert command("EXISTS", jobs.in_migration) == 0
+    assert command("XLEN", f"{{chasqui:{foreign_queues.name}}}:stream") == 1
 
 
 def test_a_job_that_always_kills_its_worker_is_given_up_on(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
@@ -283,7 +285,9 @@ def test_a_job_that_always_kills_its_worker_is_given_up_on(cli: InProcessCli, fo
     assert foreign_queues.run(joblist.read_job(foreign_queues.jobs, "x")).places == {"failed": (0,)}
 
 
-def test_the_doctor_examines_all_three_kinds_and_says_how_far(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
+def test_the_doctor_examines_all_three_kinds_and_reports_how_far(
+    cli: InProcessCli, foreign_queues: ForeignQueues
+) -> None:
     seed_rsmq(foreign_queues)
     foreign_queues.command("HSET", foreign_queues.orders.hash, "gone:rc", 1)
     drafts = [rsmq.Draft("x") for _ in range(60)]

@@ -75,13 +75,13 @@ def test_inspect_shows_all_three_kinds(cli: InProcessCli, foreign_queues: Foreig
         assert rows[f"rsmq:{foreign_queues.name}:orders"].count("–") >= 5
         assert rows[foreign_queues.name].count("–") == 0
         return
-    told = json.loads(ended.out) if how == "json" else [json.loads(line) for line in ended.out.splitlines()]
-    assert_matches_schema(told, [SNAPSHOT_SCHEMA])
-    ours, theirs, listed = told
+    result = json.loads(ended.out) if how == "json" else [json.loads(line) for line in ended.out.splitlines()]
+    assert_matches_schema(result, [SNAPSHOT_SCHEMA])
+    ours, theirs, listed = result
     assert list(ours)[: len(FIXED_SNAPSHOT_FIELDS)] == FIXED_SNAPSHOT_FIELDS
     assert "stale" not in ours
-    assert [one["kind"] for one in told] == ["chasquimq", "rsmq", "joblist"]
-    assert [one["queue"] for one in told] == names(foreign_queues)
+    assert [one["kind"] for one in result] == ["chasquimq", "rsmq", "joblist"]
+    assert [one["queue"] for one in result] == names(foreign_queues)
     assert [theirs[name] for name in ("waiting", "pending", "delayed_depth", "dlq_depth")] == [2, 1, 1, None]
     assert [listed[name] for name in ("waiting", "pending", "delayed_depth", "dlq_depth")] == [1, 3, None, 1]
     assert listed["stale"] == 1
@@ -95,9 +95,9 @@ def test_queues_finds_all_three_kinds(cli: InProcessCli, foreign_queues: Foreign
     for name in names(foreign_queues):
         assert name in ended.out
     if how == "json":
-        told = json.loads(ended.out)
-        assert_matches_schema(told, [QUEUE_SCHEMA])
-        mine = {row["queue"]: row for row in told if row["queue"] in names(foreign_queues)}
+        result = json.loads(ended.out)
+        assert_matches_schema(result, [QUEUE_SCHEMA])
+        mine = {row["queue"]: row for row in result if row["queue"] in names(foreign_queues)}
         codes = [one["code"] for one in mine[f"list:{foreign_queues.name}"]["findings"]]
         assert "dead-letters" in codes
 
@@ -126,7 +126,7 @@ def test_watch_check_and_metrics_know_them(cli: InProcessCli, foreign_queues: Fo
 def test_twenty_of_each_kind_take_one_round_trip(
     cli: InProcessCli, foreign_queues: ForeignQueues, server: Server
 ) -> None:
-    told: list[str] = []
+    queue_names: list[str] = []
     for number in range(20):
         orders, jobs = (
             RsmqKeys(f"q{number}", foreign_queues.name),
@@ -137,20 +137,20 @@ def test_twenty_of_each_kind_take_one_round_trip(
         foreign_queues.run(joblist.enqueue(jobs, {}, now_ms=foreign_queues.now_ms()))
         with SyncQueue(f"{foreign_queues.name}-{number}", redis_url=cli.url) as queue:
             queue.add("job", {})
-        told += [f"{foreign_queues.name}-{number}", format_queue_ref(orders), format_queue_ref(jobs)]
-    with Link.open(cli.url, read_only=True) as link, overheard(server) as heard:
+        queue_names += [f"{foreign_queues.name}-{number}", format_queue_ref(orders), format_queue_ref(jobs)]
+    with Link.open(cli.url, read_only=True) as link, overheard(server) as monitored:
         session = Session(link)
-        queue_snapshots(CommandContext(quiet=True), session, told[:3])
+        queue_snapshots(CommandContext(quiet=True), session, queue_names[:3])
         before = link.round_trips
-        seen = queue_snapshots(CommandContext(quiet=True), session, told)
+        seen = queue_snapshots(CommandContext(quiet=True), session, queue_names)
         assert link.round_trips - before == 1
-    assert [one.queue for one in seen] == told
+    assert [one.queue for one in seen] == queue_names
     assert [one.waiting for one in seen if hasattr(one, "waiting")] == [1] * 60
     with overheard(server) as more:
         assert cli("queues").code == 0
         assert cli("inspect", "-o", "json").code == 0
         assert cli("rsmq", "doctor", "q1", "--ns", foreign_queues.name).code == 0
-    assert not [line for line in (*heard, *more) if "HGETALL" in line.upper()]
+    assert not [line for line in (*monitored, *more) if "HGETALL" in line.upper()]
 
 
 def test_damaged_queues_do_not_hide_the_others(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
@@ -168,20 +168,20 @@ def test_damaged_queues_do_not_hide_the_others(cli: InProcessCli, foreign_queues
     assert f"rsmq:{foreign_queues.name}:orders" in codes
 
 
-def test_migrate_tells_what_it_would_do_and_does_it(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
+def test_migrate_shows_its_plan_and_carries_it_out(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_rsmq(foreign_queues)
-    said = (
+    line = (
         "migrate",
         f"rsmq://{foreign_queues.name}/orders",
         f"chasqui://{foreign_queues.name}",
         "-o",
         "json",
     )
-    planned = json.loads(cli(*said, "--dry-run").out)
+    planned = json.loads(cli(*line, "--dry-run").out)
     assert_matches_schema(planned, MIGRATION_SCHEMA)
     assert (planned["moved"], planned["before"]["ready"], planned["before"]["held"]) == (0, 2, 1)
-    assert cli(*said).code == 5
-    done = cli(*said, "--yes")
+    assert cli(*line).code == 5
+    done = cli(*line, "--yes")
     assert done.code == 0, done
     report = json.loads(done.out)
     assert_matches_schema(report, MIGRATION_SCHEMA)
@@ -192,10 +192,10 @@ def test_migrate_tells_what_it_would_do_and_does_it(cli: InProcessCli, foreign_q
     seen = json.loads(cli("inspect", foreign_queues.name, "-o", "json").out)[0]
     assert (seen["stream_depth"], seen["delayed_depth"]) == (2, 1)
     for job_id, state in ((READY, "waiting"), (TRIED, "waiting"), (DELAYED, "delayed")):
-        told = cli("why", job_id, "--queue", foreign_queues.name, "-o", "json")
-        assert json.loads(told.out)["state"] == state
+        result = cli("why", job_id, "--queue", foreign_queues.name, "-o", "json")
+        assert json.loads(result.out)["state"] == state
     assert [message.id for message in foreign_queues.run(rsmq.peek(foreign_queues.orders, 10))] == [HELD]
-    again = json.loads(cli(*said, "--yes").out)
+    again = json.loads(cli(*line, "--yes").out)
     assert again["moved"] == 0
     empty = cli("migrate", f"rsmq://{foreign_queues.name}/nothing", "chasqui://x", "--yes")
     assert empty.err.count("warning") == 1
@@ -205,21 +205,21 @@ def test_migrate_tells_what_it_would_do_and_does_it(cli: InProcessCli, foreign_q
 
 def test_migrate_to_another_server(cli: InProcessCli, foreign_queues: ForeignQueues, any_server: Server) -> None:
     seed_list(foreign_queues)
-    said = (
+    line = (
         "migrate",
         f"joblist://{foreign_queues.name}",
         f"chasqui://{foreign_queues.name}-far",
         "--to-url",
         any_server.url,
     )
-    done = cli(*said, "--visibility", "5s", "--yes", "-o", "json")
+    done = cli(*line, "--visibility", "5s", "--yes", "-o", "json")
     assert done.code in (0, 3), done
     report = json.loads(done.out)
     assert report["counts"]["dlq"] == 1
     assert report["after"]["parked"] == 0
-    told = json.loads(cli("inspect", f"{foreign_queues.name}-far", "-u", any_server.url, "-o", "json").out)[0]
-    assert told["stream_depth"] >= 1
-    assert told["dlq_depth"] == 1
+    result = json.loads(cli("inspect", f"{foreign_queues.name}-far", "-u", any_server.url, "-o", "json").out)[0]
+    assert result["stream_depth"] >= 1
+    assert result["dlq_depth"] == 1
     for job_id in (PENDING, FAILED):
         assert foreign_queues.run(joblist.read_job(foreign_queues.jobs, job_id)) is None
 

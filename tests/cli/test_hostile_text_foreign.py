@@ -98,8 +98,8 @@ def test_looks_at_other_systems_let_nothing_through(world: HostileQueues, screen
     ]
     for nth, words in enumerate(lines):
         for how in _some_formats(nth):
-            told = screen.run(*words, "-o", how, "--quiet")
-            assert_well_formed(told, how, words[0])
+            output = screen.run(*words, "-o", how, "--quiet")
+            assert_well_formed(output, how, words[0])
 
 
 def test_changes_and_migrations_let_nothing_through(world: HostileQueues, screen: Screen, any_server: Server) -> None:
@@ -138,15 +138,15 @@ def test_events_let_nothing_through(world: HostileQueues, screen: Screen, how: s
     texts = [text for text in world.arguments if text]
     events = [json.dumps({"id": text, "status": text}) for text in texts] + texts
 
-    def tell() -> None:
+    def publish() -> None:
         wait_until(lambda: world.command("PUBSUB", "NUMSUB", keys.events)[1] == 1, "somebody listens")
         for event in events:
             world.command("PUBLISH", keys.events, event)
 
-    teller = threading.Thread(target=tell)
-    teller.start()
+    publisher = threading.Thread(target=publish)
+    publisher.start()
     shown = screen.run("joblist", "events", world.name, "--count", str(len(events)), "-o", how, "--quiet")
-    teller.join()
+    publisher.join()
     assert len(shown.splitlines()) >= len(events)
     assert_well_formed(shown, how, "events")
     assert joblist.ListJobEvent.parse(b"\xff").raw == b"\xff"

@@ -1,4 +1,4 @@
-"""`chasqui joblist`: looked at, reclaimed, retried, cancelled, moved, purged, mended and worked, on every kind of server."""
+"""`chasqui joblist`: inspected, reclaimed, retried, cancelled, moved, purged, repaired and worked, on every kind of server."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ def test_a_job_is_shown_with_its_places(cli: InProcessCli, foreign_queues: Forei
 
 def test_reclaim_skips_and_reports_what_cannot_be_judged(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_list(foreign_queues)
-    said = ("joblist", "reclaim", foreign_queues.name, "-o", "json")
+    line = ("joblist", "reclaim", foreign_queues.name, "-o", "json")
     before = lists(foreign_queues)
-    planned = json.loads(cli(*said, "--dry-run").out)
+    planned = json.loads(cli(*line, "--dry-run").out)
     assert_matches_schema(planned, [CHANGE_SCHEMA])
     wanted = {CLAIMED: "would reclaim", BROKEN: "skipped", ORPHAN: "skipped"}
     assert {row["id"]: row["outcome"] for row in planned} == wanted
     assert lists(foreign_queues) == before
-    done = cli(*said, "--yes")
+    done = cli(*line, "--yes")
     assert done.code == 0, done
     assert {row["id"]: row["outcome"] for row in json.loads(done.out)} == wanted | {CLAIMED: "reclaimed"}
     assert lists(foreign_queues)["pending"] == [CLAIMED.encode(), PENDING.encode()]
-    dropped = json.loads(cli(*said, "--drop-orphans", "--yes").out)
+    dropped = json.loads(cli(*line, "--drop-orphans", "--yes").out)
     assert {row["id"]: row["outcome"] for row in dropped} == {BROKEN: "skipped", ORPHAN: "dropped"}
     seed_list(ForeignQueues(foreign_queues.link, f"{foreign_queues.name}-2"))
     given_up = cli("joblist", "reclaim", f"{foreign_queues.name}-2", "--max-attempts", "1", "--yes", "-o", "json")
@@ -114,11 +114,11 @@ def test_deleted_jobs_come_back_once(
     seed_list(foreign_queues)
     before, job = lists(foreign_queues), foreign_queues.run(joblist.read_job(foreign_queues.jobs, job_id))
     verb, *rest = words
-    said = ("joblist", verb, foreign_queues.name, *rest, "-o", "json")
-    assert cli(*said, "--dry-run").code == 0
+    line = ("joblist", verb, foreign_queues.name, *rest, "-o", "json")
+    assert cli(*line, "--dry-run").code == 0
     assert lists(foreign_queues) == before
-    assert cli(*said).code == 5
-    assert cli(*said, "--yes").code == 0
+    assert cli(*line).code == 5
+    assert cli(*line, "--yes").code == 0
     assert lists(foreign_queues)[which] == []
     assert foreign_queues.run(joblist.read_job(foreign_queues.jobs, job_id)) is None
     [op] = cli.operations()
@@ -142,24 +142,24 @@ def test_move_and_enqueue(cli: InProcessCli, foreign_queues: ForeignQueues) -> N
 
 def test_damage_is_reported_and_repaired(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_list(foreign_queues)
-    say, jobs = foreign_queues.command, foreign_queues.jobs
-    say("LPUSH", jobs.pending, PENDING, "nothing")
-    say("HSET", jobs.job("lost"), "id", "lost", "payload", "{}", "status", "pending")
-    say("PEXPIRE", jobs.job(PENDING), 100_000)
-    say("LPUSH", jobs.failed, "expired")
-    said = ("joblist", "doctor", foreign_queues.name, "-o", "json")
-    found = json.loads(cli(*said).out)
+    command, jobs = foreign_queues.command, foreign_queues.jobs
+    command("LPUSH", jobs.pending, PENDING, "nothing")
+    command("HSET", jobs.job("lost"), "id", "lost", "payload", "{}", "status", "pending")
+    command("PEXPIRE", jobs.job(PENDING), 100_000)
+    command("LPUSH", jobs.failed, "expired")
+    line = ("joblist", "doctor", foreign_queues.name, "-o", "json")
+    found = json.loads(cli(*line).out)
     assert_matches_schema(found, [DOCTOR_SCHEMA])
     kinds = {row["ailment"] for row in found}
     assert {"no-job", "lost-job", "twice", "expiring", "bad-time", "expired"} <= kinds
-    mended = json.loads(cli(*said, "--repair", "--yes").out)
-    assert {row["outcome"] for row in mended if row["ailment"] in ("no-job", "lost-job", "twice")} == {"repaired"}
-    assert json.loads(cli(*said).out) == []
+    repaired = json.loads(cli(*line, "--repair", "--yes").out)
+    assert {row["outcome"] for row in repaired if row["ailment"] in ("no-job", "lost-job", "twice")} == {"repaired"}
+    assert json.loads(cli(*line).out) == []
 
 
 def test_hostile_texts_are_harmless(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
-    for number, told in enumerate(HOSTILE_TEXTS.values()):
-        text = told.encode("utf-8", "surrogatepass")
+    for number, hostile in enumerate(HOSTILE_TEXTS.values()):
+        text = hostile.encode("utf-8", "surrogatepass")
         key = b"queue:" + foreign_queues.name.encode() + b":job:" + text
         foreign_queues.command("LPUSH", foreign_queues.jobs.processing, text)
         foreign_queues.command("HSET", key, "payload", text, "claimed_at_ms", text, "last_error", text, "n", number)
@@ -176,7 +176,7 @@ def test_hostile_texts_are_harmless(cli: InProcessCli, foreign_queues: ForeignQu
             assert is_harmless(ended.err), (verb, how)
 
 
-def test_a_worker_runs_handlers_and_events_are_told(
+def test_a_worker_runs_handlers_and_publishes_events(
     cli_process: SubprocessCli, foreign_queues: ForeignQueues, server: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "listed.py").write_text("def handle(claim):\n    return {'got': claim.payload['n']}\n")

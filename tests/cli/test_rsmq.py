@@ -30,36 +30,36 @@ def ids(scene: ForeignQueues, *, other: bool = False) -> list[str]:
 
 
 def test_the_words_of_rsmqctl(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
-    def say(*words: str) -> tuple[int, str]:
+    def rsmqctl(*words: str) -> tuple[int, str]:
         ended = cli("rsmq", *words, "-n", "orders", "--ns", foreign_queues.name)
         return ended.code, ended.out
 
-    assert say("queue", "describe") == (1, "")
-    assert say("queue", "create") == (0, "")
-    assert say("queue", "create") == (1, "")
-    described = json.loads(say("queue", "describe")[1])
+    assert rsmqctl("queue", "describe") == (1, "")
+    assert rsmqctl("queue", "create") == (0, "")
+    assert rsmqctl("queue", "create") == (1, "")
+    described = json.loads(rsmqctl("queue", "describe")[1])
     assert list(described) == list(QUEUE_SCHEMA)
     assert described | {"created": 0, "modified": 0} == {
         "vt": 30.0, "delay": 0.0, "maxsize": 65535, "totalrecv": 0, "totalsent": 0, "created": 0, "modified": 0,
         "msgs": 0, "hiddenmsgs": 0,
     }  # fmt: skip
-    code, sent = say("message", "send", "-m", "hällo")
+    code, sent = rsmqctl("message", "send", "-m", "hällo")
     assert code == 0
-    received = json.loads(say("message", "receive")[1])
+    received = json.loads(rsmqctl("message", "receive")[1])
     assert_matches_schema(received, RECEIVE_SCHEMA)
     assert (received["id"], received["message"], received["rc"]) == (sent.strip(), "hällo", 1)
-    assert say("message", "receive") == (0, "No messages on queue: orders\n")
-    told = f"Message ID: {sent.strip()} visibility timeout set to 0s\n"
-    assert say("message", "visibility", "-i", sent.strip(), "-t", "0") == (0, told)
-    assert json.loads(say("message", "pop")[1])["rc"] == 2
-    assert say("message", "delete", "-i", sent.strip()) == (1, "")
-    assert say("message", "visibility", "-i", sent.strip(), "-t", "3") == (1, "")
-    assert json.loads(say("queue", "set", "-t", "7")[1])["vt"] == 7.0
-    assert say("message", "send") == (2, "")
+    assert rsmqctl("message", "receive") == (0, "No messages on queue: orders\n")
+    expected = f"Message ID: {sent.strip()} visibility timeout set to 0s\n"
+    assert rsmqctl("message", "visibility", "-i", sent.strip(), "-t", "0") == (0, expected)
+    assert json.loads(rsmqctl("message", "pop")[1])["rc"] == 2
+    assert rsmqctl("message", "delete", "-i", sent.strip()) == (1, "")
+    assert rsmqctl("message", "visibility", "-i", sent.strip(), "-t", "3") == (1, "")
+    assert json.loads(rsmqctl("queue", "set", "-t", "7")[1])["vt"] == 7.0
+    assert rsmqctl("message", "send") == (2, "")
     listed = cli("rsmq", "queue", "list", "--ns", foreign_queues.name)
     assert (listed.code, listed.out) == (0, '["orders"]\n')
-    assert say("queue", "delete") == (0, "")
-    assert say("queue", "delete") == (1, "")
+    assert rsmqctl("queue", "delete") == (0, "")
+    assert rsmqctl("queue", "delete") == (1, "")
 
 
 def test_a_deleted_queue_comes_back_with_all_its_messages(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
@@ -83,11 +83,11 @@ def test_peek_shows_every_state_and_changes_nothing(
     seed_rsmq(foreign_queues)
     keys = (foreign_queues.orders.messages, foreign_queues.orders.hash)
     before = [foreign_queues.command("DUMP", key) for key in keys]
-    with overheard(server) as heard:
+    with overheard(server) as monitored:
         ended = cli("rsmq", "peek", "orders", "--ns", foreign_queues.name, "-o", how)
     assert ended.code == 0, ended
     assert [foreign_queues.command("DUMP", key) for key in keys] == before
-    assert not [line for line in heard if "HGETALL" in line.upper()]
+    assert not [line for line in monitored if "HGETALL" in line.upper()]
     assert "hush" not in ended.out, "secrets are covered"
     if how == "table":
         assert all(word in ended.out for word in ("ready", "delayed", "in-flight", READY))
@@ -133,14 +133,14 @@ CHANGES: dict[str, tuple[tuple[str, ...], set[str], str]] = {
 def test_a_change_is_shown_done_and_undone(cli: InProcessCli, foreign_queues: ForeignQueues, what: str) -> None:
     words, meant, outcome = CHANGES[what]
     seed_rsmq(foreign_queues)
-    said = ("rsmq", *words, "--ns", foreign_queues.name, "-o", "json")
+    line = ("rsmq", *words, "--ns", foreign_queues.name, "-o", "json")
     places = (foreign_queues.orders, foreign_queues.other)
     before = [foreign_queues.run(rsmq.peek(keys, 100)) for keys in places]
-    planned = cli(*said, "--dry-run")
+    planned = cli(*line, "--dry-run")
     assert {row["id"] for row in json.loads(planned.out)} == meant
     assert [foreign_queues.run(rsmq.peek(keys, 100)) for keys in places] == before
-    assert cli(*said).code == 5, "nobody was asked"
-    done = cli(*said, "--yes")
+    assert cli(*line).code == 5, "nobody was asked"
+    done = cli(*line, "--yes")
     assert done.code == 0, done
     rows = json.loads(done.out)
     assert_matches_schema(rows, [CHANGE_SCHEMA])
@@ -152,7 +152,7 @@ def test_a_change_is_shown_done_and_undone(cli: InProcessCli, foreign_queues: Fo
     assert [foreign_queues.run(rsmq.peek(keys, 100)) for keys in places] == before
 
 
-def test_what_is_held_is_left_alone_and_told(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
+def test_messages_in_flight_are_left_alone_and_reported(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_rsmq(foreign_queues)
     ended = cli("rsmq", "purge", "orders", HELD, "nope", "--ns", foreign_queues.name, "--yes", "-o", "json")
     assert ended.code == 3
@@ -184,12 +184,12 @@ def test_export_and_import_are_each_others_inverse(cli: InProcessCli, foreign_qu
     whole = cli("rsmq", "export", "orders", "--ns", foreign_queues.name, "--show-secrets")
     file = cli.home / "rows.jsonl"
     file.write_text(whole.out + '{"body": "new"}\nno json\n')
-    said = ("rsmq", "import", "other", file, "--ns", foreign_queues.name, "-o", "json", "--yes")
-    told = json.loads(cli(*said).out)
-    assert [row["outcome"] for row in told] == ["imported"] * 6 + ["unreadable"]
+    line = ("rsmq", "import", "other", file, "--ns", foreign_queues.name, "-o", "json", "--yes")
+    rows = json.loads(cli(*line).out)
+    assert [row["outcome"] for row in rows] == ["imported"] * 6 + ["unreadable"]
     for message in foreign_queues.run(rsmq.peek(foreign_queues.orders, 100)):
         assert foreign_queues.run(rsmq.read_message(foreign_queues.other, message.id)) == message
-    again = cli(*said)
+    again = cli(*line)
     assert again.code == 3
     outcomes = [row["outcome"] for row in json.loads(again.out)]
     assert outcomes == ["there already"] * 5 + ["imported", "unreadable"]
@@ -225,26 +225,26 @@ def test_an_import_is_journaled_before_new_messages_are_sent(
 
 def test_damage_is_shown_reported_and_repaired(cli: InProcessCli, foreign_queues: ForeignQueues) -> None:
     seed_rsmq(foreign_queues)
-    say, orders = foreign_queues.command, foreign_queues.orders
-    say("HSET", orders.hash, "gone:rc", 3, "gone:fr", 4, "vt", "30.5", f"{TRIED}:rc", "often")
-    say("HDEL", orders.hash, READY)
-    say("ZADD", orders.messages, 1700000000000000, "micro" + "m" * 27)
-    say("HSET", orders.hash, "micro" + "m" * 27, "x")
-    say("SADD", orders.queues, "phantom")
-    say("ZADD", f"{foreign_queues.name}:ghost", 1, "x" * 32)
-    say("HSET", f"{foreign_queues.name}:ghost:Q", "x" * 32, "body")
+    command, orders = foreign_queues.command, foreign_queues.orders
+    command("HSET", orders.hash, "gone:rc", 3, "gone:fr", 4, "vt", "30.5", f"{TRIED}:rc", "often")
+    command("HDEL", orders.hash, READY)
+    command("ZADD", orders.messages, 1700000000000000, "micro" + "m" * 27)
+    command("HSET", orders.hash, "micro" + "m" * 27, "x")
+    command("SADD", orders.queues, "phantom")
+    command("ZADD", f"{foreign_queues.name}:ghost", 1, "x" * 32)
+    command("HSET", f"{foreign_queues.name}:ghost:Q", "x" * 32, "body")
     for how in ("table", "json", "jsonl"):
         assert cli("rsmq", "peek", "orders", "--ns", foreign_queues.name, "-o", how).code == 0
     names = ("orders", "phantom", "ghost")
-    said = ("rsmq", "doctor", *names, "--ns", foreign_queues.name, "-o", "json")
-    found = json.loads(cli(*said).out)
+    line = ("rsmq", "doctor", *names, "--ns", foreign_queues.name, "-o", "json")
+    found = json.loads(cli(*line).out)
     assert_matches_schema(found, [DOCTOR_SCHEMA])
     assert {row["ailment"] for row in found} == {
         "stray-field", "fraction", "bad-count", "no-body", "microseconds", "phantom", "ghost"
     }  # fmt: skip
-    mended = json.loads(cli(*said, "--repair", "--yes").out)
-    assert {row["outcome"] for row in mended} == {"repaired"}
-    assert json.loads(cli(*said).out) == []
+    repaired = json.loads(cli(*line, "--repair", "--yes").out)
+    assert {row["outcome"] for row in repaired} == {"repaired"}
+    assert json.loads(cli(*line).out) == []
     assert {"orders", "ghost"} <= set(foreign_queues.run(rsmq.list_queues(foreign_queues.name)))
 
 

@@ -42,7 +42,7 @@ def own_engine() -> Engine:
 @pytest.fixture(scope="session")
 def redis(servers: Any) -> Iterator[Server]:
     """A server both can reach: the released engine knows only TCP."""
-    servers.get(KIND)  # says what to do when there is none
+    servers.get(KIND)  # raises or skips when there is none
     with start_server(KIND, tcp=True) as server:
         yield server
 

@@ -36,12 +36,12 @@ class Library:
             message = self.rsmq.receiveMessage(qname=queue, quiet=True, **wanted).execute()
             if not message:
                 break
-            found.append(told(message))
+            found.append(message_row(message))
         return found
 
     def pop(self, queue: str) -> Any:
         message = self.rsmq.popMessage(qname=queue, quiet=True).execute()
-        return told(message) if message else None
+        return message_row(message) if message else None
 
     def hide(self, queue: str, message_id: str, vt: int) -> Any:
         return bool(self.rsmq.changeMessageVisibility(qname=queue, id=message_id, vt=vt, quiet=True).execute())
@@ -86,15 +86,15 @@ class CommandLine:
     def receive(self, queue: str, count: int, vt: int = 30) -> Any:
         found: list[Any] = []
         while len(found) < count:
-            said = self.run("message", "receive", "-n", queue, "-t", vt)
-            if said.startswith("No messages"):
+            output = self.run("message", "receive", "-n", queue, "-t", vt)
+            if output.startswith("No messages"):
                 break
-            found.append(told(json.loads(said)))
+            found.append(message_row(json.loads(output)))
         return found
 
     def pop(self, queue: str) -> Any:
-        said = self.run("message", "pop", "-n", queue)
-        return None if said.startswith("No messages") else told(json.loads(said))
+        output = self.run("message", "pop", "-n", queue)
+        return None if output.startswith("No messages") else message_row(json.loads(output))
 
     def hide(self, queue: str, message_id: str, vt: int) -> Any:
         return "visibility timeout set" in self.run("message", "visibility", "-n", queue, "-i", message_id, "-t", vt)
@@ -113,7 +113,7 @@ class CommandLine:
         return json.loads(self.run("queue", "describe", "-n", queue))
 
 
-def told(message: dict[str, Any]) -> dict[str, Any]:
+def message_row(message: dict[str, Any]) -> dict[str, Any]:
     names = {"id": "id", "body": "message", "receives": "rc", "first": "ts"}
     return {ours: message[theirs] for ours, theirs in names.items()}
 
@@ -124,7 +124,7 @@ def main(name: str, port: str) -> None:
         words = json.loads(line)
         try:
             answer = {"result": getattr(client, words.pop("verb"))(**words)}
-        except Exception as error:  # noqa: BLE001 - whatever it is, whoever called wants to know
+        except Exception as error:  # noqa: BLE001 - any error is returned to the caller
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)
 

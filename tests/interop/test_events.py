@@ -34,7 +34,7 @@ LIVES: list[dict[str, Any]] = [
     {"name": "hopeless", "data": {"do": [["fail_unrecoverably"]]}, "job_id": "hopeless"},
     {"name": "never", "data": {}, "job_id": "never", "attempts": 0},
 ]
-TOLD: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+EXPECTED_LIVES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "fine": [("active", "fine", {"attempt": 1}), ("completed", "fine", {"attempt": 1})],
     "nameless": [("active", "", {"attempt": 1}), ("completed", "", {"attempt": 1})],
     "later": [
@@ -78,36 +78,36 @@ def _lives(reader: EventReader) -> dict[str, list[tuple[str, str, dict[str, Any]
     lives: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
     for name, job_id, job_name, fields in reader.read():
         if job_id is not None:
-            told = (name, job_name, {key: value for key, value in fields.items() if key not in MEASURED})
-            lives.setdefault(job_id, []).append(told)
+            event = (name, job_name, {key: value for key, value in fields.items() if key not in MEASURED})
+            lives.setdefault(job_id, []).append(event)
     return lives
 
 
 def _without_waiting(life: list[tuple[str, str, dict[str, Any]]]) -> tuple[list[Any], int]:
-    """What was told in order; and how often `waiting` was, which a promoter tells when it comes to it: the job may have
-    run, failed and been put off again before.
+    """The events in order without `waiting`, and how many `waiting` there were: a promoter may publish them late, after
+    the job has run, failed and been delayed again.
     """
     return [one for one in life if one[0] != "waiting"], sum(one[0] == "waiting" for one in life)
 
 
-def test_the_lives_of_jobs_are_told_by_one_engine_and_read_by_the_other(
+def test_the_lives_of_jobs_are_published_by_one_engine_and_read_by_the_other(
     scenario: FaultScenario, engine_pair: EnginePair
 ) -> None:
     with scenario.queue(engine_pair.second) as queue, scenario.events(engine_pair.second) as reader:
         with scenario.worker(engine_pair.first):
             queue.add_bulk(LIVES)
-            wait_until(lambda: _lives(reader).keys() == TOLD.keys(), "every job is heard of")
+            wait_until(lambda: _lives(reader).keys() == EXPECTED_LIVES.keys(), "every job is heard of")
             wait_until(
                 lambda: (
-                    sum(map(len, _lives(reader).values())) >= sum(map(len, TOLD.values()))
+                    sum(map(len, _lives(reader).values())) >= sum(map(len, EXPECTED_LIVES.values()))
                     and not any(remaining_jobs(scenario.bench).values())
                 ),
                 "every life is told",
             )
             wait_until(lambda: any(event[0] == "drained" for event in reader.read()), "it was drained")
         lives = _lives(reader)
-    for job_id, told in TOLD.items():
-        assert _without_waiting(lives[job_id]) == _without_waiting(told)
+    for job_id, expected in EXPECTED_LIVES.items():
+        assert _without_waiting(lives[job_id]) == _without_waiting(expected)
     measured = [fields for name, _, _, fields in reader.read() if name in {"completed", "failed"}]
     assert all(fields["duration_us"] >= 0 and fields["ts"] > 1_700_000_000_000 for fields in measured)
 

@@ -10,6 +10,7 @@ import pytest
 from chasqui.foreign import RsmqKeys, rsmq
 from chasqui.foreign.rsmq import Draft, RsmqProblem
 from chasqui.server.link import Link
+from tests.support.links import command
 from tests.support.processes.rsmq_clients import VERSIONS, Client, NoClientError, open_client
 from tests.support.servers.pool import do_without
 from tests.support.servers.server import Server
@@ -140,15 +141,9 @@ def test_visibility_and_delays_hold_on_both_sides(link: Link, client: Client, ke
 def test_what_our_doctor_adopts_their_client_can_use(link: Link, client: Client, keys: RsmqKeys) -> None:
     link.run(rsmq.create_queue(keys))
     link.run(rsmq.send(keys, "late"))
-    link.run(_say("HDEL", keys.hash, "vt", "delay", "maxsize", "created", "modified"))
-    link.run(_say("SREM", keys.queues, keys.queue))
+    link.run(command("HDEL", keys.hash, "vt", "delay", "maxsize", "created", "modified"))
+    link.run(command("SREM", keys.queues, keys.queue))
     findings = link.run(rsmq.examine(keys))
     assert [finding.problem for finding in findings] == [RsmqProblem.GHOST]
     assert link.run(rsmq.repair(keys, findings)) == 1
     assert [message["body"] for message in client.call("receive", queue=keys.queue, count=5)] == ["late"]
-
-
-def _say(*words: str) -> Any:
-    from tests.support.links import command
-
-    return command(*words)

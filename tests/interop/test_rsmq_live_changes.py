@@ -97,9 +97,9 @@ def test_live_clients_and_every_changing_verb(clients: list[Client], redis: Serv
 
 def _changed(redis: Server, home: Path, words: str, queue: str) -> list[str]:
     """Run a verb; answers the ids it deleted."""
-    said = words.format(q=queue).split()
+    line = words.format(q=queue).split()
     done = subprocess.run(
-        [sys.executable, "-m", "chasqui_cli", "rsmq", *said, "--yes", "-o", "json", "-u", redis.url],
+        [sys.executable, "-m", "chasqui_cli", "rsmq", *line, "--yes", "-o", "json", "-u", redis.url],
         env=SubprocessCli(home).environment(),
         capture_output=True,
         timeout=60,

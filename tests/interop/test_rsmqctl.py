@@ -1,4 +1,4 @@
-"""`chasqui rsmq queue` and `rsmq message` beside the real rsmqctl: the same words, the same stdout, the same exit codes."""
+"""`chasqui rsmq queue` and `rsmq message` compared with the real rsmqctl: the same words, the same stdout, the same exit codes."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def test_the_same_words_end_alike(redis: Server, cli_process: SubprocessCli, que
             program = _place("rsmqctl") / "bin" / "rsmqctl"
     except NoClientError as missing:
         do_without(str(missing))
-    told: dict[str, list[tuple[str, int, str]]] = {}
+    outputs: dict[str, list[tuple[str, int, str]]] = {}
     for who in ("theirs", "ours"):
-        own, last, said = f"{queue}-{who}", "nothing", list[tuple[str, int, str]]()
+        own, last, rows = f"{queue}-{who}", "nothing", list[tuple[str, int, str]]()
         for line in WORDS.split("\n")[1:-1]:
             words = [{"Q": own, "Q2": f"{own}2", "ID": last}.get(word, word) for word in line.split()]
             if who == "theirs":
@@ -75,6 +75,6 @@ def test_the_same_words_end_alike(redis: Server, cli_process: SubprocessCli, que
                 code, out = ended.code, ended.out
             found = re.search(r"\b[0-9a-z]{10}[A-Za-z0-9]{22}\b", out)
             last = found[0] if found else last
-            said.append((line, code, _alike(out, own)))
-        told[who] = said
-    assert told["ours"] == told["theirs"]
+            rows.append((line, code, _alike(out, own)))
+        outputs[who] = rows
+    assert outputs["ours"] == outputs["theirs"]

@@ -1,4 +1,4 @@
-"""Schedules written by either engine and fired by both: each window once, whoever leads."""
+"""Schedules written by either engine and fired by both: each window once, with either engine as the leader."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _fired(stage: FaultScenario, keys: dict[str, str]) -> dict[str, int]:
     return {name: int(stage.bench.command("HGET", at, "fired") or 0) for name, at in hashes.items()}
 
 
-def test_a_limit_set_by_one_engine_is_kept_by_the_other(scenario: FaultScenario, engine_pair: EnginePair) -> None:
+def test_a_limit_set_by_one_engine_is_respected_by_the_other(scenario: FaultScenario, engine_pair: EnginePair) -> None:
     with scenario.queue(engine_pair.first) as queue, scenario.worker(engine_pair.second):
         often = {"kind": "every", "interval_ms": 300}
         queue.upsert_repeatable_job("thrice", {"i": 1}, repeat=often, limit=3)

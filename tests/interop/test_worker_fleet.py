@@ -20,7 +20,7 @@ KILLS = 8
 
 
 class Fleet:
-    """Two workers of each engine; whoever dies is replaced by another of the same kind."""
+    """Two workers of each engine; one that dies is replaced by another of the same kind."""
 
     def __init__(self, stage: FaultScenario, engines: list[Engine], **options: Any) -> None:
         self._stage, self._options = stage, options
@@ -62,7 +62,7 @@ def test_a_mixed_fleet_under_kills_loses_nothing_and_keeps_names_and_attempts(
             CLOCK.sleep_sync(plan.uniform(0.2, 0.5))
             workers.replace(plan.randrange(4))
         scenario.await_end(added, 60)
-    # a killed worker of either engine may have finished up to its concurrency of jobs without telling
+    # a killed worker of either engine may have finished up to its concurrency of jobs without reporting it
     scenario.check_accounts(added, extra_runs=KILLS * 5)
     assert {run.id: run.name for run in scenario.ledger.runs()} == added
     assert {run.attempt for run in scenario.ledger.runs()} == {0}
@@ -122,7 +122,7 @@ def test_a_mixed_fleet_promotes_each_delayed_job_once(
             queue = stack.enter_context(scenario.queue(engine))
             added += [job["id"] for job in queue.add_bulk(list(_delayed(500, engine.package)))]
         workers = fleet(stack, scenario, [own_engine, reference_engine], concurrency=10)
-        for turn in range(6):  # whoever leads hands over, in turn
+        for turn in range(6):  # the leader hands over, in turn
             CLOCK.sleep_sync(0.3)
             workers.replace(turn % 2, gently=True)
         scenario.await_end(added, 30)

@@ -29,20 +29,20 @@ FRUGAL = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("default"))  # Spark's own warnings are not ours to mend
+            item.add_marker(pytest.mark.filterwarnings("default"))  # Spark's own warnings are not ours to fix
             item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.fixture(scope="session")
 def spark_target(tmp_path_factory: pytest.TempPathFactory) -> SparkTarget:
     place = tmp_path_factory.mktemp("spark")
-    told = place / "told"
-    told.mkdir()
+    event_log = place / "told"
+    event_log.mkdir()
     conf = {
         "spark.sql.shuffle.partitions": "2",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
-        "spark.eventLog.dir": told.as_uri(),
+        "spark.eventLog.dir": event_log.as_uri(),
     }
     return SparkTarget(place / "cache", place / "log", master="local[2,4]", conf=conf)
 

@@ -92,7 +92,7 @@ def failures(events: Sequence[PastEvent], queue: str, top: int) -> Rows:
 
 
 def dead(letters: Sequence[Any], events: Sequence[PastEvent], queue: str, top: int) -> Rows:
-    """Letters as the server has them: entry id and fields."""
+    """Dead letters as the server returns them: entry id and fields."""
     last_words = {one.event.job_id: one.event.reason for one in events if one.event.kind == "failed"}
     groups: dict[tuple[str, str, str], list[tuple[int, str | None]]] = defaultdict(list)
     for entry_id, fields in letters:
@@ -155,14 +155,14 @@ def timeline(events: Sequence[PastEvent], queue: str, job_id: str) -> Rows:
     rows: Rows = []
     before: int | None = None
     for one in events:
-        told = one.event
-        if told.job_id == job_id and told.ts is not None:
+        event = one.event
+        if event.job_id == job_id and event.ts is not None:
             rows.append(
-                {"queue": queue, "ms": one.ms, "since_ms": None if before is None else told.ts - before,
-                 "event": told.kind, "job_id": job_id, "name": told.name or None, "attempt": told.attempt,
-                 "duration_us": told.duration_us, "backoff_ms": told.backoff_ms, "reason": told.reason}
+                {"queue": queue, "ms": one.ms, "since_ms": None if before is None else event.ts - before,
+                 "event": event.kind, "job_id": job_id, "name": event.name or None, "attempt": event.attempt,
+                 "duration_us": event.duration_us, "backoff_ms": event.backoff_ms, "reason": event.reason}
             )  # fmt: skip
-            before = told.ts
+            before = event.ts
     return rows
 
 

@@ -66,7 +66,7 @@ def happenings() -> list[PastEvent]:
 
 
 @pytest.fixture(scope="module")
-def kept(
+def full_archive(
     spark: Any, link: Link, redis: Any, happenings: list[PastEvent], tmp_path_factory: pytest.TempPathFactory
 ) -> Archive:
     """Three days of one queue in several batches, and its dead letters."""
@@ -102,7 +102,7 @@ def kept(
 
 
 def plain_rows(place: Path, table: str = "events") -> list[dict[str, Any]]:
-    """The archive as somebody without Spark sees it."""
+    """The archive's rows, read without Spark."""
     import pyarrow.dataset as ds
 
     rows: list[dict[str, Any]] = ds.dataset(place / table, partitioning="hive").to_table().to_pylist()
@@ -110,29 +110,33 @@ def plain_rows(place: Path, table: str = "events") -> list[dict[str, Any]]:
 
 
 def test_the_archive_is_whole_for_spark_and_for_everybody_else(
-    spark: Any, kept: Archive, happenings: list[PastEvent]
+    spark: Any, full_archive: Archive, happenings: list[PastEvent]
 ) -> None:
-    assert kept.local_root
+    assert full_archive.local_root
     expected = sorted(one.id for one in happenings)
-    assert sorted(row["stream_id"] for row in plain_rows(kept.local_root)) == expected
-    assert layout.read_table(spark, kept, "events").select("stream_id").distinct().count() == len(expected)
-    newest = archiver.newest_totals(kept, "events")
+    assert sorted(row["stream_id"] for row in plain_rows(full_archive.local_root)) == expected
+    assert layout.read_table(spark, full_archive, "events").select("stream_id").distinct().count() == len(expected)
+    newest = archiver.newest_totals(full_archive, "events")
     assert newest
-    assert archiver.totals_up_to(kept, "events", newest.batch)["rows"] == len(expected)
+    assert archiver.totals_up_to(full_archive, "events", newest.batch)["rows"] == len(expected)
 
 
-def test_compacting_keeps_every_row_once_in_few_files(spark: Any, kept: Archive, happenings: list[PastEvent]) -> None:
-    assert kept.local_root
-    day = min((kept.local_root / "events" / f"queue={QUEUE}").glob("dt=*"))
+def test_compacting_keeps_every_row_once_in_few_files(
+    spark: Any, full_archive: Archive, happenings: list[PastEvent]
+) -> None:
+    assert full_archive.local_root
+    day = min((full_archive.local_root / "events" / f"queue={QUEUE}").glob("dt=*"))
     batch = min(day.glob("batch=*"))
     for file in list(batch.glob("*.parquet")):
         (batch / f"twin-{file.name}").write_bytes(file.read_bytes())
-    done = maintenance.compact_days(spark, kept, ("events",), before="2100-01-01")
+    done = maintenance.compact_days(spark, full_archive, ("events",), before="2100-01-01")
     assert sum(one.rows for one in done) == len(happenings)
     assert sum(one.repeated for one in done) > 0
-    assert sorted(row["stream_id"] for row in plain_rows(kept.local_root)) == sorted(one.id for one in happenings)
-    assert len(list((kept.local_root / "events").glob("**/*.parquet"))) == len(done)
-    assert maintenance.compact_days(spark, kept, ("events",), before="2100-01-01") == []
+    assert sorted(row["stream_id"] for row in plain_rows(full_archive.local_root)) == sorted(
+        one.id for one in happenings
+    )
+    assert len(list((full_archive.local_root / "events").glob("**/*.parquet"))) == len(done)
+    assert maintenance.compact_days(spark, full_archive, ("events",), before="2100-01-01") == []
 
 
 def test_a_swap_that_was_killed_is_finished_by_the_next_run(tmp_path: Path) -> None:
@@ -160,41 +164,43 @@ EXACT = {
 
 @pytest.mark.parametrize("name", EXACT)
 def test_a_report_equals_a_plain_loop_to_the_digit(
-    spark: Any, kept: Archive, happenings: list[PastEvent], name: str
+    spark: Any, full_archive: Archive, happenings: list[PastEvent], name: str
 ) -> None:
-    found = reports.run_report(spark, kept, name, ReportQuery(sla_ms=20_000))
+    found = reports.run_report(spark, full_archive, name, ReportQuery(sla_ms=20_000))
     assert found == EXACT[name](happenings)
     assert found
 
 
-def test_a_timeline_and_a_diff_equal_plain_loops(spark: Any, kept: Archive, happenings: list[PastEvent]) -> None:
+def test_a_timeline_and_a_diff_equal_plain_loops(
+    spark: Any, full_archive: Archive, happenings: list[PastEvent]
+) -> None:
     job_id = next(one.event.job_id for one in happenings if one.event.kind == "dlq")
     assert job_id
-    found = reports.run_report(spark, kept, "timeline", ReportQuery(job_id=job_id))
+    found = reports.run_report(spark, full_archive, "timeline", ReportQuery(job_id=job_id))
     assert found == plain_reports.timeline(happenings, QUEUE, job_id)
     hardest = max(happenings, key=lambda one: (one.event.attempt or 0, one.ms, one.seq)).event.job_id
     assert hardest
-    assert reports.run_report(spark, kept, "timeline", ReportQuery()) == plain_reports.timeline(
+    assert reports.run_report(spark, full_archive, "timeline", ReportQuery()) == plain_reports.timeline(
         happenings, QUEUE, hardest
     )
     at_ms, span_ms = happenings[len(happenings) // 3].ms, 36_000_000
-    found = reports.run_report(spark, kept, "diff", ReportQuery(at_ms=at_ms, span_ms=span_ms))
+    found = reports.run_report(spark, full_archive, "diff", ReportQuery(at_ms=at_ms, span_ms=span_ms))
     assert found == plain_reports.diff(happenings, QUEUE, at_ms, span_ms)
 
 
-def test_a_part_of_the_time_is_reported_alone(spark: Any, kept: Archive, happenings: list[PastEvent]) -> None:
+def test_a_part_of_the_time_is_reported_alone(spark: Any, full_archive: Archive, happenings: list[PastEvent]) -> None:
     since, until = happenings[400].ms, happenings[2000].ms
     part = [one for one in happenings if since <= one.ms < until]
-    found = reports.run_report(spark, kept, "retries", ReportQuery(since_ms=since, until_ms=until))
+    found = reports.run_report(spark, full_archive, "retries", ReportQuery(since_ms=since, until_ms=until))
     assert found == plain_reports.retries(part, QUEUE)
 
 
 def test_dead_letters_gather_by_what_killed_them(
-    spark: Any, link: Link, kept: Archive, happenings: list[PastEvent]
+    spark: Any, link: Link, full_archive: Archive, happenings: list[PastEvent]
 ) -> None:
     """By their detail, or by the last failure of their job; and those that hold no job at all."""
     letters = run_flow(link, "XRANGE", Keys(QUEUE).dlq, "-", "+")
-    found = reports.run_report(spark, kept, "dead", ReportQuery())
+    found = reports.run_report(spark, full_archive, "dead", ReportQuery())
     assert found == plain_reports.dead(letters, happenings, QUEUE, 20)
     assert found[0] | {"first_ms": 0, "last_ms": 0, "sample_job_id": ""} == {
         "queue": QUEUE, "reason": "unrecoverable", "name": "mail", "error": "no account <text>", "letters": 3,
@@ -204,23 +210,23 @@ def test_dead_letters_gather_by_what_killed_them(
 
 
 def test_rollups_answer_within_one_per_cent_and_count_exactly(
-    spark: Any, kept: Archive, happenings: list[PastEvent]
+    spark: Any, full_archive: Archive, happenings: list[PastEvent]
 ) -> None:
-    maintenance.roll_up(spark, kept)
-    assert maintenance.roll_up(spark, kept) > 0
+    maintenance.roll_up(spark, full_archive)
+    assert maintenance.roll_up(spark, full_archive) > 0
     hourly = ReportQuery(from_rollup=True, bucket_ms=3_600_000)
-    assert reports.run_report(spark, kept, "throughput", hourly) == plain_reports.throughput(
+    assert reports.run_report(spark, full_archive, "throughput", hourly) == plain_reports.throughput(
         happenings, QUEUE, 3_600_000
     )
     exact = {row["name"]: row for row in plain_reports.latency(happenings, QUEUE)}
-    for row in reports.run_report(spark, kept, "latency", ReportQuery(from_rollup=True)):
+    for row in reports.run_report(spark, full_archive, "latency", ReportQuery(from_rollup=True)):
         assert row == pytest.approx(exact[row["name"]]), "a few thousand values are all in the sketch"
 
 
 def test_of_rollups_only_minutes_that_are_wholly_asked_about_count(
-    spark: Any, kept: Archive, happenings: list[PastEvent]
+    spark: Any, full_archive: Archive, happenings: list[PastEvent]
 ) -> None:
-    maintenance.roll_up(spark, kept)
+    maintenance.roll_up(spark, full_archive)
     since, until = happenings[400].ms, happenings[2000].ms
     assert since % 60_000
     assert until % 60_000
@@ -229,7 +235,7 @@ def test_of_rollups_only_minutes_that_are_wholly_asked_about_count(
     expected = plain_reports.throughput(part, QUEUE, 60_000)
     for end in (until, last):
         asked = ReportQuery(from_rollup=True, since_ms=since, until_ms=end)
-        assert reports.run_report(spark, kept, "throughput", asked) == expected
+        assert reports.run_report(spark, full_archive, "throughput", asked) == expected
 
 
 def test_archived_and_lost_is_what_was_added_under_trimming(
@@ -245,16 +251,16 @@ def test_archived_and_lost_is_what_was_added_under_trimming(
         for label in ("rows", "lost"):
             sums = getattr(totals, label)
             sums["events"] = sums.get("events", 0) + getattr(part, label).get("events", 0)
-    first_trim = 300  # gone before the archive began, and so nobody's loss
+    first_trim = 300  # gone before the archive began, and so not counted as lost
     assert totals.rows["events"] + totals.lost["events"] + first_trim == added
     gaps = reports.run_report(spark, Archive(str(tmp_path)), "gaps", ReportQuery())
     assert sum(row["lost"] for row in gaps) == totals.lost["events"] == added - first_trim - totals.rows["events"]
 
 
-def test_jobs_that_do_not_say_when_they_were_made_have_no_age(
+def test_jobs_without_a_creation_time_have_no_age(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    """Only the time in a ULID tells; none is not the same as none at all."""
+    """Without a time, only a ULID dates a job; an unknown age is null, not zero."""
     numbered_events(link, queue, 10)
     for event in ("active", "completed"):
         words = ("e", event, "id", "job-x", "ts", 5, "n", "mail", "attempt", 1, "duration_us", 5)
@@ -287,7 +293,7 @@ def test_an_archive_may_be_at_a_path_of_any_letters(
 
 
 @pytest.mark.parametrize("far", [9_223_372_036_854_775_807, -9_223_372_036_854_775_807])
-def test_no_report_fails_for_numbers_that_somebody_made_up(
+def test_no_report_fails_for_made_up_numbers(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path, far: int
 ) -> None:
     key = Keys(queue).events
@@ -315,43 +321,43 @@ def test_no_report_fails_for_numbers_that_somebody_made_up(
             assert found or name in ("gaps", "dead", "sla"), name
 
 
-def test_gaps_are_told_to_the_digit(
+def test_gaps_are_reported_exactly(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     key = Keys(queue).events
-    told: list[str] = []
+    written: list[str] = []
     expected, archived = [], 0
     for size, left in ((300, 300), (400, 150), (50, 50), (200, 0), (70, 69)):
-        numbered_events(link, queue, size, first=len(told))
-        told += [entry_id.decode() for entry_id, _ in run_flow(link, "XRANGE", key, "-", "+")][-size:]
+        numbered_events(link, queue, size, first=len(written))
+        written += [entry_id.decode() for entry_id, _ in run_flow(link, "XRANGE", key, "-", "+")][-size:]
         run_flow(link, "XTRIM", key, "MAXLEN", left)
-        lost = len(told) - left - archived
+        lost = len(written) - left - archived
         if lost > 0:
-            last = told[archived - 1]
+            last = written[archived - 1]
             row = {"stream_id": last, "ms": int(last.split("-")[0]), "reason": "trimmed", "lost": lost}
             expected.append({"queue": queue} | row)
         totals = once(spark, tmp_path, data_source_options, queue, tables=("events",))
         assert totals.lost["events"] == max(0, lost)
-        archived = len(told)
+        archived = len(written)
     assert len(expected) == 3
     assert reports.run_report(spark, Archive(str(tmp_path)), "gaps", ReportQuery()) == expected
 
 
 @pytest.mark.parametrize("few", [0, 10_000_000])
 def test_percentiles_are_the_same_whether_rows_are_few_or_many(
-    spark: Any, kept: Archive, happenings: list[PastEvent], monkeypatch: pytest.MonkeyPatch, few: int
+    spark: Any, full_archive: Archive, happenings: list[PastEvent], monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr(percentiles, "MAX_SORTED_ROWS", few)
-    assert reports.run_report(spark, kept, "latency", ReportQuery()) == plain_reports.latency(happenings, QUEUE)
+    assert reports.run_report(spark, full_archive, "latency", ReportQuery()) == plain_reports.latency(happenings, QUEUE)
     at_ms, span_ms = happenings[len(happenings) // 2].ms, 7_200_000
-    found = reports.run_report(spark, kept, "diff", ReportQuery(at_ms=at_ms, span_ms=span_ms))
+    found = reports.run_report(spark, full_archive, "diff", ReportQuery(at_ms=at_ms, span_ms=span_ms))
     assert found == plain_reports.diff(happenings, QUEUE, at_ms, span_ms)
 
 
 def test_an_archive_that_runs_on_warms_up_waits_out_a_restart_and_ends_when_asked(
     spark: Any, queue: str, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    logged: list[str] = []
     with start_server("redis-7.0", args=("--appendonly", "yes")) as server:
         with Link.open(server.url) as link:
             numbered_events(link, queue, 200)
@@ -360,7 +366,7 @@ def test_an_archive_that_runs_on_warms_up_waits_out_a_restart_and_ends_when_aske
         plan = ArchivePlan(place, reach, (queue,), ("events",), trigger_s=0.2, warm_up_s=0.1)
         seen: list[int] = []
 
-        def told(account: archiver.BatchTotals) -> None:
+        def add_more(account: archiver.BatchTotals) -> None:
             seen.append(account.rows)
             if sum(seen) == 200:
                 server.restart()
@@ -368,14 +374,14 @@ def test_an_archive_that_runs_on_warms_up_waits_out_a_restart_and_ends_when_aske
                     numbered_events(again, queue, 50, first=200)
 
         totals = archiver.archive_queues(
-            spark, plan, on_batch=told, log=said.append, should_stop=lambda: sum(seen) >= 250
+            spark, plan, on_batch=add_more, log=logged.append, should_stop=lambda: sum(seen) >= 250
         )
     assert totals.rows["events"] == 250
     assert totals.lost["events"] == 0
-    assert "warming up" in said
+    assert "warming up" in logged
 
 
-def test_a_stream_that_may_soon_overtake_the_archive_is_told_of_once(
+def test_a_stream_that_may_soon_overtake_the_archive_is_warned_of_once(
     spark: Any,
     link: Link,
     data_source_options: dict[str, str],
@@ -384,11 +390,11 @@ def test_a_stream_that_may_soon_overtake_the_archive_is_told_of_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(archiver, "EVENTS_CAP", 5)
-    said: list[str] = []
-    told: list[archiver.BatchTotals] = []
+    logged: list[str] = []
+    batches: list[archiver.BatchTotals] = []
 
-    def tell(account: archiver.BatchTotals) -> None:
-        told.append(account)
+    def add_more(account: archiver.BatchTotals) -> None:
+        batches.append(account)
         numbered_events(link, queue, 50)
 
     numbered_events(link, queue, 50)
@@ -401,10 +407,10 @@ def test_a_stream_that_may_soon_overtake_the_archive_is_told_of_once(
         gather_s=0,
         warm_up_s=0,
     )
-    archiver.archive_queues(spark, plan, on_batch=tell, log=said.append, should_stop=lambda: len(told) >= 6)
+    archiver.archive_queues(spark, plan, on_batch=add_more, log=logged.append, should_stop=lambda: len(batches) >= 6)
     nothing = SimpleNamespace(sources=[SimpleNamespace(latestOffset=None)], timestamp="2026-11-18T00:00:00.000Z")
     assert archiver.queues_too_fast(nothing, nothing) == {}
-    [warning] = said
+    [warning] = logged
     assert re.fullmatch(
         rf"warning: {queue} tells [\d,]+ events a second, and a batch takes [\d.]+ s: where workers trim at 5, "
         r"their default, events may soon be lost unread; raise events_cap",
@@ -419,10 +425,10 @@ def test_sums_that_do_not_come_out_stop_the_archive() -> None:
     archiver.check_totals(replace(account, planned=11))
 
 
-def test_events_that_say_no_kind_or_ours_are_archived_and_counted_as_any_other(
+def test_events_of_no_known_kind_are_archived_and_counted_as_any_other(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    """Anybody can write into a stream; what they write is no gap, and does not stop the archive."""
+    """Other programs can write into a stream; their entries are not gaps, and do not stop the archive."""
     numbered_events(link, queue, 10)
     once(spark, tmp_path, data_source_options, queue, tables=("events",))
     odd = (
@@ -445,22 +451,22 @@ def test_a_server_that_cannot_answer_yet_is_waited_for_as_one_that_is_away(
     spark: Any, queue: str, tmp_path: Path
 ) -> None:
     """A replica without its master, for longer than the data source itself waits."""
-    said: list[str] = []
+    logged: list[str] = []
     with start_server("redis-7.0", args=("--replica-serve-stale-data", "no")) as server:
         with Link.open(server.url) as link:
             numbered_events(link, queue, 20)
         server.run_command("REPLICAOF", "127.0.0.1", "1")
 
-        def heard(line: str) -> None:
-            said.append(line)
+        def on_log(line: str) -> None:
+            logged.append(line)
             server.run_command("REPLICAOF", "NO", "ONE")
 
         reach = {"redis.url": server.url, "retryFor": "0"}
         plan = ArchivePlan(Archive(str(tmp_path)), reach, (queue,), ("events",), once=True)
-        totals = archiver.archive_queues(spark, plan, log=heard)
+        totals = archiver.archive_queues(spark, plan, log=on_log)
     assert totals.rows["events"] == 20
-    assert "MASTERDOWN" in said[0]
-    assert said[0].endswith("; trying again (the replica has lost its master; try again)")
+    assert "MASTERDOWN" in logged[0]
+    assert logged[0].endswith("; trying again (the replica has lost its master; try again)")
 
 
 @pytest.mark.parametrize(
@@ -476,14 +482,14 @@ def test_a_server_that_cannot_answer_yet_is_waited_for_as_one_that_is_away(
     ],
 )
 def test_an_error_that_may_pass_is_still_one_behind_spark(error: ChasquiError, is_transient: bool) -> None:
-    with pytest.raises(error_marks.MarkedError) as buried, error_marks.marked_errors():
+    with pytest.raises(error_marks.MarkedError) as raised, error_marks.marked_errors():
         raise error
-    found = error_decoding.decode_error(f"Traceback\n  at java\n{buried.value}\n  at java")
+    found = error_decoding.decode_error(f"Traceback\n  at java\n{raised.value}\n  at java")
     assert (type(found), str(found), found.hint) == (type(error), str(error), error.hint)
     assert getattr(found, "transient", False) is is_transient
 
 
-def test_sums_that_do_not_come_out_are_told_in_our_own_words(
+def test_sums_that_do_not_add_up_raise_an_error_of_ours(
     spark: Any,
     link: Link,
     data_source_options: dict[str, str],
@@ -495,12 +501,12 @@ def test_sums_that_do_not_come_out_are_told_in_our_own_words(
     monkeypatch.setattr(archiver, "expected_entries", lambda begins, ends: 11)
     with pytest.raises(
         ServerError, match=r"^batch 0 of events does not add up: 10 archived and 0 lost, but 11 planned$"
-    ) as told:
+    ) as raised:
         once(spark, tmp_path, data_source_options, queue, tables=("events",))
-    assert told.value.hint == "stop, keep the archive as it is, and report this: it should be impossible"
+    assert raised.value.hint == "stop, keep the archive as it is, and report this: it should be impossible"
 
 
-def test_the_sums_of_a_batch_that_is_written_again_are_told_again(
+def test_the_sums_of_a_batch_that_is_written_again_are_reported_again(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     """It was killed before Spark knew of its end, and what it had read is trimmed since."""
@@ -528,7 +534,7 @@ def test_an_archive_without_its_checkpoint_is_not_written_over(
     assert len(plain_rows(tmp_path)) == 10
 
 
-def test_queues_that_no_directory_can_be_named_after_are_kept_under_a_hash(spark: Any, tmp_path: Path) -> None:
+def test_queues_that_no_directory_can_be_named_after_are_stored_under_a_hash(spark: Any, tmp_path: Path) -> None:
     names = ["", "x" * 249, "x" * 250, "é" * 130, "{" * 90, "a\0b", "__HIVE_DEFAULT_PARTITION__", "plain"]
     with start_server("redis-8.6") as server:
         with Link.open(server.url) as link:
@@ -537,12 +543,15 @@ def test_queues_that_no_directory_can_be_named_after_are_kept_under_a_hash(spark
         totals = once(spark, tmp_path, {"redis.url": server.url}, tables=("events",))
     assert totals.rows["events"] == 36
     archive = Archive(str(tmp_path))
-    kept_as = [layout.directory_name(name) for name in names]
-    assert [name for name, kept in zip(names, kept_as, strict=True) if name == kept] == ["x" * 249, "plain"]
-    assert kept_as[0] == "~e3b0c44298fc1c14"
-    assert kept_as[5].startswith("a_b~")
+    directories = [layout.directory_name(name) for name in names]
+    assert [name for name, directory in zip(names, directories, strict=True) if name == directory] == [
+        "x" * 249,
+        "plain",
+    ]
+    assert directories[0] == "~e3b0c44298fc1c14"
+    assert directories[5].startswith("a_b~")
     rows = layout.read_table(spark, archive, "events")
-    assert dict(rows.groupBy("queue").count().collect()) == dict(zip(kept_as, range(1, 9), strict=True))
+    assert dict(rows.groupBy("queue").count().collect()) == dict(zip(directories, range(1, 9), strict=True))
     for count, name in enumerate(names, 1):
         assert layout.filter_rows(rows, [name]).count() == count
 
@@ -558,7 +567,7 @@ def test_queues_with_odd_names_can_be_named(
     assert sorted(row.queue for row in found) == sorted(names)
 
 
-def test_events_of_no_known_day_are_kept_at_the_end_of_days(
+def test_events_of_no_known_day_are_stored_at_the_end_of_days(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     for number, ms in enumerate((5, 253_402_300_799_999, 253_402_300_800_000, 2**63, 2**64 - 1)):
@@ -572,7 +581,7 @@ def test_events_of_no_known_day_are_kept_at_the_end_of_days(
 def test_batches_in_which_a_stream_became_another_or_joined_add_up(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
-    """Rolled back by a crash, made anew, trimmed before we came: what is planned begins where the stream does."""
+    """Rolled back by a crash, recreated, trimmed before the first read: the plan begins where the stream does."""
     key, later = Keys(queue).events, f"{queue}-later"
 
     def archived(*queues: str) -> tuple[int | None, int]:
@@ -614,9 +623,9 @@ def test_one_archive_has_one_writer_and_a_place_that_can_be_written(
 
 
 def test_archived_letters_are_replayed_once_as_jobs_that_never_ran(
-    spark: Any, link: Link, data_source_options: dict[str, str], kept: Archive, queue: str
+    spark: Any, link: Link, data_source_options: dict[str, str], full_archive: Archive, queue: str
 ) -> None:
-    letters = bulk_jobs.archived_dead_letters(spark, kept, QUEUE, name="ma*", where="detail LIKE 'no account%'")
+    letters = bulk_jobs.archived_dead_letters(spark, full_archive, QUEUE, name="ma*", where="detail LIKE 'no account%'")
     for _ in range(2):
         bulk_jobs.write_jobs(bulk_jobs.jobs_from_dead_letters(letters), queue, "replay", data_source_options)
     rows = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
@@ -625,7 +634,7 @@ def test_archived_letters_are_replayed_once_as_jobs_that_never_ran(
     assert {job.attempt for job in found} == {0}
 
 
-def test_files_become_jobs_that_carry_what_the_rows_say(
+def test_files_become_jobs_with_the_data_of_their_rows(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     rows = [{"to": "ada", "n": 1}, {"to": "ada", "n": 1}, {"deep": {"list": [1, 2.5, None]}}, "just text"]
@@ -653,7 +662,7 @@ def test_rows_that_are_no_jobs_are_found_before_anything_is_written(spark: Any, 
     assert "field 'at' is no time in ms" in (found.sample or "")
 
 
-def test_an_archive_elsewhere_tells_what_came_to_it_and_what_was_lost(
+def test_an_archive_elsewhere_reports_its_rows_and_losses(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     """Behind a URL no accounts can be kept: the sums are counted in what was written."""

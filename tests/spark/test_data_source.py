@@ -205,7 +205,7 @@ def test_what_is_trimmed_between_two_reads_stops_a_query_or_is_counted_exactly(
     assert rows.where("event != 'chasqui.gap'").count() == 1500
 
 
-def test_a_stream_made_anew_is_refused_with_both_positions_and_followed_when_told_to(
+def test_a_recreated_stream_is_refused_with_both_positions_and_followed_if_accepted(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     numbered_events(link, queue, 100)
@@ -263,7 +263,7 @@ def follower(reach: dict[str, str], queue: str, **options: str) -> Any:
 
 
 def sums(reader: Any, slices: Any) -> tuple[int, int, set[str]]:
-    """Events, and the losses that gaps tell, and why."""
+    """Events, and the losses in gap rows with their reasons."""
     found = [row for piece in slices for batch in reader.read(piece) for row in batch.to_pylist()]
     gaps = [row for row in found if row["event"] == "chasqui.gap"]
     return len(found) - len(gaps), sum(row["lost"] or 0 for row in gaps), {row["reason"] for row in gaps}
@@ -304,7 +304,7 @@ def test_few_events_wait_for_more_but_not_for_long_and_not_when_they_may_be_trim
     at = reader.initialOffset()
 
     def onwards(events: int) -> int:
-        """How far the next batch goes when so many events have come."""
+        """The end of the next batch after this many events were added."""
         nonlocal at
         numbered_events(link, queue, events)
         at = reader.latestOffset(at, None)
@@ -390,7 +390,7 @@ def test_what_the_limit_left_over_does_not_wait_for_more(
     assert reached == [1030, 1060, 1080]
 
 
-def test_a_queue_that_joins_a_checkpoint_begins_where_it_was_told_to(
+def test_a_queue_that_joins_a_checkpoint_begins_at_the_configured_position(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, tmp_path: Path
 ) -> None:
     numbered_events(link, queue, 10)
@@ -445,7 +445,7 @@ def test_queues_are_found_by_a_pattern(spark: Any, link: Link, data_source_optio
 
 
 @pytest.mark.parametrize(
-    ("options", "kind", "said"),
+    ("options", "kind", "expected"),
     [
         ({}, ArgumentError, "either subscribe or subscribePattern"),
         ({"subscribe": "no-such-queue"}, NotFound, "no events stream of a queue named 'no-such-queue'"),
@@ -459,16 +459,16 @@ def test_queues_are_found_by_a_pattern(spark: Any, link: Link, data_source_optio
         ({"subscribe": "a", "redis.url": "redis://127.0.0.1:1"}, ServerError, "127.0.0.1:1"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_right_is_told_in_our_words(
+def test_invalid_options_raise_errors_of_ours(
     spark: Any,
     data_source_options: dict[str, str],
     options: dict[str, str],
     kind: type[ChasquiError],
-    said: str,
+    expected: str,
 ) -> None:
     error = refusal(spark, data_source_options | {"retryFor": "0"}, **options)
     assert isinstance(error, kind)
-    assert said in str(error)
+    assert expected in str(error)
     assert "hunter2" not in f"{error} {error.hint}"
 
 

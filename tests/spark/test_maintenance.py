@@ -40,11 +40,11 @@ def at(ms: int, seq: int = 0) -> dict[str, Any]:
 
 
 def test_compacting_keeps_every_recorded_loss(spark: Any, tmp_path: Path) -> None:
-    """A long loss is several rows at one id, and a stream that was made anew has a row there, too."""
+    """A long loss is several rows at one id, and a recreated stream has a row there, too."""
     archive = Archive(str(tmp_path))
-    anew = {"event": tables.GAP, "reason": "recreated"}
+    recreated = {"event": tables.GAP, "reason": "recreated"}
     put(spark, archive, 0, at(99) | EVENT, at(100) | EVENT, *[at(100) | TRIMMED | {"lost": 250}] * 4)
-    put(spark, archive, 1, at(100) | anew, at(100) | TRIMMED | {"lost": 7}, at(99) | EVENT)
+    put(spark, archive, 1, at(100) | recreated, at(100) | TRIMMED | {"lost": 7}, at(99) | EVENT)
     before = reports.run_report(spark, archive, "gaps", ReportQuery())
     [day] = maintenance.compact_days(spark, archive, ("events",), before=LATER)
     assert (day.rows, day.repeated) == (8, 1)
@@ -54,7 +54,7 @@ def test_compacting_keeps_every_recorded_loss(spark: Any, tmp_path: Path) -> Non
     assert layout.read_table(spark, archive, "events").where("event = 'completed'").count() == 2
 
 
-def test_events_that_say_no_kind_are_kept_as_well(spark: Any, tmp_path: Path) -> None:
+def test_events_without_a_kind_stay_as_well(spark: Any, tmp_path: Path) -> None:
     archive = Archive(str(tmp_path))
     put(spark, archive, 0, at(1), at(2))
     put(spark, archive, 1, at(2))
@@ -115,7 +115,7 @@ def test_a_batch_that_was_killed_before_its_end_is_left_to_the_archive(
     assert (day.rows, day.repeated) == (3000, 0)
 
 
-def test_a_batch_that_was_written_anew_during_a_killed_swap_is_kept_in_its_new_form(tmp_path: Path) -> None:
+def test_a_batch_that_was_rewritten_during_a_killed_swap_stays_in_its_new_form(tmp_path: Path) -> None:
     old, day = (tmp_path / top / "events" / "queue=q" / "dt=2026-01-01" for top in ("_replaced", "."))
     for place in (old / "batch=1", old / "batch=2", day / "batch=2"):
         place.mkdir(parents=True)

@@ -62,7 +62,7 @@ def test_an_empty_archive_is_a_page_too() -> None:
     assert empty.count("Nothing.") == len(records())
 
 
-def test_it_says_which_queues_and_which_time_it_is_about() -> None:
+def test_it_names_its_queues_and_its_time_range() -> None:
     steps = [{"queue": "emails", "at_ms": 60_000 * n, "completed": n, "failed": 0, "retried": 0, "dead": 0} for n in (1, 2)]  # fmt: skip
     found: dict[str, list[dict[str, Any]]] = {"throughput": steps}
     whole = render_page(found, ReportQuery(), "/data")

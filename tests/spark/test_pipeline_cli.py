@@ -1,4 +1,4 @@
-"""`chasqui pipeline` as a user types it: what is written, how it ends, and what it says when it cannot."""
+"""`chasqui pipeline` as a user types it: what is written, how it ends, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 
     def type_(*words: str | Path) -> tuple[int, str, str]:
         code = run(["pipeline", *map(str, words)])
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
 
     return type_
 
@@ -77,22 +77,22 @@ def archived(spark: Any, redis: Server, happenings: list[PastEvent], tmp_path_fa
     return place
 
 
-def assert_complains(told: tuple[int, str, str], code: int, *said: str) -> None:
-    assert told[0] == code, told
-    assert told[1] == ""
-    assert [line.split(":")[0] for line in told[2].splitlines()] == ["error", "hint"], told[2]
-    for words in said:
-        assert words in told[2]
+def assert_complains(result: tuple[int, str, str], code: int, *texts: str) -> None:
+    assert result[0] == code, result
+    assert result[1] == ""
+    assert [line.split(":")[0] for line in result[2].splitlines()] == ["error", "hint"], result[2]
+    for words in texts:
+        assert words in result[2]
 
 
-def test_an_archive_is_filled_told_and_goes_on(
+def test_an_archive_is_filled_reported_and_continued(
     typed: Typed, spark: Any, link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
     numbered_events(link, queue, 300)
     words = ("archive", queue, "--once", "--archive", tmp_path / "a", "-u", redis.url, "-o", "json")
     code, out, _ = typed(*words)
-    told = {"archive": str(tmp_path / "a"), "batches": 1, "events": 300, "dlq": 0, "lost": 0}
-    assert (code, json.loads(out)) == (0, told)
+    expected = {"archive": str(tmp_path / "a"), "batches": 1, "events": 300, "dlq": 0, "lost": 0}
+    assert (code, json.loads(out)) == (0, expected)
     numbered_events(link, queue, 50, first=300)
     run_flow(link, "XTRIM", Keys(queue).events, "MAXLEN", 20)
     code, out, err = typed(*words)
@@ -127,17 +127,17 @@ def test_every_report_is_written_in_every_format(typed: Typed, spark: Any, archi
 
 
 @pytest.mark.parametrize("name", ReportName)
-def test_each_report_tells_its_shape_without_an_archive_and_without_spark(typed: Typed, name: ReportName) -> None:
+def test_each_report_prints_its_schema_without_an_archive_and_without_spark(typed: Typed, name: ReportName) -> None:
     code, out, _ = typed("report", name, "--schema", "--archive", "/nowhere")
     assert code == 0
-    told = json.loads(out)
+    schema = json.loads(out)
     if name is ReportName.ALL:
-        assert told["required"] == list(REPORTS)
+        assert schema["required"] == list(REPORTS)
     else:
-        assert told["items"]["required"] == list(REPORTS[name].columns)
+        assert schema["items"]["required"] == list(REPORTS[name].columns)
 
 
-def test_the_tour_tells_its_shape(typed: Typed) -> None:
+def test_the_tour_prints_its_schema(typed: Typed) -> None:
     assert json.loads(typed("demo", "--schema")[1])["required"] == ["events", "archive", "page"]
 
 
@@ -182,7 +182,7 @@ def test_files_are_produced_once_and_a_dry_run_writes_nothing(
     assert run_flow(link, "XLEN", Keys(queue).stream) == 150
 
 
-def test_what_cannot_be_is_told_in_two_lines_and_leaves_nothing_behind(
+def test_invalid_loads_end_in_two_lines_and_leave_nothing_behind(
     typed: Typed, spark: Any, redis: Server, queue: str, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.jsonl"
@@ -211,13 +211,13 @@ def test_an_archive_of_another_queue_is_refused_and_stays_as_it_was(
 ) -> None:
     numbered_events(link, queue, 10)
     before = sorted((archived / "events").glob("**/*.parquet"))
-    told = typed("archive", queue, "--once", "--archive", archived, "-u", redis.url, "-q")
-    assert told[0] == 2
-    assert f"the checkpoint is of {QUEUE}, not of {queue}" in told[2]
+    result = typed("archive", queue, "--once", "--archive", archived, "-u", redis.url, "-q")
+    assert result[0] == 2
+    assert f"the checkpoint is of {QUEUE}, not of {queue}" in result[2]
     assert sorted((archived / "events").glob("**/*.parquet")) == before
 
 
-def test_a_stream_made_anew_is_refused_with_both_positions_and_goes_on_when_told_to(
+def test_a_recreated_stream_is_refused_with_both_positions_and_continues_if_accepted(
     typed: Typed, spark: Any, link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
     numbered_events(link, queue, 30)
@@ -226,15 +226,15 @@ def test_a_stream_made_anew_is_refused_with_both_positions_and_goes_on_when_told
     before = sorted((tmp_path / "a" / "events").glob("**/*.parquet"))
     run_flow(link, "DEL", Keys(queue).events)
     numbered_events(link, queue, 40, first=100)
-    told = typed(*words)
-    assert_complains(told, 1, "made anew", "(#30)", "(#40)", "--accept-recreated")
+    result = typed(*words)
+    assert_complains(result, 1, "made anew", "(#30)", "(#40)", "--accept-recreated")
     assert sorted((tmp_path / "a" / "events").glob("**/*.parquet")) == before
     code, out, err = typed(*words, "--accept-recreated")
     assert (code, json.loads(out)["events"], json.loads(out)["lost"]) == (0, 40, 0), err
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "expected"),
     [
         (("throughput", "--step", "0s"), 2, "--step: 0s is no length"),
         (("throughput", "--step", "often"), 2, "'often' is no duration"),
@@ -253,16 +253,16 @@ def test_a_stream_made_anew_is_refused_with_both_positions_and_goes_on_when_told
         (("gaps", "--heap", "1m"), 2, "--heap: 1m is no memory to work with"),
     ],
 )
-def test_what_a_report_cannot_be_about_is_told_before_spark_is_started(
+def test_invalid_reports_are_refused_before_spark_is_started(
     typed: Typed,
     archived: Path,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
     code: int,
-    said: str,
+    expected: str,
 ) -> None:
     monkeypatch.delattr(spark_session, "open_session")
-    assert_complains(typed("report", *words, "--archive", archived), code, said)
+    assert_complains(typed("report", *words, "--archive", archived), code, expected)
     assert_complains(typed("up", "--warm-up", "soon"), 2, "'soon' is no duration")
     assert_complains(typed("archive", "--gather", "2d"), 2, "--gather: 2d is no length to count with")
     assert_complains(typed("rollup", "nobody", "--archive", archived), 4, "of a queue named 'nobody'")
@@ -274,7 +274,7 @@ def test_what_a_report_cannot_be_about_is_told_before_spark_is_started(
     ("module", "package"),
     [("pandas", "pandas"), ("grpc", "grpcio"), ("google.rpc", "googleapis-common-protos")],
 )
-def test_the_doctor_says_which_package_is_missing(
+def test_the_doctor_names_the_missing_package(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -297,29 +297,29 @@ def test_without_what_connect_needs_another_spark_is_refused_in_two_lines(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "grpc", None)
-    told = typed("report", "gaps", "--archive", tmp_path, "--remote", "sc://127.0.0.1:1")
-    assert_complains(told, 2, "the pipeline needs grpcio", "pip install")
+    result = typed("report", "gaps", "--archive", tmp_path, "--remote", "sc://127.0.0.1:1")
+    assert_complains(result, 2, "the pipeline needs grpcio", "pip install")
 
 
 @pytest.mark.parametrize("place", ["/proc/report.html", "/nowhere/report.html", "/tmp"])
-def test_a_page_that_cannot_be_written_is_told_before_spark_is_started(
+def test_a_page_that_cannot_be_written_is_refused_before_spark_is_started(
     typed: Typed, archived: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.delattr(spark_session, "open_session")
-    told = typed("report", "gaps", "--archive", archived, "--html", place)
-    assert_complains(told, 2, f"cannot write a page at {place}", "a directory that is yours")
+    result = typed("report", "gaps", "--archive", archived, "--html", place)
+    assert_complains(result, 2, f"cannot write a page at {place}", "a directory that is yours")
 
 
 def test_a_page_replaces_a_file_and_nothing_else(typed: Typed, spark: Any, archived: Path, tmp_path: Path) -> None:
-    kept, link, pipe = tmp_path / "kept.html", tmp_path / "link.html", tmp_path / "pipe"
-    kept.write_text("old")
-    link.symlink_to(kept)
+    page, link, pipe = tmp_path / "kept.html", tmp_path / "link.html", tmp_path / "pipe"
+    page.write_text("old")
+    link.symlink_to(page)
     os.mkfifo(pipe)
     assert typed("report", "gaps", "--archive", archived, "--html", link)[0] == 0
     assert link.is_symlink()
-    assert kept.read_text().startswith("<!doctype html>")
-    told = typed("report", "gaps", "--archive", archived, "--html", pipe)
-    assert_complains(told, 2, f"cannot write a page at {pipe}: not a regular file", "a directory that is yours")
+    assert page.read_text().startswith("<!doctype html>")
+    result = typed("report", "gaps", "--archive", archived, "--html", pipe)
+    assert_complains(result, 2, f"cannot write a page at {pipe}: not a regular file", "a directory that is yours")
     assert pipe.is_fifo()
 
 
@@ -334,14 +334,14 @@ def test_an_answer_is_given_though_its_page_cannot_be_written_in_the_end(
         return ask_spark(*given)
 
     monkeypatch.setattr(reports, "run_report", meanwhile)
-    told = typed("report", "retries", "--archive", archived, "-o", "json", "--html", place / "report.html")
-    assert told[0] == 1
-    assert json.loads(told[1])[0]["attempt"] == 1
-    assert told[2].splitlines()[0].startswith(f"error: cannot write the page at {place}/report.html: No such")
-    assert told[2].splitlines()[1] == "hint: the answer is whole; only the page is not"
+    result = typed("report", "retries", "--archive", archived, "-o", "json", "--html", place / "report.html")
+    assert result[0] == 1
+    assert json.loads(result[1])[0]["attempt"] == 1
+    assert result[2].splitlines()[0].startswith(f"error: cannot write the page at {place}/report.html: No such")
+    assert result[2].splitlines()[1] == "hint: the answer is whole; only the page is not"
 
 
-def test_a_diff_says_its_moment_and_lateness_its_limit(
+def test_a_diff_shows_its_moment_and_lateness_its_limit(
     typed: Typed, spark: Any, archived: Path, happenings: list[PastEvent], tmp_path: Path
 ) -> None:
     page, at = tmp_path / "report.html", ("--archive", archived)
@@ -352,9 +352,9 @@ def test_a_diff_says_its_moment_and_lateness_its_limit(
     assert f"<p>{QUEUE}, from {since}<br>" in page.read_text()
     words = ("report", "diff", *at, "--since", since, "--until", until, "--html", page, "-o", "json")
     _, _, err = typed(*words, "--at", "2026-11-16T00:00:00Z", "--span", "2h")
-    told = "before and after 2026-11-16T00:00:00.000Z, 2h00m to each side"
-    assert f"diff: {told}\n" in err
-    assert told in page.read_text()
+    caption = "before and after 2026-11-16T00:00:00.000Z, 2h00m to each side"
+    assert f"diff: {caption}\n" in err
+    assert caption in page.read_text()
     assert f"<p>{QUEUE}, from {since} to {until}<br>" in page.read_text()
     near = [one for one in happenings if since <= format_iso(one.ms) < until]
     _, out, err = typed(*words)
@@ -399,29 +399,27 @@ def test_queues_of_an_archive_are_offered_and_others_named_as_missing(typed: Typ
     assert list(complete_archived_queues(context, "e")) == ["emails"]
     context.params["path"] = "/nowhere"
     assert list(complete_archived_queues(context, "")) == []
-    told = typed("report", "gaps", "--archive", tmp_path / "archive", "--queue", "mails")
-    assert_complains(told, 4, "nothing archived of a queue named 'mails'", "archived there: a:b%, emails")
+    result = typed("report", "gaps", "--archive", tmp_path / "archive", "--queue", "mails")
+    assert_complains(result, 4, "nothing archived of a queue named 'mails'", "archived there: a:b%, emails")
 
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """A port that takes connections and never says a word, as a server that hangs."""
+    """A port that accepts connections and never responds, as a server that hangs."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
-def test_a_spark_that_is_elsewhere_is_given_up_soon_when_nobody_answers(
-    typed: Typed, silent: int, tmp_path: Path
-) -> None:
+def test_a_remote_spark_that_does_not_answer_is_given_up_soon(typed: Typed, silent: int, tmp_path: Path) -> None:
     words = ("report", "gaps", "--archive", tmp_path, "--remote")
     for url in ("sc://127.0.0.1:1", f"sc://127.0.0.1:{silent}", f"sc://localhost:{silent}/;token=s3cret"):
         begun = CLOCK.monotonic()
         assert_complains(typed(*words, url), 1, "no Spark answers there")
         assert CLOCK.monotonic() - begun < 60, "Spark itself would try for ten minutes"
     for url in ("elsewhere", "sc://", "sc://host:99999", "sc://host/path/;token=s3cret"):
-        told = typed(*words, url)
-        assert_complains(told, 2, "no URL of a Spark Connect server", "sc://host:15002")
-        assert "s3cret" not in told[2]
+        result = typed(*words, url)
+        assert_complains(result, 2, "no URL of a Spark Connect server", "sc://host:15002")
+        assert "s3cret" not in result[2]
 
 
 @pytest.fixture
@@ -434,7 +432,7 @@ def hanging(silent: int, tmp_path: Path) -> Iterator[connect_server.ConnectServe
         yield server
 
 
-def test_a_warm_spark_that_hangs_is_told_and_not_waited_for(
+def test_a_warm_spark_that_hangs_is_reported_and_not_waited_for(
     typed: Typed, spark: Any, archived: Path, hanging: connect_server.ConnectServer
 ) -> None:
     code, out, err = typed("report", "gaps", "--archive", archived, "-o", "json")
@@ -462,7 +460,7 @@ def test_java_is_looked_for_in_three_places(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("…\nCaused by: [chasqui NotFound] no queue [hint] look [end]\n\tat java", "no queue"),
         ("java.io.IOException: Mkdirs failed to create file:/x/y (exists=false)", "cannot write there: /x/y"),
@@ -475,7 +473,7 @@ def test_java_is_looked_for_in_three_places(monkeypatch: pytest.MonkeyPatch, tmp
         ("org.apache.SomethingNew: what\n\tat a.b.c", "Spark failed: org.apache.SomethingNew: what"),
     ],
 )
-def test_java_traces_become_sentences(text: str, said: str) -> None:
+def test_java_traces_become_sentences(text: str, expected: str) -> None:
     error = error_decoding.decode_error(text)
-    assert said in str(error)
+    assert expected in str(error)
     assert "\tat" not in str(error)

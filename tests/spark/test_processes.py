@@ -30,7 +30,7 @@ CLOCK = SystemClock()
 
 
 def start(home: Path, *words: str | Path, **variables: str) -> subprocess.Popen[str]:
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "JAVA_HOME") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "JAVA_HOME") if name in os.environ}
     paths = {
         "HOME": str(home),
         "PYTHONPATH": f"{ROOT}:{ROOT / 'engine'}",
@@ -38,7 +38,7 @@ def start(home: Path, *words: str | Path, **variables: str) -> subprocess.Popen[
     }
     return subprocess.Popen(
         [sys.executable, "-m", "chasqui_cli", "pipeline", *map(str, words)],
-        env=kept | paths | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=inherited | paths | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ with spark_session.open_session(SparkTarget(top / 'cache', top / 'log', master='
 
 
 def test_a_password_shows_nowhere_that_spark_shows_anything(queue: str, tmp_path: Path) -> None:
-    """Read, stream and write with a password in the server's URL; then look at all that Spark tells anybody."""
+    """Read, stream and write with a password in the server's URL; then look at all that Spark shows."""
     (tmp_path / "told").mkdir()
     password = "correct-horse-battery"
     with start_server("redis-8.6", tcp=True, password=password) as server:
@@ -120,8 +120,8 @@ def test_a_password_shows_nowhere_that_spark_shows_anything(queue: str, tmp_path
         files = [file for file in (tmp_path / place).rglob("*") if file.is_file()]
         surfaces |= {f"{place}/{file.name}": file.read_text(errors="replace") for file in files}
     assert [name for name, text in surfaces.items() if password in text] == []
-    told = [name for name, text in surfaces.items() if name.startswith("told/") and queue in text]
-    assert told, "the event log shows options: had the password been one, it would have been found"
+    with_options = [name for name, text in surfaces.items() if name.startswith("told/") and queue in text]
+    assert with_options, "the event log shows options: had the password been one, it would have been found"
     assert "chasqui" in surfaces["output"], "the plan"
     assert any("local[2,4]" in text for name, text in surfaces.items() if name.startswith("pages/")), "the web page"
 
@@ -167,9 +167,9 @@ def test_who_is_ended_while_java_starts_leaves_none_behind(
         process = start(tmp_path, "archive", queue, "--archive", tmp_path / "archive", "-u", redis.url)
         _until(lambda: bool(_javas_of(process.pid)))  # noqa: B023 - called before the next round
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 128 + number, said
-        assert "Traceback" not in said
+        _, output = process.communicate(timeout=120)
+        assert process.returncode == 128 + number, output
+        assert "Traceback" not in output
         _until(lambda: not _javas_of(process.pid))  # noqa: B023
 
 
@@ -186,8 +186,8 @@ def test_an_interrupted_up_leaves_no_spark_behind(tmp_path: Path) -> None:
     process = start(tmp_path, "up")
     pid = _java_of(tmp_path)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 130, output
     assert not Path(f"/proc/{pid}").exists()
     assert typed(tmp_path, "status")["running"] is False
 
@@ -231,17 +231,17 @@ def _until(holds: Callable[[], bool]) -> None:
         CLOCK.sleep_sync(0.05)
 
 
-def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
+def test_a_warm_spark_answers_reports_until_it_is_stopped(
     link: Link, redis: Server, queue: str, tmp_path: Path
 ) -> None:
     numbered_events(link, queue, 300)
     at = ("--archive", tmp_path / "archive")
     both = [start(tmp_path, "up", "--warm-up", "1s", "-o", "json") for _ in range(2)]
-    told, same = (json.loads(process.communicate(timeout=280)[0]) for process in both)
+    result, same = (json.loads(process.communicate(timeout=280)[0]) for process in both)
     try:
-        assert told["running"]
-        assert same == told, "who comes second finds the first one's"
-        assert told["url"].startswith("sc://localhost:")
+        assert result["running"]
+        assert same == result, "who comes second finds the first one's"
+        assert result["url"].startswith("sc://localhost:")
         secret = tmp_path / ".local/state/chasqui/spark-connect.json"
         assert secret.stat().st_mode & 0o077 == 0
         assert typed(tmp_path, "archive", queue, "--once", *at, "-u", redis.url)["events"] == 300
@@ -264,10 +264,10 @@ def test_a_spark_that_is_kept_warm_answers_reports_until_it_is_sent_home(
         parts = typed(tmp_path, "doctor", *at, "--remote", warm.url, "-u", redis.url)
         assert [one["check"] for one in parts] == ["python", "packages", "server", "spark", "archive"]
         assert warm.token not in str(parts)
-        stranger = start(tmp_path, "report", "gaps", *at, "--remote", told["url"])
-        _, said = stranger.communicate(timeout=120)
+        stranger = start(tmp_path, "report", "gaps", *at, "--remote", result["url"])
+        _, output = stranger.communicate(timeout=120)
         assert stranger.returncode == 1, "without the token nobody may use it"
-        assert said.startswith("error: that Spark does not let us in\nhint: "), said
+        assert output.startswith("error: that Spark does not let us in\nhint: "), output
     finally:
         assert typed(tmp_path, "down")["running"] is False
     assert typed(tmp_path, "status", *at)["running"] is False

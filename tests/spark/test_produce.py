@@ -41,8 +41,8 @@ def produced(
 
     def type_(*words: str | Path) -> tuple[int, dict[str, Any], str]:
         code = run(["pipeline", "produce", queue, *map(str, words), "--yes", "-u", redis.url, "-o", "json", "-q"])
-        told = capsys.readouterr()
-        return code, json.loads(told.out or "{}"), told.err
+        captured = capsys.readouterr()
+        return code, json.loads(captured.out or "{}"), captured.err
 
     return type_
 
@@ -68,7 +68,7 @@ def row(**fields: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("not json", "Expecting value"),
         ("[1]", "not an object"),
@@ -93,11 +93,11 @@ def row(**fields: Any) -> str:
         (row(at=str(NOW_MS + 31 * 86_400_000)), "exceeds max_delay_secs"),
     ],
 )
-def test_a_row_that_could_not_be_written_is_told_before_any_is(spark: Any, line: str, said: str) -> None:
+def test_a_row_that_could_not_be_written_is_refused_before_any_is_written(spark: Any, line: str, expected: str) -> None:
     lines = spark.createDataFrame([(row(),), (line,)], "line STRING").coalesce(1)
     found = bulk_jobs.check_rows(lines, FIELDS, NOW_MS)
     assert (found.rows, found.bad) == (2, 1)
-    assert said in str(found.sample)
+    assert expected in str(found.sample)
 
 
 def test_rows_at_the_edge_of_what_can_be_written_are_accepted(spark: Any) -> None:
@@ -137,8 +137,8 @@ def test_a_load_that_goes_on_after_a_week_adds_only_what_is_missing(
     for count in (20, 30):
         file.write_text("".join(json.dumps({"to": n}) + "\n" for n in range(count)))
         run_flow(link, "EXPIRE", keys.load_start("week"), 100)
-        code, told, err = produced(file, "--run-id", "week")
-        assert (code, told["added"]) == (0, 20 if count == 20 else 10), err
+        code, record, err = produced(file, "--run-id", "week")
+        assert (code, record["added"]) == (0, 20 if count == 20 else 10), err
         assert (
             run_flow(link, "TTL", keys.load_start("week"))
             >= run_flow(link, "TTL", keys.load_ledger("rows", "week"))
@@ -150,8 +150,8 @@ def test_a_load_that_goes_on_after_a_week_adds_only_what_is_missing(
 def test_a_column_may_have_any_name(produced: Produced, spark: Any, link: Link, queue: str, tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"
     file.write_text("user.name,a `b`\nada,1\n")
-    code, told, err = produced(file)
-    assert (code, told.get("added")) == (0, 1), err
+    code, record, err = produced(file)
+    assert (code, record.get("added")) == (0, 1), err
     [(_, fields)] = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     assert envelope.decode(fields[1]).payload.data() == {"user.name": "ada", "a `b`": "1"}
 
@@ -181,7 +181,7 @@ def test_a_load_has_the_same_name_wherever_it_is_run_from(tmp_path: Path, monkey
 def test_a_replay_knows_for_a_year_what_it_put_back(
     spark: Any, link: Link, redis: Server, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An archive keeps letters for long; a week after a replay they must not all run again."""
+    """An archive keeps dead letters for long; a week after a replay they must not all run again."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     keys, at = Keys(queue), ("--archive", str(tmp_path / "archive"), "-u", redis.url, "-q")
@@ -202,8 +202,8 @@ def test_csv_is_read_as_it_is_written_and_refused_where_one_would_have_to_guess(
 ) -> None:
     good = tmp_path / "good.csv"
     good.write_text('id,to,note\n1,ada,"say ""hi"", twice"\n2,bob,"two\nlines"\n3,cyd,\n')
-    code, told, _ = produced(good, "--id-field", "id")
-    assert (code, told["added"]) == (0, 3)
+    code, record, _ = produced(good, "--id-field", "id")
+    assert (code, record["added"]) == (0, 3)
     entries = run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     jobs = [envelope.decode(fields[1], len(fields[1])) for _, fields in entries]
     assert {job.id: msgpack_codec.unpack(job.payload.raw)["note"] for job in jobs} == {
@@ -216,12 +216,12 @@ def test_csv_is_read_as_it_is_written_and_refused_where_one_would_have_to_guess(
     }.items():
         bad = tmp_path / f"{name}.csv"
         bad.write_text(text)
-        code, _, said = produced(good, bad, "--id-field", "id", "--run-id", "bad")
-        assert (code, f"{name}.csv is no CSV" in said, "hint: nothing was written" in said) == (
+        code, _, err = produced(good, bad, "--id-field", "id", "--run-id", "bad")
+        assert (code, f"{name}.csv is no CSV" in err, "hint: nothing was written" in err) == (
             2,
             True,
             True,
-        ), said
+        ), err
     assert run_flow(link, "XLEN", Keys(queue).stream) == 3
 
 
@@ -266,20 +266,20 @@ def test_what_will_be_done_is_shown_with_samples_and_letters_are_chosen_by_reaso
         "json",
     ]
     assert run([*words, "--dry-run"]) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["rows"] == 7
-    assert "would replay 7 jobs" in told.err
-    assert "chosen by: reason unrecoverable and sql name = 'mail'" in told.err
-    assert "job-0" in told.err
-    assert "… and 2 more" in told.err
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["rows"] == 7
+    assert "would replay 7 jobs" in captured.err
+    assert "chosen by: reason unrecoverable and sql name = 'mail'" in captured.err
+    assert "job-0" in captured.err
+    assert "… and 2 more" in captured.err
     assert run([*words, "--yes"]) == 0
     assert run_flow(link, "XLEN", keys.stream) == 7
     capsys.readouterr()
     for condition in ("name =", "nosuch = 1", "name"):
         assert run(["pipeline", "replay", queue, "--sql", condition, "--yes", *place]) == 2
-        said = capsys.readouterr().err
-        assert f"error: not a condition: {condition}" in said
-        assert "hint: columns are queue, stream_id" in said or "hint: columns are stream_id" in said
+        err = capsys.readouterr().err
+        assert f"error: not a condition: {condition}" in err
+        assert "hint: columns are queue, stream_id" in err or "hint: columns are stream_id" in err
 
 
 def test_a_preview_of_jobs_shows_some_with_secrets_covered(
@@ -293,11 +293,11 @@ def test_a_preview_of_jobs_shows_some_with_secrets_covered(
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "jobs.jsonl").write_text('{"to": "ada", "password": "hunter2"}\n' * 9)
     assert run(["pipeline", "produce", queue, str(tmp_path / "jobs.jsonl"), "--dry-run", "-u", redis.url]) == 0
-    said = capsys.readouterr().err
-    assert "would produce 9 jobs" in said
-    assert "ada" in said
-    assert "hunter2" not in said
-    assert "… and 4 more" in said
+    err = capsys.readouterr().err
+    assert "would produce 9 jobs" in err
+    assert "ada" in err
+    assert "hunter2" not in err
+    assert "… and 4 more" in err
 
 
 @pytest.mark.parametrize("name", ["_jobs.jsonl", ".jobs.jsonl", "jobs.jsonl._COPYING_"])
@@ -305,10 +305,10 @@ def test_a_file_that_spark_passes_over_is_refused(
     produced: Produced, link: Link, queue: str, tmp_path: Path, name: str
 ) -> None:
     there = files_at(tmp_path, "jobs.jsonl", name)
-    code, _, said = produced(there / "jobs.jsonl", there / name, "--format", "jsonl")
+    code, _, err = produced(there / "jobs.jsonl", there / name, "--format", "jsonl")
     assert code == 2
-    assert f"Spark passes over files with such a name: {there / name}" in said
-    assert "hint: rename it" in said
+    assert f"Spark passes over files with such a name: {there / name}" in err
+    assert "hint: rename it" in err
     assert not run_flow(link, "KEYS", f"*{queue}*")
 
 
@@ -388,9 +388,9 @@ def test_a_path_of_this_machine_is_no_pattern(spark: Any, tmp_path: Path, name: 
 def test_a_colon_in_a_name_is_refused_where_spark_cannot_open_it(spark: Any, tmp_path: Path) -> None:
     there = files_at(tmp_path, "jobs-10:00.jsonl", "given/jobs-10:00.jsonl", "at 10:00/jobs.jsonl")
     for given in (there / "jobs-10:00.jsonl", there / "given"):
-        with pytest.raises(ArgumentError, match=r"with a colon in its name: \S+jobs-10:00\.jsonl") as told:
+        with pytest.raises(ArgumentError, match=r"with a colon in its name: \S+jobs-10:00\.jsonl") as raised:
             input_files.check_files([str(given)], "jsonl")
-        assert "a link of another name" in (told.value.hint or "")
+        assert "a link of another name" in (raised.value.hint or "")
     (there / "link.jsonl").symlink_to(there / "jobs-10:00.jsonl")
     assert rows_of(spark, "jsonl", there / "link.jsonl") == [{"file": "jobs-10:00.jsonl"}]
     assert rows_of(spark, "jsonl", there / "at 10:00" / "jobs.jsonl") == [{"file": "at 10:00/jobs.jsonl"}]
@@ -413,11 +413,11 @@ def test_parquet_files_of_different_columns_are_refused(spark: Any, tmp_path: Pa
     assert sorted(one["to"] for one in rows_of(spark, "parquet", first, same)) == ["ada", "bob"]
     more = write("all/2.parquet", {"to": pa.string(), "n": pa.int64(), "x": pa.int8()}, to=["a"], n=[1], x=[1])
     other = write("other.parquet", {"to": pa.string(), "n": pa.int32()}, to=["a"], n=[1])
-    for given, told in (([first.parent], f"{more} has other columns than {first}: x differs"),
+    for given, expected in (([first.parent], f"{more} has other columns than {first}: x differs"),
                         ([first, same, other], f"{other} has other columns than {first}: n differs")):  # fmt: skip
         with pytest.raises(ArgumentError) as refused:
             input_files.check_files([str(one) for one in given], "parquet")
-        assert str(refused.value) == told
+        assert str(refused.value) == expected
     lines = bulk_jobs.read_json_lines(spark, [first.as_uri(), more.as_uri()], "parquet").collect()
     assert sorted(str(json.loads(one.line)["x"]) for one in lines) == ["1", "None"]
     more.write_text("no parquet")
@@ -450,8 +450,8 @@ def test_times_in_parquet_keep_their_microseconds(spark: Any, tmp_path: Path) ->
 def test_csv_keeps_every_character(spark: Any, tmp_path: Path) -> None:
     text = b'\xef\xbb\xbfid,to\r\n1,ada\n2,"a\r\nb"\r\n\n3,"c\nd"\r\n4,\r\n'
     (tmp_path / "ends.csv").write_bytes(text)
-    told = {one["id"]: one["to"] for one in rows_of(spark, "csv", tmp_path / "ends.csv")}
-    assert told == {"1": "ada", "2": "a\r\nb", "3": "c\nd", "4": ""}
+    targets = {one["id"]: one["to"] for one in rows_of(spark, "csv", tmp_path / "ends.csv")}
+    assert targets == {"1": "ada", "2": "a\r\nb", "3": "c\nd", "4": ""}
     chance = random.Random(7)
     columns = ["a", "b c", "d,e"]
     made = [
@@ -468,7 +468,7 @@ def test_csv_keeps_every_character(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (b"id,to\n1,ada\n\n2\n", "row 4: fields: 1 instead of 2"),
         (b"id,to\n1,ada\n2,b,c\n", "row 3: fields: 3 instead of 2"),
@@ -483,17 +483,17 @@ def test_csv_keeps_every_character(spark: Any, tmp_path: Path) -> None:
     ],
 )
 def test_csv_that_cannot_be_taken_at_its_word_is_refused_with_its_row(
-    spark: Any, tmp_path: Path, text: bytes, said: str
+    spark: Any, tmp_path: Path, text: bytes, expected: str
 ) -> None:
     for name in ("a.csv", "c.csv"):
         (tmp_path / name).write_text("id,to\n9,zed\n")
     bad = tmp_path / "b.csv"
     bad.write_bytes(text)
-    with pytest.raises(ArgumentError) as told:
+    with pytest.raises(ArgumentError) as raised:
         rows_of(spark, "csv", tmp_path)
-    assert str(told.value).startswith(f"{bad} is no CSV")
-    assert str(told.value).endswith(said)
-    assert told.value.hint == "nothing was written; mend the file"
+    assert str(raised.value).startswith(f"{bad} is no CSV")
+    assert str(raised.value).endswith(expected)
+    assert raised.value.hint == "nothing was written; mend the file"
 
 
 def test_csv_in_folders_of_columns_has_those_too(spark: Any, tmp_path: Path) -> None:
@@ -504,7 +504,7 @@ def test_csv_in_folders_of_columns_has_those_too(spark: Any, tmp_path: Path) -> 
     assert sorted(found, key=str) == [{"n": "1", "dt": "a 1"}, {"n": "2", "dt": "a 2"}]
 
 
-def test_csv_that_is_cut_off_is_told_with_its_name(spark: Any, tmp_path: Path) -> None:
+def test_csv_that_is_cut_off_is_reported_with_its_name(spark: Any, tmp_path: Path) -> None:
     whole = gzip.compress(b"id,to\n" + b"".join(b"%d,%d\n" % (n, n * 7919) for n in range(50_000)))
     (tmp_path / "jobs.csv.gz").write_bytes(whole[:-1000])
     with pytest.raises(ConfigError, match=r"cannot read \S+jobs\.csv\.gz after row [\d,]+: Compressed file ended"):
@@ -523,7 +523,7 @@ def test_csv_behind_a_url_is_read_by_spark_beside_files_of_this_machine(spark: A
 def letters(
     spark: Any, link: Link, redis: Server, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, ...]:
-    """An archive of three letters, as words of a command; one of them has a name of two lines, one holds no job."""
+    """An archive of three dead letters, as options of a command; one of them has a name of two lines, one holds no job."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     place = ("--archive", str(tmp_path / "archive"), "-u", redis.url)
@@ -578,6 +578,6 @@ def test_a_condition_that_fails_on_a_letter_is_no_condition(
 ) -> None:
     capsys.readouterr()
     assert run([*letters, "--sql", condition]) == 2
-    said = capsys.readouterr().err
-    assert f"error: not a condition: {condition}: {why}" in said
-    assert "hint: columns are " in said
+    err = capsys.readouterr().err
+    assert f"error: not a condition: {condition}: {why}" in err
+    assert "hint: columns are " in err

@@ -1,4 +1,4 @@
-"""Roll-ups of so many jobs that a sketch cannot hold them all: what they answer must still be within one per cent."""
+"""Roll-ups of more jobs than a sketch can hold: their percentiles must still be within one per cent."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_jobs_are_the_producers_byte_for_byte_delayed_ones_too(
     assert run_flow(link, "ZRANGE", Keys(queue).delayed, 0, -1, "WITHSCORES") == [member, score]
 
 
-def test_jobs_were_made_when_their_row_says_or_their_id_or_else_now(
+def test_jobs_take_their_creation_time_from_the_row_or_the_id_or_else_now(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     ulid = "01M7FEK0ZGBZK5R25VVNHVQ28Q"
@@ -70,10 +70,10 @@ def test_jobs_were_made_when_their_row_says_or_their_id_or_else_now(
     found = [
         (envelope.decode(fields[1]), fields[3:]) for _, fields in run_flow(link, "XRANGE", Keys(queue).stream, "-", "+")
     ]
-    told, by_id, by_nobody = (job.created_at_ms for job, _ in found)
-    assert told == 7
+    given, by_id, by_default = (job.created_at_ms for job, _ in found)
+    assert given == 7
     assert by_id == created_ms(ulid)
-    assert by_nobody == int(run_flow(link, "GET", Keys(queue).load_start("load")).split()[0])
+    assert by_default == int(run_flow(link, "GET", Keys(queue).load_start("load")).split()[0])
     assert [name for _, name in found] == [[b"mail"], [], [b"bill"]]
 
 
@@ -135,7 +135,7 @@ def test_two_attempts_at_once_add_every_job_once(
     def attempt() -> None:
         try:
             bulk_jobs.write_jobs(rows, queue, "load", data_source_options)
-        except BaseException as fault:  # noqa: BLE001 - told in the main thread
+        except BaseException as fault:  # noqa: BLE001 - checked in the main thread
             faults.append(fault)
 
     threads = [threading.Thread(target=attempt) for _ in range(2)]
@@ -206,7 +206,7 @@ def drained(redis: Server, queue: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("idempotence", ["rows", "chunks", "idmp", "none"])
-def test_a_backlog_smaller_than_a_run_of_rows_is_kept_and_the_load_comes_to_its_end(
+def test_a_backlog_limit_smaller_than_a_run_of_rows_holds_and_the_load_ends(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str, drained: None, idempotence: str
 ) -> None:
     key = Keys(queue).stream
@@ -217,7 +217,7 @@ def test_a_backlog_smaller_than_a_run_of_rows_is_kept_and_the_load_comes_to_its_
     assert dict(zip(info[::2], info[1::2], strict=True))[b"entries-added"] == 301
 
 
-def test_a_rate_is_kept_from_the_first_second_on(
+def test_a_rate_limit_holds_from_the_first_second_on(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     write(jobs(spark, 50), data_source_options, queue, maxRate=20)
@@ -254,7 +254,7 @@ def test_a_load_goes_on_only_with_the_ledger_it_was_begun_with(
     assert run_flow(link, "XLEN", Keys(queue).stream) == 10
 
 
-def test_a_load_without_a_ledger_begins_anew_each_time(
+def test_a_load_without_a_ledger_starts_over_each_time(
     spark: Any, link: Link, data_source_options: dict[str, str], queue: str
 ) -> None:
     rows = spark.range(1).selectExpr("struct(id) AS data")
@@ -311,7 +311,7 @@ def test_a_stream_of_rows_becomes_jobs_once_also_when_its_checkpoint_is_lost(
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "said"),
+    ("columns", "options", "expected"),
     [
         ("id AS job_id| id AS payload| id AS colour", {}, "cannot write a column named 'colour'"),
         ("CAST(id AS STRING) AS job_id", {}, "one column that it is made of"),
@@ -339,10 +339,10 @@ def test_rows_that_cannot_be_jobs_are_refused_in_our_words(
     queue: str,
     columns: str,
     options: dict[str, str],
-    said: str,
+    expected: str,
 ) -> None:
     with pytest.raises(ChasquiError) as refused:
         write(spark.range(3).selectExpr(*columns.split("| ")), data_source_options, queue, **options)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
     assert refused.value.hint
     assert run_flow(link, "XLEN", Keys(queue).stream) == 0
