@@ -85,7 +85,7 @@ def parse_missed_fires(text: str) -> dict[str, Any]:
     raise ArgumentError(f"{text!r} is no rule for missed fires", hint="write skip, fire-once or fire-all:100")
 
 
-def open_input(file: Path) -> IO[str]:
+def open_input(file: Path, hint: str = "name what `dlq export` wrote, or - for stdin") -> IO[str]:
     from chasqui.errors import NotFound
 
     if str(file) == "-":
@@ -93,4 +93,4 @@ def open_input(file: Path) -> IO[str]:
     try:
         return file.open(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
-        raise NotFound(f"{file}: {error.strerror}", hint="name what `dlq export` wrote, or - for stdin") from None
+        raise NotFound(f"{file}: {error.strerror}", hint=hint) from None

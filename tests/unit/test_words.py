@@ -13,8 +13,7 @@ ROOT = Path(__file__).parents[2]
 OPEN = (
     "chasqui_cli/app.py", "chasqui_cli/changes", "chasqui_cli/commands", "chasqui_cli/context", "chasqui_cli/input",
     "chasqui_cli/output", "chasqui_cli/queues", "chasqui_cli/tui", "engine/chasqui/foreign", "engine/chasqui/server",
-    "engine/chasqui/spark", "engine/pyspark_chasqui", "tests/cli", "tests/foreign", "tests/interop", "tests/live",
-    "tests/spark",
+    "engine/chasqui/spark", "engine/pyspark_chasqui", "tests/cli", "tests/foreign", "tests/live",
 )  # fmt: skip
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -62,14 +60,3 @@ def export(ctx: CommandContext, queue: QueueArgument, ns: NamespaceOption = DEFA
     ctx.info(f"exported {count:,} messages")
     if covered:
         ctx.info(f"{covered:,} of them hold secrets and have no body; --show-secrets exports them whole")
-
-
-def _source(file: Path) -> IO[str]:
-    from chasqui.errors import NotFound
-
-    if str(file) == "-":
-        return sys.stdin
-    try:
-        return file.open(encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise NotFound(f"{file}: {error.strerror}", hint="name a file, or - for stdin") from None

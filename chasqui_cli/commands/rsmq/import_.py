@@ -11,8 +11,9 @@ import typer
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.rsmq._options import DEFAULT_NAMESPACE, NamespaceOption, QueueArgument, rsmq_keys
 from chasqui_cli.commands.rsmq._search import PAGE_SIZE, require_queue
-from chasqui_cli.commands.rsmq.export import COLUMNS, _source
+from chasqui_cli.commands.rsmq.export import COLUMNS
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.input.values import open_input
 from chasqui_cli.output.columns import column
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def import_(
     from chasqui.foreign import check_same_slot
 
     keys = rsmq_keys(queue, ns)
-    with _source(file) as source:
+    with open_input(file, "name a file, or - for stdin") as source:
         rows = [_parse_line(number, text) for number, text in enumerate(source, 1) if text.strip()]
     good = [(record, found) for record, found in rows if found is not None]
     with ctx.session() as session:
