@@ -10,6 +10,7 @@ import typer
 
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.context.command_context import CommandContext, command
+from chasqui_cli.exit_codes import ExitCode
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.times import parse_duration_ms
 
@@ -102,7 +103,7 @@ def migrate(
     if report.is_full:
         ctx.info("the target is full: let workers take some jobs, and run it again; --follow does so by itself")
     if report.failures or report.is_full:
-        raise typer.Exit(3)
+        raise typer.Exit(ExitCode.PARTLY)
 
 
 def _run_migration(

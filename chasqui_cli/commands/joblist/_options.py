@@ -20,6 +20,10 @@ HistoryName = Literal["completed", "failed"]
 QueueArgument = Annotated[
     str, typer.Argument(metavar="QUEUE", help="Which queue.", autocompletion=complete_joblist_queues)
 ]
+QueuesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues),
+]
 JobIdsArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which jobs.")]
 VisibilityOption = Annotated[
     str,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.changes.repair import DoctorCommand, OnlyOption, RepairOption, examine_and_repair
-from chasqui_cli.commands.joblist._options import joblist_keys
+from chasqui_cli.commands.joblist._options import QueuesArgument, joblist_keys
 from chasqui_cli.context.command_context import CommandContext, command
-from chasqui_cli.context.completion import complete_joblist_queues
 from chasqui_cli.output.columns import column
 
 if TYPE_CHECKING:
@@ -31,10 +28,7 @@ COLUMNS = [column(name) for name in DOCTOR_SCHEMA]
 @command("joblist doctor", schema=DOCTOR_SCHEMA, changes=True, changes_with="repair")
 def doctor(
     ctx: CommandContext,
-    queues: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[QUEUE]...", help="Which; none means all.", autocompletion=complete_joblist_queues),
-    ] = None,
+    queues: QueuesArgument = None,
     repair: RepairOption = False,
     only: OnlyOption = None,
 ) -> None:

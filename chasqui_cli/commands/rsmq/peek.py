@@ -15,6 +15,7 @@ from chasqui_cli.commands.rsmq._search import (
 )
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import options_from
+from chasqui_cli.exit_codes import ExitCode
 
 
 @command("rsmq peek", schema=MESSAGE_SCHEMA, chooses=True, named=False, payloads=True)
@@ -33,4 +34,4 @@ def peek(
     ctx.write_records(found.records, COLUMNS, now_ms=found.now_ms)
     if found.missing:
         ctx.info(f"not there: {', '.join(found.missing)}")
-        raise typer.Exit(3)
+        raise typer.Exit(ExitCode.PARTLY)
