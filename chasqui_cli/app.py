@@ -95,8 +95,7 @@ def _show_version(wanted: bool) -> None:
 def root(
     ctx: typer.Context,
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is.")
     ] = False,
 ) -> None:
     """See every Redis job queue, understand why a job is where it is, mend it safely."""

@@ -45,12 +45,7 @@ class BatchChange(Generic[T]):
 
 
 def apply_change(
-    ctx: CommandContext,
-    plan: ChangePlan,
-    things: Sequence[T],
-    change: BatchChange[T],
-    *,
-    now_ms: int | None = None,
+    ctx: CommandContext, plan: ChangePlan, things: Sequence[T], change: BatchChange[T], *, now_ms: int | None = None
 ) -> list[Outcome]:
     """What became of each thing, or would: whatever interrupts it, what was changed is in the journal."""
     if not ctx.confirm(plan, now_ms=now_ms):

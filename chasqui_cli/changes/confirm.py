@@ -39,8 +39,7 @@ class ChangeOptions:
         typer.Option("--confirm", metavar="QUEUE", help="The queue's name, where a protected context wants it typed."),
     ] = None
     note: Annotated[
-        str | None,
-        typer.Option("--note", "--reason", metavar="TEXT", help="Why you do it; kept in `chasqui log`."),
+        str | None, typer.Option("--note", "--reason", metavar="TEXT", help="Why you do it; kept in `chasqui log`.")
     ] = None
 
 
@@ -101,8 +100,7 @@ def require_confirmation(plan: ChangePlan, change: ChangeOptions, *, protected: 
     if protected and change.confirm != plan.queue:
         if change.yes or not _is_interactive():
             raise ChangeRefused(
-                "this context is protected: the queue's name has to be typed",
-                hint=f"add --confirm {plan.queue}",
+                "this context is protected: the queue's name has to be typed", hint=f"add --confirm {plan.queue}"
             )
         _require_typed_name(plan)
     elif change.yes or change.confirm == plan.queue:

@@ -97,15 +97,7 @@ class Journal:
 
     @contextmanager
     def begin(
-        self,
-        *,
-        at_ms: int,
-        verb: str,
-        queue: str,
-        url: str,
-        context: str | None,
-        note: str | None,
-        command: str,
+        self, *, at_ms: int, verb: str, queue: str, url: str, context: str | None, note: str | None, command: str
     ) -> Iterator[JournalWriter]:
         """A new operation: on disk before the body runs; how it ended is added afterwards, also after an error."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)

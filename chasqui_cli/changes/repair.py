@@ -92,12 +92,7 @@ def _repair(
     chosen_rows = [rows[at] for at in chosen]
     plan = ChangePlan("repair", queue, "findings", chosen_rows, doctor.columns[:4], effects=[doctor.effect])
     facts = {"found": [{name: row[name] for name in row if name not in ("advice", "outcome")} for row in chosen_rows]}
-    change = BatchChange(
-        "repaired",
-        lambda some: _repair_page(session, doctor, some),
-        doctor.journal_items,
-        facts,
-    )
+    change = BatchChange("repaired", lambda some: _repair_page(session, doctor, some), doctor.journal_items, facts)
     outcomes = apply_change(ctx, plan, [found[at] for at in chosen], change)
     for row, outcome in zip(chosen_rows, outcomes, strict=True):
         row |= outcome

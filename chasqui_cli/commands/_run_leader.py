@@ -58,10 +58,7 @@ def _status_texts(queue: str, state: LoopState, now_ms: int) -> tuple[str, str]:
         headline += f": {state.last_error}"
     elif state.notes:
         headline += f" ({state.notes[0]})"
-    return (
-        headline,
-        f"for {format_duration(max(0, now_ms - state.since_ms) // 1000 * 1000)} · {_counts_text(state)}",
-    )
+    return (headline, f"for {format_duration(max(0, now_ms - state.since_ms) // 1000 * 1000)} · {_counts_text(state)}")
 
 
 def _counts_text(state: LoopState) -> str:

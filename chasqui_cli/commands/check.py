@@ -71,12 +71,10 @@ def check(
     full_warn: Annotated[int, _count_option("Warn when a stream is so many percent full.")] = 80,
     full_crit: Annotated[int, _count_option("Critical when it is so many percent full.")] = 95,
     no_workers: Annotated[
-        bool,
-        typer.Option("--no-workers/--ignore-no-workers", help="Critical when jobs wait and nobody works."),
+        bool, typer.Option("--no-workers/--ignore-no-workers", help="Critical when jobs wait and nobody works.")
     ] = True,
     leaders: Annotated[
-        bool,
-        typer.Option("--leaders/--ignore-leaders", help="Critical when something is late and nobody leads."),
+        bool, typer.Option("--leaders/--ignore-leaders", help="Critical when something is late and nobody leads.")
     ] = True,
     visibility: JoblistVisibilityOption = None,
     how: Annotated[

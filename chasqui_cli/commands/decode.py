@@ -45,8 +45,7 @@ def decode(
     hex_text: Annotated[str | None, typer.Option("--hex", metavar="HEX", help="The bytes in hexadecimal.")] = None,
     base64_text: Annotated[str | None, typer.Option("--base64", metavar="B64", help="The bytes in base64.")] = None,
     stdin_jsonl: Annotated[
-        bool,
-        typer.Option("--stdin-jsonl", help='Read {"kind","hex"} lines from stdin, answer one line each.'),
+        bool, typer.Option("--stdin-jsonl", help='Read {"kind","hex"} lines from stdin, answer one line each.')
     ] = False,
     max_bytes: Annotated[int, typer.Option(min=1, max=MAX_STRING_BYTES, help="Refuse more bytes than this.")] = 1 << 20,
 ) -> None:

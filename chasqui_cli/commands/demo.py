@@ -85,10 +85,7 @@ async def _run_worker(ctx: CommandContext, url: str) -> list[Record]:
     from chasqui import Queue, QueueEvents, Worker
 
     worker = Worker(QUEUE, _handle_mail, redis_url=url, store_results=True)
-    async with (
-        Queue(QUEUE, redis_url=url) as emails,
-        QueueEvents(QUEUE, redis_url=url, last_event_id="0") as events,
-    ):
+    async with Queue(QUEUE, redis_url=url) as emails, QueueEvents(QUEUE, redis_url=url, last_event_id="0") as events:
         running = asyncio.create_task(worker.run())
         try:
             async with asyncio.timeout(TIMEOUT_S):

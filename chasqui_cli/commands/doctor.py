@@ -34,8 +34,7 @@ COLUMNS: list[Column] = [
 def doctor(
     ctx: CommandContext,
     queue: Annotated[
-        str | None,
-        typer.Argument(metavar="[QUEUE]", help="Which; none means all.", autocompletion=complete_any_queue),
+        str | None, typer.Argument(metavar="[QUEUE]", help="Which; none means all.", autocompletion=complete_any_queue)
     ] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, metavar="N", help="Read so many jobs of each place.")] = 100,
 ) -> None:

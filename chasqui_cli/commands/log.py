@@ -59,12 +59,10 @@ ITEM_COLUMNS = [column("number"), column("kind"), column("what"), column("item")
 def log(
     ctx: CommandContext,
     op: Annotated[
-        str | None,
-        typer.Argument(metavar="[OP]", help="One operation, with what it kept; its id may be cut short."),
+        str | None, typer.Argument(metavar="[OP]", help="One operation, with what it kept; its id may be cut short.")
     ] = None,
     queue: Annotated[
-        str | None,
-        typer.Option(metavar="QUEUE", help="Changes to this queue.", autocompletion=complete_queues),
+        str | None, typer.Option(metavar="QUEUE", help="Changes to this queue.", autocompletion=complete_queues)
     ] = None,
     verb: Annotated[str | None, typer.Option(metavar="WORDS", help="Changes by this verb: 'dlq purge'.")] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="From then on: 5m (ago), ISO-8601.")] = None,

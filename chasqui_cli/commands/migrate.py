@@ -56,8 +56,7 @@ def migrate(
     ] = False,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the jobs.")] = "",
     body: Annotated[
-        BodyFormat | None,
-        typer.Option("--body", help="What bodies become; by itself auto for RSMQ, json for lists."),
+        BodyFormat | None, typer.Option("--body", help="What bodies become; by itself auto for RSMQ, json for lists.")
     ] = None,
     max_attempts: Annotated[
         int | None, typer.Option("--max-attempts", min=1, metavar="N", help="What the workers there allow.")

@@ -54,12 +54,7 @@ def queues(ctx: CommandContext, rescan: RescanOption = False, visibility: Joblis
 
     with ctx.session() as session:
         seen = queue_snapshots(
-            ctx,
-            session,
-            None,
-            rescan=rescan,
-            visibility_ms=parse_optional_duration_ms(visibility),
-            warns=False,
+            ctx, session, None, rescan=rescan, visibility_ms=parse_optional_duration_ms(visibility), warns=False
         )
     rows = [row for _, row in sorted(map(_ranked_record, seen), key=_worst_first)]
     now_ms = next((row["server_time_ms"] for row in rows if row["server_time_ms"]), None)
@@ -98,10 +93,4 @@ def _ranked_record(seen: AnySnapshot) -> tuple[int, Record]:
 
 def _worst_first(judged: tuple[int, Record]) -> tuple[Any, ...]:
     level, row = judged
-    return (
-        -level,
-        -(row["oldest_waiting_ms"] or 0),
-        -(row["waiting"] or 0),
-        -(row["dlq_depth"] or 0),
-        row["queue"],
-    )
+    return (-level, -(row["oldest_waiting_ms"] or 0), -(row["waiting"] or 0), -(row["dlq_depth"] or 0), row["queue"])

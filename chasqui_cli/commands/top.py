@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def top(
     ctx: CommandContext,
     queue: Annotated[
-        str | None,
-        typer.Argument(metavar="[QUEUE]", help="Open this queue at once.", autocompletion=complete_queues),
+        str | None, typer.Argument(metavar="[QUEUE]", help="Open this queue at once.", autocompletion=complete_queues)
     ] = None,
     interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="How often to read: 2s, 500ms.")] = "2s",
     light: Annotated[bool, typer.Option("--light", help="Dark on light.")] = False,
@@ -32,8 +31,7 @@ def top(
         bool, typer.Option("--keep-awake", help="Go on reading while the terminal has no focus.")
     ] = False,
     web: Annotated[
-        str | None,
-        typer.Option("--web", metavar="[HOST:]PORT", help="Serve it to a browser, on loopback by default."),
+        str | None, typer.Option("--web", metavar="[HOST:]PORT", help="Serve it to a browser, on loopback by default.")
     ] = None,
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="With --web: let the browser change things, too.")

@@ -44,8 +44,7 @@ COMMAND_PREVIEW_CHARS = 200
 def undo(
     ctx: CommandContext,
     op: Annotated[
-        str,
-        typer.Argument(metavar="OP", help="Which operation, as `chasqui log` lists it; may be cut short."),
+        str, typer.Argument(metavar="OP", help="Which operation, as `chasqui log` lists it; may be cut short.")
     ],
     here: Annotated[
         bool, typer.Option("--here", help="On this server, though the operation was made at another URL.")
@@ -127,11 +126,7 @@ def _item_record(number: int, item: JournalItem) -> Record:
 
 
 def _undo_items(
-    ctx: CommandContext,
-    session: Session,
-    keys: Keys,
-    entry: JournalEntry,
-    items: Sequence[tuple[int, JournalItem]],
+    ctx: CommandContext, session: Session, keys: Keys, entry: JournalEntry, items: Sequence[tuple[int, JournalItem]]
 ) -> list[Record]:
     """What became of each item, in the order they were kept."""
     outcomes = {number: "untouched" for number, item in items if "untouched" in item}

@@ -416,9 +416,5 @@ def _build_context(given: dict[str, Any], spec: CommandSpec) -> CommandContext:
 
     own = {one.name: given[one.name] for one in fields(CommandContext) if one.name in given}
     return CommandContext(
-        **own,
-        connection=of(ConnectionOptions),
-        filters=of(FilterOptions),
-        change_options=of(ChangeOptions),
-        spec=spec,
+        **own, connection=of(ConnectionOptions), filters=of(FilterOptions), change_options=of(ChangeOptions), spec=spec
     )

@@ -24,12 +24,10 @@ SchemaOption = Annotated[
 NoteOption = Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Why you do it; kept in `chasqui log`.")]
 """The same where `--reason` chooses by why a job died."""
 StreamOutputOption = Annotated[
-    Format | None,
-    typer.Option("--output", "-o", help="How to write the data: a table on a terminal, jsonl elsewhere."),
+    Format | None, typer.Option("--output", "-o", help="How to write the data: a table on a terminal, jsonl elsewhere.")
 ]
 ScanOption = Annotated[
-    int,
-    typer.Option("--scan", min=1, metavar="N", help="Look at so many entries of each place at most."),
+    int, typer.Option("--scan", min=1, metavar="N", help="Look at so many entries of each place at most.")
 ]
 RescanOption = Annotated[
     bool, typer.Option("--rescan", help="Search for queues anew, also where names are remembered.")

@@ -139,8 +139,7 @@ def _compile_expression(text: str) -> _CompiledExpression:
     except JMESPathError as error:
         problem = " ".join(str(error).split())
         raise ArgumentError(
-            f"--where: {problem}",
-            hint="JMESPath: data.to == 'x' && attempt > `2`; texts in '…', numbers in `…`",
+            f"--where: {problem}", hint="JMESPath: data.to == 'x' && attempt > `2`; texts in '…', numbers in `…`"
         ) from None
 
     visit, parsed = TreeInterpreter().visit, compiled.parsed

@@ -34,11 +34,7 @@ def envelope_record(envelope: Envelope) -> Record:
 
 def delayed_member_record(member: DelayedMember) -> Record:
     """A member of the delayed set: its prefix, its name and the envelope behind them."""
-    record = envelope_record(member.envelope) | {
-        "kind": "delayed",
-        "prefix": member.prefix,
-        "name": member.name,
-    }
+    record = envelope_record(member.envelope) | {"kind": "delayed", "prefix": member.prefix, "name": member.name}
     if member.name.encode(errors="replace") != member.name_bytes:
         record["name_hex"] = member.name_bytes.hex()
     return record
@@ -82,12 +78,7 @@ def spec_record(spec: RepeatSpec) -> Record:
 
 
 def _pattern(spec: RepeatSpec) -> Record:
-    record = {
-        "kind": type(spec.pattern).__name__.lower(),
-        "expression": None,
-        "tz": None,
-        "interval_ms": None,
-    }
+    record = {"kind": type(spec.pattern).__name__.lower(), "expression": None, "tz": None, "interval_ms": None}
     return record | {field.name: getattr(spec.pattern, field.name) for field in fields(spec.pattern)}
 
 
@@ -183,14 +174,7 @@ def _as_object(value: Any) -> Any:
     return [_as_object(item) for item in value] if isinstance(value, tuple) else value
 
 
-FINDING_SCHEMA = {
-    "level": "str",
-    "code": "str",
-    "queue": "str?",
-    "text": "str",
-    "evidence": "any",
-    "mend": "str?",
-}
+FINDING_SCHEMA = {"level": "str", "code": "str", "queue": "str?", "text": "str", "evidence": "any", "mend": "str?"}
 
 
 def finding_record(finding: Finding) -> Record:

@@ -59,11 +59,7 @@ class CommandRunner:
         return " ".join(["chasqui", *map(shell_quote, self._with_connection(words))])
 
     async def run(
-        self,
-        words: Sequence[str],
-        *,
-        on_output: Callable[[str], None] = lambda _: None,
-        limit: int = MAX_OUTPUT_CHARS,
+        self, words: Sequence[str], *, on_output: Callable[[str], None] = lambda _: None, limit: int = MAX_OUTPUT_CHARS
     ) -> CommandResult:
         """Run it. on_output gets what the command writes to stderr, as it comes. Cancelling ends the command, too."""
         with _result_pipe() as (pipe, read_result):

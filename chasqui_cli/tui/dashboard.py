@@ -285,8 +285,7 @@ class DashboardApp(App[None]):
             return
         if tab not in FOREIGN_QUEUE_TABS and not is_native(self.queue or ""):
             self.notify(
-                safe(f"{self.queue} is of another system: all there is to see is on this tab", 120),
-                markup=False,
+                safe(f"{self.queue} is of another system: all there is to see is on this tab", 120), markup=False
             )
             tab = "queue"
         if not self.main_screen.query(f"#pane-{tab}"):
@@ -377,9 +376,7 @@ class DashboardApp(App[None]):
         """Type the name of a new file, and run this line with it."""
         self._line_before_file = words
         self._open_prompt(
-            "file",
-            "the name of a new file",
-            f"{safe(self.queue or 'queue', 40)}-dead.jsonl".replace("/", "_"),
+            "file", "the name of a new file", f"{safe(self.queue or 'queue', 40)}-dead.jsonl".replace("/", "_")
         )
 
     def _open_prompt(self, asking: str, hint: str, value: str) -> None:

@@ -89,9 +89,7 @@ class ChangeDialog(Dialog):
             yield Static(id="title")
             yield Static(id="line")
             yield Input(
-                id="options",
-                placeholder=f"more options: {inspect_line(self._change.words).spec.hint}",
-                compact=True,
+                id="options", placeholder=f"more options: {inspect_line(self._change.words).spec.hint}", compact=True
             )
             with VerticalScroll(id="preview"):
                 yield Static(id="told")
@@ -184,10 +182,7 @@ class ChangeDialog(Dialog):
     def _show_line(self, words: list[str]) -> None:
         tail = len(words) - len(self._change.words)
         self.query_one("#line", Static).update(
-            styled_text(
-                [("$ ", "dim"), (shortened_command(self._runner, words, tail), "accent")],
-                theme=self.app.theme,
-            )
+            styled_text([("$ ", "dim"), (shortened_command(self._runner, words, tail), "accent")], theme=self.app.theme)
         )
 
     async def _dry_run(self, words: list[str]) -> None:
@@ -252,10 +247,7 @@ class OutputDialog(Dialog):
 
     def on_mount(self) -> None:
         self.query_one("#line", Static).update(
-            styled_text(
-                [("$ ", "dim"), (shortened_command(self._runner, self._words), "accent")],
-                theme=self.app.theme,
-            )
+            styled_text([("$ ", "dim"), (shortened_command(self._runner, self._words), "accent")], theme=self.app.theme)
         )
         self.query_one("#preview").focus()
         self.query_one("#state", Label).update("running …")

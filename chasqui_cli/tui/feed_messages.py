@@ -98,13 +98,7 @@ class ViewReady(Message):
 
     def __init__(self, target: ReadTarget, view: View, cost: ReadCost, now_ms: int, interval_s: float) -> None:
         super().__init__()
-        self.target, self.view, self.cost, self.now_ms, self.interval_s = (
-            target,
-            view,
-            cost,
-            now_ms,
-            interval_s,
-        )
+        self.target, self.view, self.cost, self.now_ms, self.interval_s = (target, view, cost, now_ms, interval_s)
 
 
 class ServerIdentified(Message):

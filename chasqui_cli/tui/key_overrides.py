@@ -25,8 +25,7 @@ def check_key_overrides(wanted: Mapping[str, Any], known: Collection[str]) -> di
             raise ConfigError(f"[keys]: there is no {name!r}", hint=f"there are: {', '.join(sorted(known))}")
         if not isinstance(keys, str) or not all(map(_is_a_key, keys.split(","))):
             raise ConfigError(
-                f"[keys]: {name} = {keys!r} is no key",
-                hint='write it as "x", "X", "ctrl+x", "f5" or "x,f5"',
+                f"[keys]: {name} = {keys!r} is no key", hint='write it as "x", "X", "ctrl+x", "f5" or "x,f5"'
             )
     return dict(wanted)
 
@@ -34,10 +33,7 @@ def check_key_overrides(wanted: Mapping[str, Any], known: Collection[str]) -> di
 def describe_bindings(bindings: Iterable[BindingType], chosen: Mapping[str, str]) -> list[tuple[str, str]]:
     """Keys and what they do, for people."""
     return [
-        (
-            (chosen.get(one.id or "") or one.key_display or one.key).replace(",", " "),
-            one.description,
-        )
+        ((chosen.get(one.id or "") or one.key_display or one.key).replace(",", " "), one.description)
         for one in bindings
         if isinstance(one, Binding) and one.description
     ]

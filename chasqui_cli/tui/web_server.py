@@ -105,12 +105,7 @@ def _build_server(command: str, host: str, port: int, token: str) -> Any:
 
     templates = Path(__file__).with_name("web")
     return Guarded(
-        command,
-        host=host,
-        port=port,
-        title="chasqui",
-        public_url=f"http://{shown}:{port}",
-        templates_path=templates,
+        command, host=host, port=port, title="chasqui", public_url=f"http://{shown}:{port}", templates_path=templates
     )
 
 

@@ -140,9 +140,7 @@ class PushdownReader(BatchReader):
         starts = [ms for ms in (options.starting_ms, least) if ms is not None]
         ends_ = [ms for ms in (options.ending_ms, below) if ms is not None]
         self.source.options = replace(
-            options,
-            starting_ms=max(starts, default=None),
-            ending_ms=min(ends_, default=None),
+            options, starting_ms=max(starts, default=None), ending_ms=min(ends_, default=None)
         )
 
 

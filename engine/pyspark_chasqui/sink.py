@@ -86,8 +86,7 @@ def begin_load(options: WriteOptions, schema: Any, *, overwrite: bool) -> WriteO
         retry_while_away(options.place, lambda: link.run(bulk_load.check_idmp(commands, keys)))
     how = f"chunks of {_chunk_rows(options)} rows" if options.idempotence == "chunks" else options.idempotence
     noted = retry_while_away(
-        options.place,
-        lambda: link.run(bulk_load.start_load(commands, keys, options.run_id, how, ttl_s=options.ttl_s)),
+        options.place, lambda: link.run(bulk_load.start_load(commands, keys, options.run_id, how, ttl_s=options.ttl_s))
     )
     return replace(options, since_ms=noted.since_ms, now_ms=noted.now_ms)
 

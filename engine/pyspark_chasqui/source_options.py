@@ -302,6 +302,5 @@ def _check_pattern(pattern: str) -> None:
         re.compile(pattern)
     except re.error as fault:
         raise ArgumentError(
-            f"option subscribePattern is no regular expression: {fault}",
-            hint='as in "mail.*", or ".*" for all',
+            f"option subscribePattern is no regular expression: {fault}", hint='as in "mail.*", or ".*" for all'
         ) from None

@@ -25,13 +25,7 @@ from chasqui.inspect.stream_range import (
 from chasqui.wire.entry_id import ZERO, sort_key
 from pyspark_chasqui import error_marks
 from pyspark_chasqui.batch_reader import position_before_ms
-from pyspark_chasqui.slices import (
-    StreamSlice,
-    StreamSource,
-    data_loss_error,
-    recreated_error,
-    rolled_back_error,
-)
+from pyspark_chasqui.slices import StreamSlice, StreamSource, data_loss_error, recreated_error, rolled_back_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -118,8 +118,7 @@ def add(
         OnFull, typer.Option("--on-full", help="At --cap jobs: add no more, or let it grow.")
     ] = OnFull.REFUSE,
     durability: Annotated[
-        Durability,
-        typer.Option("--durability", help="When a job counts: on the server, or on a replica too."),
+        Durability, typer.Option("--durability", help="When a job counts: on the server, or on a replica too.")
     ] = Durability.WRITTEN,
     cap: Annotated[
         int | None, typer.Option("--cap", min=1, metavar="N", help="How many jobs may wait; 1,000,000.")
@@ -164,8 +163,7 @@ def _producer_options(on_full: OnFull, cap: int | None, max_delay: str, durabili
     from chasqui import ProducerOptions
 
     options = ProducerOptions(
-        max_delay_s=max(1, parse_duration_ms(max_delay) // 1000),
-        replicas=int(durability is Durability.REPLICATED),
+        max_delay_s=max(1, parse_duration_ms(max_delay) // 1000), replicas=int(durability is Durability.REPLICATED)
     )
     if on_full is OnFull.GROW:
         return options._replace(cap=None)
@@ -301,12 +299,7 @@ class _AddCommand:
 
 
 def added_record(
-    queue: str,
-    job_id: str | None,
-    entry_id: str | None,
-    run_at_ms: int | None = None,
-    *,
-    duplicate: bool = False,
+    queue: str, job_id: str | None, entry_id: str | None, run_at_ms: int | None = None, *, duplicate: bool = False
 ) -> Record:
     """The record of a job that was added."""
     return {

@@ -173,8 +173,5 @@ def _check_packable(lines: list[JobLine], options: ProducerOptions, now_ms: int)
         if len(lines) == 1:
             return [BadLine(lines[0].number, str(error) or type(error).__name__)]
         middle = len(lines) // 2
-        return [
-            *_check_packable(lines[:middle], options, now_ms),
-            *_check_packable(lines[middle:], options, now_ms),
-        ]
+        return [*_check_packable(lines[:middle], options, now_ms), *_check_packable(lines[middle:], options, now_ms)]
     return list(lines)

@@ -87,13 +87,7 @@ class DelayedChange:
 
 
 def change_delayed(
-    ctx: CommandContext,
-    queue: str,
-    ids: Sequence[str],
-    limit: int | None,
-    change: DelayedChange,
-    *,
-    every: bool,
+    ctx: CommandContext, queue: str, ids: Sequence[str], limit: int | None, change: DelayedChange, *, every: bool
 ) -> None:
     """Find what is meant, show it, change it if that is confirmed, and report what became of each."""
     from chasqui import Keys
@@ -110,13 +104,7 @@ def change_delayed(
         times = [change.target(one, now_ms) if change.target else 0 for one in members]
         effects = change.effects(times, len(unfit))
         plan = ChangePlan(
-            change.headline_verb,
-            queue,
-            "delayed jobs",
-            records,
-            CHANGE_COLUMNS[:3],
-            str(ctx.filters),
-            effects,
+            change.headline_verb, queue, "delayed jobs", records, CHANGE_COLUMNS[:3], str(ctx.filters), effects
         )
         timed = list(zip(members, times, strict=True))
         outcomes = apply_change(ctx, plan, timed, change.batch_change(session, Keys(queue)), now_ms=now_ms)

@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from chasqui_cli.output.columns import Record
 
 BACKOFF_SCHEMA = Nullable(
-    {
-        "kind": "str",
-        "delay_ms": "int",
-        "max_delay_ms": "int?",
-        "multiplier": "float?",
-        "jitter_ms": "int?",
-    }
+    {"kind": "str", "delay_ms": "int", "max_delay_ms": "int?", "multiplier": "float?", "jitter_ms": "int?"}
 )
 DELAYED_SCHEMA = {
     "queue": "str",
@@ -37,11 +31,7 @@ DELAYED_SCHEMA = {
     "undecodable": "str?",
     "hex": OptionalKey("str"),
 }
-CHANGE_SCHEMA = DELAYED_SCHEMA | {
-    "outcome": "str",
-    "entry_id": OptionalKey("str?"),
-    "moved_to_ms": OptionalKey("int"),
-}
+CHANGE_SCHEMA = DELAYED_SCHEMA | {"outcome": "str", "entry_id": OptionalKey("str?"), "moved_to_ms": OptionalKey("int")}
 BUCKET_SCHEMA = {"queue": "str", "from_ms": "int?", "to_ms": "int?", "jobs": "int"}
 COLUMNS: list[Column] = [
     column("id", "ref"),
@@ -53,12 +43,7 @@ COLUMNS: list[Column] = [
     column("data"),
     column("undecodable"),
 ]
-CHANGE_COLUMNS = [
-    column("id", "ref"),
-    column("name"),
-    column("due", "run_at_ms", kind="moment"),
-    column("outcome"),
-]
+CHANGE_COLUMNS = [column("id", "ref"), column("name"), column("due", "run_at_ms", kind="moment"), column("outcome")]
 
 
 def delayed_job_record(ctx: CommandContext, queue: str, member: DelayedJob) -> Record:

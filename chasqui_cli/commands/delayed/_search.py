@@ -54,8 +54,7 @@ def find_delayed(
     missing = wanted - {job_ref(one) for one in found} - {job_id(one) for one in found}
     if missing and not found:
         raise NotFound(
-            f"no delayed job {', '.join(sorted(missing))} in {queue}",
-            hint=f"chasqui why {min(missing)} tells",
+            f"no delayed job {', '.join(sorted(missing))} in {queue}", hint=f"chasqui why {min(missing)} tells"
         )
     for one in sorted(missing):
         ctx.info(f"warning: there is no delayed job {one!r}")

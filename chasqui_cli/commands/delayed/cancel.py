@@ -23,11 +23,4 @@ def cancel(
     limit: LimitOption = None,
 ) -> None:
     """Remove delayed jobs by their exact bytes, with or without an id, jobs or not. `undo` puts them back."""
-    change_delayed(
-        ctx,
-        queue,
-        ids or [],
-        limit,
-        DelayedChange("cancelled", "cancel", "cancelled"),
-        every=every,
-    )
+    change_delayed(ctx, queue, ids or [], limit, DelayedChange("cancelled", "cancel", "cancelled"), every=every)

@@ -51,11 +51,4 @@ def move(
             raise ArgumentError(f"{by or to} is further away than a server can count")
         return max(0, at_ms)
 
-    change_delayed(
-        ctx,
-        queue,
-        ids or [],
-        limit,
-        DelayedChange("moved", "move", "moved", target=target),
-        every=every,
-    )
+    change_delayed(ctx, queue, ids or [], limit, DelayedChange("moved", "move", "moved", target=target), every=every)

@@ -53,15 +53,12 @@ def edit(
     assign: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="Set a value: JSON, or else text. As in to=x, items[0].price=3.",
+            "--set", metavar="PATH=VALUE", help="Set a value: JSON, or else text. As in to=x, items[0].price=3."
         ),
     ] = None,
     unset: Annotated[list[str] | None, typer.Option("--unset", metavar="PATH", help="Remove a key or an item.")] = None,
     replay: Annotated[
-        bool,
-        typer.Option("--replay/--no-replay", help="Put it back to work; otherwise it stays dead, edited."),
+        bool, typer.Option("--replay/--no-replay", help="Put it back to work; otherwise it stays dead, edited.")
     ] = True,
     cap: CapOption = None,
 ) -> None:
@@ -139,14 +136,7 @@ def _payload_diff(ctx: CommandContext, before: Any, after: Any) -> list[str]:
 
 
 def _apply_edit(
-    ctx: CommandContext,
-    session: Session,
-    keys: Keys,
-    letter: DeadLetter,
-    data: bytes,
-    cap: int,
-    *,
-    replay: bool,
+    ctx: CommandContext, session: Session, keys: Keys, letter: DeadLetter, data: bytes, cap: int, *, replay: bool
 ) -> Record:
     from chasqui import decode_envelope
     from chasqui.operate import dead_letters
@@ -206,8 +196,7 @@ def _run_editor(file: Path) -> None:
     program = editor_command() or ("vi" if sys.stdin.isatty() else None)
     if program is None:
         raise ChangeRefused(
-            "there is no editor and nobody to use it",
-            hint="set EDITOR, or change values with --set PATH=VALUE",
+            "there is no editor and nobody to use it", hint="set EDITOR, or change values with --set PATH=VALUE"
         )
     try:
         code = subprocess.run([*shlex.split(program), str(file)], check=False).returncode

@@ -40,8 +40,7 @@ def export(
     ctx: CommandContext,
     queue: QueueName,
     file: Annotated[
-        Path | None,
-        typer.Option("--file", metavar="FILE", help="Write a new, private file instead of stdout."),
+        Path | None, typer.Option("--file", metavar="FILE", help="Write a new, private file instead of stdout.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Export so many at most.")] = None,
 ) -> None:

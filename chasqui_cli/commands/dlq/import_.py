@@ -42,8 +42,7 @@ def import_(
     queue: QueueName,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `dlq export` wrote; - for stdin.")],
     again: Annotated[
-        bool,
-        typer.Option("--again", help="Also what was imported before and has left the dead letters since."),
+        bool, typer.Option("--again", help="Also what was imported before and has left the dead letters since.")
     ] = False,
 ) -> None:
     """Add dead letters from an export, byte for byte. Importing twice adds nothing twice.

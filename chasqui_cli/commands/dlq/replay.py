@@ -9,12 +9,7 @@ import typer
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.dlq._record import OUTCOME_SCHEMA, PREVIEW_COLUMNS, DeadLetterIdsArgument, QueueName
 from chasqui_cli.commands.dlq._replay import Replayer, ReplayOptions, check_stream_cap, outcome_record, run_canary
-from chasqui_cli.commands.dlq._search import (
-    DeadLetterSelection,
-    print_unreadable,
-    require_found,
-    select_dead_letters,
-)
+from chasqui_cli.commands.dlq._search import DeadLetterSelection, print_unreadable, require_found, select_dead_letters
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.columns import column
 from chasqui_cli.output.times import format_duration, parse_duration_ms
@@ -33,9 +28,7 @@ COLUMNS += [column("entry_id"), column("error")]
 CapOption = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        metavar="N",
-        help="How many jobs the stream may hold; producers of the reference trim at 1,000,000.",
+        min=1, metavar="N", help="How many jobs the stream may hold; producers of the reference trim at 1,000,000."
     ),
 ]
 
@@ -59,8 +52,7 @@ def replay(
         float | None, typer.Option("--rps", min=0.01, metavar="N", help="So many a second, and no more.")
     ] = None,
     canary: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Replay N first, and the rest only if all of them complete."),
+        int, typer.Option(min=0, metavar="N", help="Replay N first, and the rest only if all of them complete.")
     ] = 0,
     canary_timeout: Annotated[
         str, typer.Option(metavar="TIME", help="How long to wait for the canary's jobs: 30s, 5m.")
@@ -110,13 +102,7 @@ def replay(
 
 
 def _effects(
-    seen: Snapshot,
-    caught: DeadLetterSelection,
-    cap: int,
-    *,
-    limit: int | None,
-    rps: float | None,
-    canary: int,
+    seen: Snapshot, caught: DeadLetterSelection, cap: int, *, limit: int | None, rps: float | None, canary: int
 ) -> list[str]:
     count = len(caught.records)
     effects = [
@@ -140,10 +126,7 @@ def _replay(
     from chasqui import SystemClock
 
     first, rest = caught.records[: terms.canary], caught.records[terms.canary :]
-    with (
-        ctx.journal_operation(keys.queue) as pen,
-        ctx.progress("replaying", len(caught.records)) as advance,
-    ):
+    with ctx.journal_operation(keys.queue) as pen, ctx.progress("replaying", len(caught.records)) as advance:
         mover = Replayer(session, keys, pen, terms, caught.chunk_size, SystemClock(), advance)
         outcomes: list[Record] = []
         if first:

@@ -50,6 +50,5 @@ def no_such_job(queue: str, job_id: str) -> Exception:
     from chasqui.errors import NotFound
 
     return NotFound(
-        f"there is no trace of a job {job_id!r} in {queue!r}",
-        hint=f"`chasqui why {job_id}` looks in every queue",
+        f"there is no trace of a job {job_id!r} in {queue!r}", hint=f"`chasqui why {job_id}` looks in every queue"
     )

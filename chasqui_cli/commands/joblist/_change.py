@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from chasqui_cli.changes.apply import BatchChange, apply_change
 from chasqui_cli.changes.confirm import ChangePlan
-from chasqui_cli.commands.joblist._options import (
-    ListName,
-    require_queue,
-)
+from chasqui_cli.commands.joblist._options import ListName, require_queue
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.columns import column
 

@@ -26,8 +26,7 @@ QueuesArgument = Annotated[
 ]
 JobIdsArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which jobs.")]
 VisibilityOption = Annotated[
-    str,
-    typer.Option("--visibility", metavar="TIME", help="After how long a claim is stale; only its workers know."),
+    str, typer.Option("--visibility", metavar="TIME", help="After how long a claim is stale; only its workers know.")
 ]
 TtlOption = Annotated[str, typer.Option("--ttl", metavar="TIME", help="How long completed and failed jobs are kept.")]
 HistoryOption = Annotated[

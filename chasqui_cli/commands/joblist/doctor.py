@@ -27,10 +27,7 @@ COLUMNS = [column(name) for name in DOCTOR_SCHEMA]
 
 @command("joblist doctor", schema=DOCTOR_SCHEMA, changes=True, changes_with="repair")
 def doctor(
-    ctx: CommandContext,
-    queues: QueuesArgument = None,
-    repair: RepairOption = False,
-    only: OnlyOption = None,
+    ctx: CommandContext, queues: QueuesArgument = None, repair: RepairOption = False, only: OnlyOption = None
 ) -> None:
     """Examine queues: ids without jobs, jobs without a list, ids twice, wrong states, expiring jobs, odd times.
 

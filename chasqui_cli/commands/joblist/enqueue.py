@@ -21,8 +21,7 @@ def enqueue(
     queue: QueueArgument,
     data: Annotated[str, typer.Argument(metavar="DATA", help="The payload as JSON; - reads stdin.")] = "{}",
     job_id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="ID", help="An id of one's own: adding it again adds nothing."),
+        str | None, typer.Option("--id", metavar="ID", help="An id of one's own: adding it again adds nothing.")
     ] = None,
 ) -> None:
     """Enqueue a job; prints its id. `joblist cancel` takes it back while nobody has claimed it."""

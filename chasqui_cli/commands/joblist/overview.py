@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chasqui_cli.commands.joblist._options import (
-    QueuesArgument,
-    VisibilityOption,
-    joblist_keys,
-    require_queue,
-)
+from chasqui_cli.commands.joblist._options import QueuesArgument, VisibilityOption, joblist_keys, require_queue
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.columns import Column, column
 from chasqui_cli.output.times import parse_duration_ms
@@ -45,11 +40,7 @@ OVERVIEW_COLUMNS: list[Column] = [
 
 
 @command("joblist overview", schema=OVERVIEW_SCHEMA)
-def overview(
-    ctx: CommandContext,
-    queues: QueuesArgument = None,
-    visibility: VisibilityOption = "5s",
-) -> None:
+def overview(ctx: CommandContext, queues: QueuesArgument = None, visibility: VisibilityOption = "5s") -> None:
     """Depths, ages, attempts, and how many claims are stale for a visibility that only the workers know."""
     from chasqui.foreign import discover, joblist
 

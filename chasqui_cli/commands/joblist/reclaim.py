@@ -61,13 +61,7 @@ def reclaim(
         changes = [row for row in rows if row["id"] in meant]
         effects = [f"{len(planned.skipped)} ids cannot be judged and stay; see chasqui joblist doctor {queue}"]
         plan = ChangePlan(
-            "reclaim",
-            queue,
-            "claims",
-            changes,
-            COLUMNS,
-            f"--visibility {visibility}",
-            effects[: len(planned.skipped)],
+            "reclaim", queue, "claims", changes, COLUMNS, f"--visibility {visibility}", effects[: len(planned.skipped)]
         )
         if ctx.confirm(plan):
 

@@ -13,9 +13,7 @@ from chasqui_cli.context.command_context import CommandContext, command
 
 @command("joblist show", schema=JOB_SCHEMA, many=False, payloads=True)
 def show(
-    ctx: CommandContext,
-    queue: QueueArgument,
-    job_id: Annotated[str, typer.Argument(metavar="ID", help="Which job.")],
+    ctx: CommandContext, queue: QueueArgument, job_id: Annotated[str, typer.Argument(metavar="ID", help="Which job.")]
 ) -> None:
     """One job: its hash, the lists its id is in and where, how long it is kept. Exit code 4 when it is not there."""
     from chasqui.errors import NotFound

@@ -30,8 +30,7 @@ COUNT_NAMES = ("completed", "retry", "failed", "lost", "reclaimed")
 def work(
     ctx: CommandContext,
     target: Annotated[
-        str,
-        typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`."),
+        str, typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`.")
     ],
     queue: Annotated[
         str | None,
@@ -47,10 +46,7 @@ def work(
     give_up_at: Annotated[
         int | None,
         typer.Option(
-            "--give-up-at",
-            min=1,
-            metavar="N",
-            help="Fail jobs that were claimed so often: they kill workers.",
+            "--give-up-at", min=1, metavar="N", help="Fail jobs that were claimed so often: they kill workers."
         ),
     ] = None,
     no_reclaim: Annotated[bool, typer.Option("--no-reclaim", help="Leave reclaiming to others.")] = False,

@@ -64,11 +64,7 @@ def throughput_chart(records: Sequence[Record]) -> str:
         for x, ms, anchor in (moments if last > first else moments[:1])
     )
     lines = _axis(top) + path(series[0], "--good") + path(series[1], "--bad") + dates
-    key = _legend(
-        ("--good", "completed"),
-        ("--bad", "failed"),
-        note=f"jobs in each {format_duration(step)}, UTC",
-    )
+    key = _legend(("--good", "completed"), ("--bad", "failed"), note=f"jobs in each {format_duration(step)}, UTC")
     return key + _svg(lines, HEIGHT, "completed and failed over time")
 
 

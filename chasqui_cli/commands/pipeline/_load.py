@@ -20,14 +20,7 @@ if TYPE_CHECKING:
     from chasqui_cli.context.session import Session
 
 WEEK_S = 7 * 86_400
-LOAD_SCHEMA = {
-    "queue": "str",
-    "run_id": "str",
-    "rows": "int",
-    "added": "int",
-    "repeated": "int",
-    "outcome": "str",
-}
+LOAD_SCHEMA = {"queue": "str", "run_id": "str", "rows": "int", "added": "int", "repeated": "int", "outcome": "str"}
 TargetQueueArgument = Annotated[str, typer.Argument(help="Where the jobs go.", autocompletion=complete_queues)]
 
 
@@ -75,10 +68,7 @@ def load_jobs(
         return
     with ctx.journal_operation(queue) as journal:
         jobs = make()
-        with (
-            ctx.progress(f"writing to {queue}", rows) as advance,
-            _track_progress(session, queue, run_id, advance),
-        ):
+        with ctx.progress(f"writing to {queue}", rows) as advance, _track_progress(session, queue, run_id, advance):
             bulk_jobs.write_jobs(jobs, queue, run_id, options)
         added = session.run(_loaded_count, queue, run_id) - before
         journal.done = added

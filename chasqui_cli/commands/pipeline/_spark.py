@@ -46,8 +46,7 @@ class SparkOptions:
         typer.Option("--master", metavar="URL", help="Run on this Spark: local[2], spark://host:7077, yarn."),
     ] = None
     remote: Annotated[
-        str | None,
-        typer.Option("--remote", metavar="URL", help="Run through a Spark Connect server: sc://host:15002."),
+        str | None, typer.Option("--remote", metavar="URL", help="Run through a Spark Connect server: sc://host:15002.")
     ] = None
     heap: Annotated[str, typer.Option("--heap", metavar="SIZE", help="Memory for a Spark of our own, as in 2g.")] = "1g"
 

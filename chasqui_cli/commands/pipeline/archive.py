@@ -50,19 +50,15 @@ def archive(
     gather: Annotated[
         str,
         typer.Option(
-            "--gather",
-            metavar="SPAN",
-            help="How long a queue's few events may wait for more: fewer, larger files.",
+            "--gather", metavar="SPAN", help="How long a queue's few events may wait for more: fewer, larger files."
         ),
     ] = "10s",
     batch: Annotated[int, typer.Option("--batch", min=1000, help="Events of one batch at most.")] = 500_000,
     warm_up: Annotated[
-        str,
-        typer.Option("--warm-up", metavar="SPAN", help="How long Java may warm up first; 0s for not at all."),
+        str, typer.Option("--warm-up", metavar="SPAN", help="How long Java may warm up first; 0s for not at all.")
     ] = "20s",
     from_now: Annotated[
-        bool,
-        typer.Option("--from-now", help="Begin with what comes from now on; only at the very first start."),
+        bool, typer.Option("--from-now", help="Begin with what comes from now on; only at the very first start.")
     ] = False,
     accept_recreated: Annotated[
         bool, typer.Option("--accept-recreated", help="Go on with a stream that was deleted and made anew.")

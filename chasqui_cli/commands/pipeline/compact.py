@@ -7,12 +7,7 @@ from typing import Annotated
 
 import typer
 
-from chasqui_cli.commands.pipeline._spark import (
-    ArchiveOption,
-    SparkOptions,
-    open_archive,
-    parse_day,
-)
+from chasqui_cli.commands.pipeline._spark import ArchiveOption, SparkOptions, open_archive, parse_day
 from chasqui_cli.commands.pipeline.archive import COLUMNS
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
@@ -29,8 +24,7 @@ def compact(
     ctx: CommandContext,
     path: ArchiveOption = None,
     before: Annotated[
-        str | None,
-        typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given."),
+        str | None, typer.Option("--before", metavar="DAY", help="Days before this one (UTC); today, if not given.")
     ] = None,
     *,
     spark_options: SparkOptions,

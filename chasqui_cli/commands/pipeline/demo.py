@@ -76,10 +76,7 @@ async def _run_jobs(url: str) -> None:
     """Add jobs and run them, until every one has come to an end."""
     from chasqui import BackoffSpec, Queue, QueueEvents, Worker
 
-    async with (
-        Queue(QUEUE, redis_url=url) as queue,
-        QueueEvents(QUEUE, redis_url=url, last_event_id="0") as events,
-    ):
+    async with Queue(QUEUE, redis_url=url) as queue, QueueEvents(QUEUE, redis_url=url, last_event_id="0") as events:
         again = BackoffSpec.fixed(20)
         names = ("welcome", "newsletter", "invoice")
         for n in range(JOBS):

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from chasqui_cli.commands.pipeline._spark import (
-    ArchiveOption,
-    SparkOptions,
-    open_archive,
-    require_writable_archive,
-)
+from chasqui_cli.commands.pipeline._spark import ArchiveOption, SparkOptions, open_archive, require_writable_archive
 from chasqui_cli.commands.pipeline.up import COLUMNS
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
@@ -28,12 +23,7 @@ CHECK_SCHEMA = {"check": "str", "ok": "bool", "detail": "str"}
 
 @command("pipeline doctor", schema=CHECK_SCHEMA, effect=Effect.READS_LOCAL)
 @options_from(SparkOptions)
-def doctor(
-    ctx: CommandContext,
-    path: ArchiveOption = None,
-    *,
-    spark_options: SparkOptions,
-) -> None:
+def doctor(ctx: CommandContext, path: ArchiveOption = None, *, spark_options: SparkOptions) -> None:
     """Try the pipeline's parts one by one: packages, Java, server, Spark, data source, archive."""
     at = spark_options.select()
     archive = open_archive(path)
@@ -78,11 +68,7 @@ def doctor(
     if at.remote:
         del parts["java"]  # theirs, if Spark answers
     found = [
-        {
-            "check": "python",
-            "ok": sys.version_info >= (3, 11),
-            "detail": f"{sys.version.split()[0]} ({sys.executable})",
-        }
+        {"check": "python", "ok": sys.version_info >= (3, 11), "detail": f"{sys.version.split()[0]} ({sys.executable})"}
     ]
     found += [_run_check(name, part) for name, part in parts.items()]
     ctx.write_records(found, COLUMNS)

@@ -16,9 +16,7 @@ from chasqui_cli.commands.pipeline._load import (
     TargetQueueArgument,
     load_jobs,
 )
-from chasqui_cli.commands.pipeline._spark import (
-    SparkOptions,
-)
+from chasqui_cli.commands.pipeline._spark import SparkOptions
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.shared_options import options_from
 from chasqui_cli.output.columns import Column, column
@@ -48,8 +46,7 @@ def produce(
         typer.Option("--data-field", metavar="F", help="The field a job carries; the whole row, if not given."),
     ] = None,
     run_at_field: Annotated[
-        str | None,
-        typer.Option("--run-at-field", metavar="F", help="The field with the time to run at, in ms."),
+        str | None, typer.Option("--run-at-field", metavar="F", help="The field with the time to run at, in ms.")
     ] = None,
     *,
     load: LoadOptions,

@@ -7,18 +7,8 @@ from typing import Annotated
 import typer
 
 from chasqui_cli.changes.confirm import PREVIEW_ROWS, ChangePlan, plural
-from chasqui_cli.commands.pipeline._load import (
-    LOAD_SCHEMA,
-    LoadOptions,
-    SampledRecords,
-    load_jobs,
-)
-from chasqui_cli.commands.pipeline._spark import (
-    ArchiveOption,
-    SparkOptions,
-    open_archive,
-    parse_past_time_ms,
-)
+from chasqui_cli.commands.pipeline._load import LOAD_SCHEMA, LoadOptions, SampledRecords, load_jobs
+from chasqui_cli.commands.pipeline._spark import ArchiveOption, SparkOptions, open_archive, parse_past_time_ms
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.completion import complete_queues
 from chasqui_cli.context.shared_options import options_from
@@ -63,8 +53,7 @@ def replay(
     since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="What died from then on.")] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="What died up to then.")] = None,
     sql: Annotated[
-        str | None,
-        typer.Option("--sql", metavar="CONDITION", help="Any SQL condition: \"detail LIKE '%timeout%'\"."),
+        str | None, typer.Option("--sql", metavar="CONDITION", help="Any SQL condition: \"detail LIKE '%timeout%'\".")
     ] = None,
     *,
     load: LoadOptions,
@@ -101,8 +90,7 @@ def replay(
                 target,
                 "jobs",
                 SampledRecords(
-                    [row.asDict() for row in letters.orderBy("ms", "seq").limit(PREVIEW_ROWS).collect()],
-                    count,
+                    [row.asDict() for row in letters.orderBy("ms", "seq").limit(PREVIEW_ROWS).collect()], count
                 ),
                 DEAD_LETTER_COLUMNS,
                 " and ".join(f"{word} {given}" for word, given in chosen.items() if given),

@@ -74,13 +74,11 @@ def report(
     from_rollup: Annotated[
         bool,
         typer.Option(
-            "--from-rollup",
-            help="Answer `latency` and `throughput` from the roll-ups, within 1 %; no other report.",
+            "--from-rollup", help="Answer `latency` and `throughput` from the roll-ups, within 1 %; no other report."
         ),
     ] = False,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with charts, too; it needs no network."),
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, too; it needs no network.")
     ] = None,
     *,
     spark_options: SparkOptions,
@@ -150,11 +148,7 @@ def _write_reports(ctx: CommandContext, found: dict[str, list[Record]], asked: R
 
     if not alone and ctx.output in (Format.TABLE, Format.WIDE, Format.NAME):
         for name, records in found.items():
-            words = (
-                f"{REPORTS[name].title} ({name})",
-                report_caption(name, asked),
-                "" if records else "nothing",
-            )
+            words = (f"{REPORTS[name].title} ({name})", report_caption(name, asked), "" if records else "nothing")
             ctx.info("")
             ctx.info(": ".join(filter(None, words)))
             if records:
@@ -225,8 +219,7 @@ def _check_page_path(html: Path | None) -> None:
             pass
     except OSError as error:
         raise ConfigError(
-            f"cannot write a page at {html}: {error.strerror}",
-            hint="name a file in a directory that is yours",
+            f"cannot write a page at {html}: {error.strerror}", hint="name a file in a directory that is yours"
         ) from None
 
 
@@ -243,7 +236,6 @@ def _write_page(
         fresh.rename(target)
     except OSError as error:
         raise ChasquiError(
-            f"cannot write the page at {html}: {error.strerror}",
-            hint="the answer is whole; only the page is not",
+            f"cannot write the page at {html}: {error.strerror}", hint="the answer is whole; only the page is not"
         ) from None
     ctx.info(f"wrote {html}")

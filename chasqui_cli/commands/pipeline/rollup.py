@@ -6,13 +6,7 @@ from typing import Annotated
 
 import typer
 
-from chasqui_cli.commands.pipeline._spark import (
-    ArchiveOption,
-    QueuesArgument,
-    SparkOptions,
-    open_archive,
-    parse_day,
-)
+from chasqui_cli.commands.pipeline._spark import ArchiveOption, QueuesArgument, SparkOptions, open_archive, parse_day
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.shared_options import options_from
@@ -25,8 +19,7 @@ def rollup(
     queues: QueuesArgument = None,
     path: ArchiveOption = None,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="DAY", help="Only days from this one on, as in 2026-11-18."),
+        str | None, typer.Option("--since", metavar="DAY", help="Only days from this one on, as in 2026-11-18.")
     ] = None,
     *,
     spark_options: SparkOptions,

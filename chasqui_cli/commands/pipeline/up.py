@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_cli.commands.pipeline._spark import (
-    SERVER_SCHEMA,
-    SparkOptions,
-    parse_length_ms,
-    server_record,
-)
+from chasqui_cli.commands.pipeline._spark import SERVER_SCHEMA, SparkOptions, parse_length_ms, server_record
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.context.command_spec import Effect
 from chasqui_cli.context.settings import state_directory
@@ -32,8 +27,7 @@ COLUMNS: list[Column] = [column("check"), column("ok"), column("detail")]
 def up(
     ctx: CommandContext,
     warm_up: Annotated[
-        str,
-        typer.Option("--warm-up", metavar="SPAN", help="How long reports may be rehearsed; 0s for not at all."),
+        str, typer.Option("--warm-up", metavar="SPAN", help="How long reports may be rehearsed; 0s for not at all.")
     ] = "60s",
     *,
     spark_options: SparkOptions,

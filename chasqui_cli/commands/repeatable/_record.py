@@ -52,11 +52,7 @@ def schedule_record(found: ListedSpec, now_ms: int) -> Record:
             "undecodable": found.spec.reason,
         }
     else:
-        fields = spec_record(found.spec) | {
-            "key": found.key,
-            "next_fire_ms": found.next_ms,
-            "fired": found.fired,
-        }
+        fields = spec_record(found.spec) | {"key": found.key, "next_fire_ms": found.next_ms, "fired": found.fired}
         record = {name: fields[name] for name in SCHEDULE_SCHEMA if name in fields}
     late_ms = now_ms - found.next_ms
     return record | ({"overdue_ms": late_ms} if late_ms > OVERDUE_AFTER_MS else {})
@@ -131,11 +127,6 @@ COLUMNS: list[Column] = [
     column("ends", "end_before_ms", kind="moment", wide=True),
 ]
 CHANGE_COLUMNS = [*COLUMNS[:4], column("outcome")]
-FIRE_COLUMNS = [
-    column("n", align="right"),
-    column("fires", "fire_ms", kind="moment"),
-    column("local"),
-    column("note"),
-]
+FIRE_COLUMNS = [column("n", align="right"), column("fires", "fire_ms", kind="moment"), column("local"), column("note")]
 RUN_COLUMNS = [column("id"), column("entry", "entry_id")]
 DRY_RUN_COLUMNS = [column("queue"), column("outcome")]

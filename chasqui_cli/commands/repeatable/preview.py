@@ -43,8 +43,7 @@ def preview(
 
     if (key is None) == (cron is None and every is None):
         raise ArgumentError(
-            "say which schedule",
-            hint="QUEUE KEY for a stored one, or --cron EXPR [--tz ZONE], or --every TIME",
+            "say which schedule", hint="QUEUE KEY for a stored one, or --cron EXPR [--tz ZONE], or --every TIME"
         )
     if key is not None:
         with ctx.session() as session:

@@ -22,8 +22,7 @@ def remove(
     ctx: CommandContext,
     queue: QueueArgument,
     keys: Annotated[
-        list[str],
-        typer.Argument(metavar="KEY...", help="Which schedules.", autocompletion=complete_schedule_keys),
+        list[str], typer.Argument(metavar="KEY...", help="Which schedules.", autocompletion=complete_schedule_keys)
     ],
 ) -> None:
     """Remove schedules with their counters; jobs they made already stay. `undo` puts them back."""

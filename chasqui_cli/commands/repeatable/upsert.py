@@ -34,17 +34,14 @@ def upsert(
     key: Annotated[
         str,
         typer.Option(
-            "--key",
-            help="Its key; by itself made of name and pattern.",
-            autocompletion=complete_schedule_keys,
+            "--key", help="Its key; by itself made of name and pattern.", autocompletion=complete_schedule_keys
         ),
     ] = "",
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Fire so often at most.")] = None,
     start_after: Annotated[str | None, typer.Option("--start-after", metavar="TIME", help="Not before.")] = None,
     end_before: Annotated[str | None, typer.Option("--end-before", metavar="TIME", help="Not after.")] = None,
     missed: Annotated[
-        str,
-        typer.Option("--missed", metavar="RULE", help="Fires nobody was there for: skip, fire-once, fire-all:N."),
+        str, typer.Option("--missed", metavar="RULE", help="Fires nobody was there for: skip, fire-once, fire-all:N.")
     ] = "skip",
 ) -> None:
     """Store a schedule, or replace the one with its key; how often it fired is kept. `undo` puts back what was there."""

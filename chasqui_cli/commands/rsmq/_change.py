@@ -15,12 +15,7 @@ from chasqui_cli.changes.apply import BatchChange, apply_change
 from chasqui_cli.changes.confirm import ChangePlan
 from chasqui_cli.commands.rsmq._options import COLUMNS
 from chasqui_cli.commands.rsmq._record import MESSAGE_SCHEMA
-from chasqui_cli.commands.rsmq._search import (
-    FoundMessages,
-    MessageFilterOptions,
-    find_messages,
-    require_queue,
-)
+from chasqui_cli.commands.rsmq._search import FoundMessages, MessageFilterOptions, find_messages, require_queue
 from chasqui_cli.context.command_context import CommandContext, command
 from chasqui_cli.output.columns import column
 

@@ -41,6 +41,5 @@ def no_such_queue(queue: str) -> Exception:
     from chasqui.errors import NotFound
 
     return NotFound(
-        f"there is no RSMQ queue named {queue!r}",
-        hint="`chasqui rsmq queue list` lists them; --ns names others",
+        f"there is no RSMQ queue named {queue!r}", hint="`chasqui rsmq queue list` lists them; --ns names others"
     )

@@ -32,9 +32,7 @@ def counts(
     queues: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[QUEUE]...",
-            help="Which; none means all listed ones.",
-            autocompletion=complete_rsmq_queues,
+            metavar="[QUEUE]...", help="Which; none means all listed ones.", autocompletion=complete_rsmq_queues
         ),
     ] = None,
     ns: NamespaceOption = DEFAULT_NAMESPACE,

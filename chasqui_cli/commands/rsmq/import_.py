@@ -77,11 +77,7 @@ def _parse_line(number: int, text: str) -> tuple[Record, Message | Draft | None]
     try:
         row = json.loads(text)
         if row.get("redacted"):
-            return record | {
-                "id": row.get("id"),
-                "outcome": "redacted",
-                "error": "its body was left out",
-            }, None
+            return record | {"id": row.get("id"), "outcome": "redacted", "error": "its body was left out"}, None
         found = rsmq.parse_row({name: untagged(value) for name, value in row.items()})
     except (ValueError, TypeError, AttributeError, RecursionError, ArgumentError) as error:
         return record | {"error": f"{type(error).__name__}: {error}"}, None

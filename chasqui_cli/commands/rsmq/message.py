@@ -36,8 +36,7 @@ def send(
     name: QueueNameOption,
     message: Annotated[str, typer.Option("--message", "-m", metavar="TEXT", help="The body; - reads stdin.")],
     delay: Annotated[
-        str | None,
-        typer.Option("--delay", "-d", metavar="TIME", help="Seconds, or 500ms; the queue's own by itself."),
+        str | None, typer.Option("--delay", "-d", metavar="TIME", help="Seconds, or 500ms; the queue's own by itself.")
     ] = None,
     realtime: Annotated[bool, typer.Option("--realtime", help="Tell those who listen.")] = False,
     ns: NamespaceOption = DEFAULT_NAMESPACE,
@@ -74,10 +73,7 @@ def receive(
 
 @command("rsmq message pop", schema=RECEIVE_SCHEMA, many=False, effect=Effect.CHANGES)
 def pop(
-    ctx: CommandContext,
-    name: QueueNameOption,
-    ns: NamespaceOption = DEFAULT_NAMESPACE,
-    output: OutputOption = None,
+    ctx: CommandContext, name: QueueNameOption, ns: NamespaceOption = DEFAULT_NAMESPACE, output: OutputOption = None
 ) -> None:
     """Receive a message and delete it in the same step."""
     from chasqui.foreign import rsmq
@@ -88,10 +84,7 @@ def pop(
 
 @command("rsmq message delete", effect=Effect.CHANGES)
 def delete_message(
-    ctx: CommandContext,
-    name: QueueNameOption,
-    message_id: MessageIdOption,
-    ns: NamespaceOption = DEFAULT_NAMESPACE,
+    ctx: CommandContext, name: QueueNameOption, message_id: MessageIdOption, ns: NamespaceOption = DEFAULT_NAMESPACE
 ) -> None:
     """Delete a message, whoever holds it; `rsmq purge` can be undone, this cannot."""
     from chasqui.foreign import rsmq
@@ -131,12 +124,7 @@ def _print_message(ctx: CommandContext, output: Format | None, queue: str, messa
     body: str | bytes | None = message.body
     with suppress(UnicodeDecodeError):  # other bytes are written as bytes
         body = None if message.body is None else message.body.decode()
-    record = {
-        "id": message.id,
-        "message": body,
-        "rc": message.receives,
-        "ts": message.first_received_ms,
-    }
+    record = {"id": message.id, "message": body, "rc": message.receives, "ts": message.first_received_ms}
     write_record(ctx, output, record)
 
 

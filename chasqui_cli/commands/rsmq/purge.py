@@ -12,10 +12,7 @@ from chasqui_cli.context.shared_options import options_from
 @change_command("rsmq purge")
 @options_from(MessageFilterOptions)
 def purge(
-    ctx: CommandContext,
-    queue: QueueArgument,
-    wanted: MessageFilterOptions,
-    ns: NamespaceOption = DEFAULT_NAMESPACE,
+    ctx: CommandContext, queue: QueueArgument, wanted: MessageFilterOptions, ns: NamespaceOption = DEFAULT_NAMESPACE
 ) -> None:
     """Delete messages; attributes and totals of the queue stay. `chasqui undo` brings them back."""
     keys = rsmq_keys(queue, ns)

@@ -68,10 +68,7 @@ def create(
 
 @command("rsmq queue describe", schema=QUEUE_SCHEMA, many=False)
 def describe(
-    ctx: CommandContext,
-    name: QueueNameOption,
-    ns: NamespaceOption = DEFAULT_NAMESPACE,
-    output: OutputOption = None,
+    ctx: CommandContext, name: QueueNameOption, ns: NamespaceOption = DEFAULT_NAMESPACE, output: OutputOption = None
 ) -> None:
     """A queue's attributes, totals, and how many messages it has and hides."""
     from chasqui.foreign import rsmq

@@ -14,10 +14,7 @@ from chasqui_cli.context.shared_options import options_from
 @change_command("rsmq release")
 @options_from(MessageFilterOptions, without=("held", "every"), state="in-flight")
 def release(
-    ctx: CommandContext,
-    queue: QueueArgument,
-    wanted: MessageFilterOptions,
-    ns: NamespaceOption = DEFAULT_NAMESPACE,
+    ctx: CommandContext, queue: QueueArgument, wanted: MessageFilterOptions, ns: NamespaceOption = DEFAULT_NAMESPACE
 ) -> None:
     """Make hidden messages visible now: those of a consumer that is gone, or with --state delayed those that wait."""
     keys = rsmq_keys(queue, ns)

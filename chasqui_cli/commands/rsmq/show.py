@@ -28,8 +28,7 @@ def show(
         page = session.link.run(rsmq.messages_by_id(rsmq_keys(queue, ns), [message_id]))
     if not page.messages:
         raise NotFound(
-            f"{queue} has no message {message_id}",
-            hint="it was deleted, moved or never sent; `rsmq peek` lists",
+            f"{queue} has no message {message_id}", hint="it was deleted, moved or never sent; `rsmq peek` lists"
         )
     [message] = page.messages
     if raw:

@@ -130,8 +130,7 @@ def _check_handler(found: Any, target: str, file: Path) -> LoadedHandler:
     if inspect.isclass(found) or not callable(handler):
         what = "a class" if inspect.isclass(found) else f"of type {type(handler).__name__}"
         raise ArgumentError(
-            f"{target} is {what}, not a handler",
-            hint="a handler is a function that takes a job, plain or async",
+            f"{target} is {what}, not a handler", hint="a handler is a function that takes a job, plain or async"
         )
     try:
         inspect.signature(handler).bind(object())

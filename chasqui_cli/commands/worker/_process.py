@@ -78,10 +78,7 @@ async def _run_process(ctx: CommandContext, orders: WorkerOptions, found: Loaded
     try:
         worker = _build_worker(orders, found, counts, link)
         # Of several processes only the first may write over its line: they share one terminal.
-        status, gauge = (
-            StatusLine(clock.monotonic, quiet=ctx.quiet or number > 1),
-            _RateMeter(clock.monotonic()),
-        )
+        status, gauge = (StatusLine(clock.monotonic, quiet=ctx.quiet or number > 1), _RateMeter(clock.monotonic()))
         with logging_to(status, level=logging.INFO):
             running = asyncio.ensure_future(serve(worker))
             while not running.done():

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 def run(
     ctx: CommandContext,
     target: Annotated[
-        str,
-        typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`."),
+        str, typer.Argument(metavar="MODULE:HANDLER", help="A function, or an object that has one as `.handler`.")
     ],
     queue: Annotated[
         str | None,

@@ -74,8 +74,7 @@ def claim(
                 pen.set_result(freed=sum(freed), gone=len(freed) - sum(freed), consumers=[c.name for c in chosen])
             outcomes = ["freed" if one else "gone" for one in freed]
     ctx.write_outcomes(
-        [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)],
-        CLAIM_COLUMNS,
+        [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)], CLAIM_COLUMNS
     )
 
 

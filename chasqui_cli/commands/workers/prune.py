@@ -81,8 +81,7 @@ def prune(
             outcomes = ["removed" if one else "gone" for one in laid]
             outcomes += ["removed" if one else "kept" for one in removed]
     ctx.write_outcomes(
-        [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)],
-        PRUNE_COLUMNS,
+        [record | {"outcome": one} for record, one in zip(records, outcomes, strict=True)], PRUNE_COLUMNS
     )
 
 

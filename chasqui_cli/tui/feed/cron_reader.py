@@ -75,11 +75,7 @@ def _fires(one: ListedSpec, spec: RepeatSpec) -> tuple[FireRow, ...]:
         schedule = cron.parse_cron(expression, getattr(spec.pattern, "tz", None)) if expression else None
         times = list(
             fire_times.upcoming_fires(
-                spec.pattern,
-                one.next_ms,
-                left,
-                start_after_ms=spec.start_after_ms,
-                end_before_ms=spec.end_before_ms,
+                spec.pattern, one.next_ms, left, start_after_ms=spec.start_after_ms, end_before_ms=spec.end_before_ms
             )
         )
     except ChasquiError:

@@ -68,13 +68,7 @@ class EventsReader(QueueTabReader):
             self._gaps += 1
             lost = "some" if item.lost_estimate is None else f"{item.lost_estimate:,}"
             return EventRow(
-                f"gap-{self._gaps}",
-                now_ms,
-                "gap",
-                "",
-                "",
-                None,
-                f"{lost} events missing: {_GAP_REASONS[item.why]}",
+                f"gap-{self._gaps}", now_ms, "gap", "", "", None, f"{lost} events missing: {_GAP_REASONS[item.why]}"
             )
         event = item.event
         at_ms = event.ts if event.ts is not None else entry_time_ms(item.entry_id)

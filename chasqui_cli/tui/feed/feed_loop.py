@@ -13,14 +13,7 @@ from chasqui import Commands, SystemClock, no_features
 from chasqui.errors import ChasquiError, ServerError
 from chasqui_cli.tui.feed.queue_rows import TrendMemory
 from chasqui_cli.tui.feed.tab_reader import FeedContext
-from chasqui_cli.tui.feed_messages import (
-    ReadCost,
-    ReadFailed,
-    ReadTarget,
-    ServerIdentified,
-    ServerInfo,
-    ViewReady,
-)
+from chasqui_cli.tui.feed_messages import ReadCost, ReadFailed, ReadTarget, ServerIdentified, ServerInfo, ViewReady
 
 if TYPE_CHECKING:
     from collections.abc import Callable

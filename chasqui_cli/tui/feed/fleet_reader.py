@@ -14,11 +14,7 @@ from chasqui import Keys, as_flow, run_together
 from chasqui.errors import ServerError
 from chasqui.inspect import discovery, snapshot
 from chasqui.inspect.snapshot import SnapshotFailure
-from chasqui_cli.queues.queue_names import (
-    format_queue_ref,
-    parse_queue_ref,
-    with_ref_name,
-)
+from chasqui_cli.queues.queue_names import format_queue_ref, parse_queue_ref, with_ref_name
 from chasqui_cli.tui.feed.queue_rows import severity_order
 from chasqui_cli.tui.feed_messages import FleetView
 

@@ -54,11 +54,7 @@ def job_details(raw: Any) -> list[tuple[str, str]]:
     letter = raw if hasattr(raw, "dead_id") else None
     if letter is not None:
         opened = letter.decoded()
-        fields += [
-            ("died", format_iso(letter.died_at_ms)),
-            ("dlq id", letter.dead_id),
-            ("was entry", opened.source_id),
-        ]
+        fields += [("died", format_iso(letter.died_at_ms)), ("dlq id", letter.dead_id), ("was entry", opened.source_id)]
         fields += [
             ("reason", opened.reason),
             ("detail", str(redacted(opened.detail)) if opened.detail else "–"),

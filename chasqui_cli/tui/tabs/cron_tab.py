@@ -111,8 +111,7 @@ class CronTab(TabBase):
             return "no schedule is under the cursor"
         verb, title = ("run", "run once") if name == "run" else ("remove", "remove")
         return ChangeRequest(
-            f"{title}: {row.key} of {self.queue}",
-            command_words(f"repeatable {verb}", self.queue, row.key),
+            f"{title}: {row.key} of {self.queue}", command_words(f"repeatable {verb}", self.queue, row.key)
         )
 
     def _chosen(self) -> ScheduleRow | None:

@@ -103,11 +103,7 @@ class DelayedTab(TabBase):
         title = {"now": "run", "cancel": "cancel", "move": "move"}[name]
         words = command_words(f"delayed {name}", self.queue, *ids)
         if name == "move":
-            return ChangeRequest(
-                f"{title} {count}",
-                words,
-                needs_options=True,
-            )
+            return ChangeRequest(f"{title} {count}", words, needs_options=True)
         return ChangeRequest(f"{title} {count}", words)
 
     def _chosen(self) -> JobRow | None:

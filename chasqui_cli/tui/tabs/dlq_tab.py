@@ -188,12 +188,7 @@ class DlqTab(TabBase):
             return ChangeRequest(f"delete {count}", command_words("dlq purge", self.queue, *ids))
         if name == "edit":
             words = command_words("dlq edit", self.queue, ids[0])
-            return ChangeRequest(
-                f"edit letter {ids[0]}",
-                words,
-                needs_options=True,
-                in_terminal=True,
-            )
+            return ChangeRequest(f"edit letter {ids[0]}", words, needs_options=True, in_terminal=True)
         few = min(CANARY_SIZE, len(ids)) if name == "canary" else None
         words = command_words("dlq replay", self.queue, *ids, limit=len(ids), canary=few)
         first = f", {few} of them first" if few else ""

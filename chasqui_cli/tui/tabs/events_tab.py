@@ -90,8 +90,7 @@ class EventsTab(TabBase):
         frozen = f"   ⏸ frozen, {self._missed:,} more" if self._frozen is not None else ""
         sampled = "   ✂ too many to show all" if view.sampled else ""
         self.set_text(
-            "#events-head",
-            *self.headline(view.row, (f"   {reach}", "dim"), (frozen, "warn"), (sampled, "warn")),
+            "#events-head", *self.headline(view.row, (f"   {reach}", "dim"), (frozen, "warn"), (sampled, "warn"))
         )
 
     def action_freeze(self) -> None:

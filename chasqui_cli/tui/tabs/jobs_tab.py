@@ -109,10 +109,7 @@ class JobsTab(TabBase):
         row = self._chosen()
         if row is None or not row.job_id:
             return "no job is under the cursor"
-        return ChangeRequest(
-            f"cancel job {row.job_id}",
-            command_words("job cancel", self.queue, row.job_id),
-        )
+        return ChangeRequest(f"cancel job {row.job_id}", command_words("job cancel", self.queue, row.job_id))
 
     def _chosen(self) -> JobRow | None:
         if self.view is None:

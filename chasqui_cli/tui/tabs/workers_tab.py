@@ -80,8 +80,7 @@ class WorkersTab(TabBase):
         if not holding:
             return "that consumer holds nothing"
         return ChangeRequest(
-            f"let others have what {', '.join(holding)} holds",
-            command_words("workers claim", self.queue, *holding),
+            f"let others have what {', '.join(holding)} holds", command_words("workers claim", self.queue, *holding)
         )
 
     def _rows(self) -> list[WorkerRow]:

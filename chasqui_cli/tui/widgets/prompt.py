@@ -12,9 +12,7 @@ from textual.widgets import Input
 class Prompt(Input):
     """Hidden until something is asked for. `asking`: what that is, in a word; nothing while it is hidden."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "leave", show=False, id="prompt.leave"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave", show=False, id="prompt.leave")]
 
     class Left(Message):
         """Escape: what was asked for is not wanted any more."""

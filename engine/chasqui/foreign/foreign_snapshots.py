@@ -97,11 +97,7 @@ AnySnapshot: TypeAlias = Snapshot | ForeignSnapshot | SnapshotFailure
 
 
 def snapshots(
-    commands: Commands,
-    places: Sequence[QueueKeys],
-    *,
-    visibility_ms: int | None = None,
-    cluster: bool = False,
+    commands: Commands, places: Sequence[QueueKeys], *, visibility_ms: int | None = None, cluster: bool = False
 ) -> Flow[list[AnySnapshot]]:
     """Any number of queues of any kinds, in one round trip per node, in the order asked.
 
@@ -115,10 +111,7 @@ def snapshots(
     results = [[next(replies) for _ in some] for some in calls]
     return [
         _to_snapshot(
-            place,
-            some[0] if len(some) == 1 else _merge_split_replies(place, some),
-            visibility_ms,
-            split=len(some) > 1,
+            place, some[0] if len(some) == 1 else _merge_split_replies(place, some), visibility_ms, split=len(some) > 1
         )
         for place, some in zip(places, results, strict=True)
     ]

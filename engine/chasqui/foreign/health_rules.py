@@ -79,12 +79,7 @@ def _claim_findings(seen: ForeignSnapshot, limits: HealthThresholds) -> Iterator
             text += f"; {count_text(seen.stale, 'claim is', 'claims are')} stale"
         evidence = {"pending": seen.pending, "longest_idle_ms": idle_ms, "stale": seen.stale}
         yield Finding(
-            level or Level.WARNING,
-            "abandoned",
-            text,
-            seen.queue,
-            evidence,
-            _fix_command(seen, "reclaim", "--dry-run"),
+            level or Level.WARNING, "abandoned", text, seen.queue, evidence, _fix_command(seen, "reclaim", "--dry-run")
         )
     if level := level_of(limits.dlq, seen.dlq_depth or 0):
         text = count_text(seen.dlq_depth or 0, "failed job")

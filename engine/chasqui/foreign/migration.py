@@ -192,13 +192,7 @@ def migrate(
 ) -> MigrationReport:
     """Move a queue; see `Migration`."""
     way = Migration(
-        source_link,
-        source,
-        target,
-        target_link=target_link,
-        conversion=terms,
-        visibility_ms=visibility_ms,
-        clock=clock,
+        source_link, source, target, target_link=target_link, conversion=terms, visibility_ms=visibility_ms, clock=clock
     )
     return way.run(dry_run=dry_run, progress=progress, should_continue=keep_on)
 

@@ -104,11 +104,7 @@ class Address:
 
 
 def parse_address(
-    url: str | Secret,
-    *,
-    username: str | None = None,
-    password: str | Secret | None = None,
-    tls: Tls | None = None,
+    url: str | Secret, *, username: str | None = None, password: str | Secret | None = None, tls: Tls | None = None
 ) -> Address:
     """The address a URL names. `username` and `password` win over what the URL carries.
 

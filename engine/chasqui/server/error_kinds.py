@@ -37,23 +37,14 @@ STRICT_PROBLEMS: dict[int, tuple[str, str]] = {
         "the server's certificate has no authorityKeyIdentifier extension",
         "re-issue it with authorityKeyIdentifier=keyid, by a CA that has subjectKeyIdentifier=hash",
     ),
-    86: (
-        "the CA certificate has no subjectKeyIdentifier extension",
-        "re-issue the CA with subjectKeyIdentifier=hash",
-    ),
+    86: ("the CA certificate has no subjectKeyIdentifier extension", "re-issue the CA with subjectKeyIdentifier=hash"),
     89: (
         "the CA certificate does not mark its basicConstraints as critical",
         "re-issue the CA with basicConstraints=critical,CA:TRUE",
     ),
-    92: (
-        "the CA certificate has no keyUsage extension",
-        "re-issue the CA with keyUsage=critical,keyCertSign,cRLSign",
-    ),
+    92: ("the CA certificate has no keyUsage extension", "re-issue the CA with keyUsage=critical,keyCertSign,cRLSign"),
 }
-OTHER_STRICT_PROBLEM = (
-    "the certificate or its CA breaks a rule of RFC 5280",
-    "`openssl verify -x509_strict` names it",
-)
+OTHER_STRICT_PROBLEM = ("the certificate or its CA breaks a rule of RFC 5280", "`openssl verify -x509_strict` names it")
 
 _ROOT_ERRORS = (OSError, redis.exceptions.AuthenticationError, redis.exceptions.ResponseError)
 _QUOTED_ARGUMENTS = re.compile(r",? with args beginning with:.*", re.DOTALL)
@@ -157,20 +148,14 @@ def _unreachable_text(cause: BaseException, where: str, tls: Tls | None) -> tupl
         case FileNotFoundError():
             return f"there is no socket {where}", f"is the server running? {OTHER_SERVER_HINT}"
         case PermissionError():
-            return (
-                f"may not open {where}: permission denied",
-                "run as a user who may, or change the socket's rights",
-            )
+            return (f"may not open {where}: permission denied", "run as a user who may, or change the socket's rights")
         case socket.gaierror() | UnicodeError():
             return (
                 f"cannot find the host of {where}",
                 "is the name spelled right, and does name resolution work here?",
             )
         case TimeoutError() | redis.exceptions.TimeoutError() if tls:
-            return (
-                f"no answer from {where} in time",
-                "does the server speak TLS at this port? If not, use redis://",
-            )
+            return (f"no answer from {where} in time", "does the server speak TLS at this port? If not, use redis://")
         case TimeoutError() | redis.exceptions.TimeoutError():
             return f"no answer from {where} in time", "the server is busy or the network is silent"
         case _:

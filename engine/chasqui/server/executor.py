@@ -152,9 +152,7 @@ class FlowExecutor:
     def _requests(self, loads: Mapping[Node, Sequence[PendingCall]]) -> list[NodeRequest]:
         return [
             self._request(
-                node,
-                [pending.call for pending in load],
-                [words for pending in load for words in pending.commands],
+                node, [pending.call for pending in load], [words for pending in load for words in pending.commands]
             )
             for node, load in loads.items()
         ]

@@ -96,11 +96,7 @@ def run_together(*flows: Flow[Any]) -> Flow[tuple[Any, ...]]:
 
 
 def _advance(
-    flow: Flow[Any],
-    place: int,
-    replies: list[Reply] | None,
-    going: dict[int, Sequence[Call]],
-    results: list[Any],
+    flow: Flow[Any], place: int, replies: list[Reply] | None, going: dict[int, Sequence[Call]], results: list[Any]
 ) -> None:
     """Let one flow take its next step with what it was answered, or note down what it came to."""
     calls = going.pop(place, ())

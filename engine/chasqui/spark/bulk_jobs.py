@@ -83,13 +83,7 @@ def _read_remote_csv(spark: Any, urls: Sequence[str]) -> Any:
     columns differ. A file is read in one piece, for a quoted field may hold the end of a line; what is made of its rows
     is shared out again.
     """
-    given = {
-        "header": "true",
-        "escape": '"',
-        "multiLine": "true",
-        "mode": "FAILFAST",
-        "enforceSchema": "false",
-    }
+    given = {"header": "true", "escape": '"', "multiLine": "true", "mode": "FAILFAST", "enforceSchema": "false"}
     pieces = int(spark.conf.get("spark.sql.shuffle.partitions"))
     return spark.read.options(**given).csv(list(urls)).repartition(pieces)
 

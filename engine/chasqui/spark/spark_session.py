@@ -95,8 +95,7 @@ def check_installed(*, connect: bool = False) -> None:
     for module, package in (PACKAGES | CONNECT_PACKAGES if connect else PACKAGES).items():
         if not _is_importable(module):
             raise ConfigError(
-                f"the pipeline needs {package}, which is not installed",
-                hint="pip install 'chasqui-cli[spark]'",
+                f"the pipeline needs {package}, which is not installed", hint="pip install 'chasqui-cli[spark]'"
             )
 
 
@@ -208,8 +207,7 @@ def start_session(where: SparkTarget) -> Any:
 
     if where.remote and not is_reachable(where.remote):
         raise ServerError(
-            "no Spark answers there",
-            hint="`chasqui pipeline up` starts one; or leave out --remote and --master",
+            "no Spark answers there", hint="`chasqui pipeline up` starts one; or leave out --remote and --master"
         )
     os.environ.update(spark_environment(where))
     builder = SparkSession.builder.appName("chasqui")

@@ -37,9 +37,7 @@ _EVENT_COLUMNS = {
 }
 _DEAD_LETTER_COLUMNS = {
     name: _EVENT_COLUMNS[name] for name in ("queue", "stream_id", "ms", "seq", "reason", "name", "job_id")
-} | {
-    "detail": "concat('no account ', id % 100)",
-}
+} | {"detail": "concat('no account ', id % 100)"}
 
 
 def warm_up_reports(spark: Any, most_s: float, *, on_round: Callable[[float], None] = lambda _: None) -> None:

@@ -82,16 +82,7 @@ def reread_jobs(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[list[JobPlace
             token, claimed, enqueued, status = _as_texts(fields)
             found.append(
                 JobPlaces(
-                    job_id,
-                    places,
-                    bool(parked),
-                    kind.decode(),
-                    token,
-                    claimed,
-                    enqueued,
-                    status,
-                    bool(payload),
-                    ttl_ms,
+                    job_id, places, bool(parked), kind.decode(), token, claimed, enqueued, status, bool(payload), ttl_ms
                 )
             )
     return found

@@ -31,12 +31,7 @@ CLAIM_SAMPLE = 100
 def enqueue(keys: JobListKeys, job_id: str, payload: Arg, *, now_ms: int) -> Call:
     """Enqueue a job; answers 1, or 0 when there is one of this id."""
     return script_call(
-        "joblist/enqueue",
-        job=keys.job(job_id),
-        pending=keys.pending,
-        id=job_id,
-        payload=payload,
-        now_ms=now_ms,
+        "joblist/enqueue", job=keys.job(job_id), pending=keys.pending, id=job_id, payload=payload, now_ms=now_ms
     )
 
 
@@ -50,12 +45,7 @@ def take_next(keys: JobListKeys, *, block_ms: int) -> Call:
 def sign_claim(keys: JobListKeys, job_id: str, token: str, *, now_ms: int) -> Call:
     """Write down a claim; answers the job's fields, None when the id was put back meanwhile."""
     return script_call(
-        "joblist/sign_claim",
-        job=keys.job(job_id),
-        processing=keys.processing,
-        id=job_id,
-        token=token,
-        now_ms=now_ms,
+        "joblist/sign_claim", job=keys.job(job_id), processing=keys.processing, id=job_id, token=token, now_ms=now_ms
     )
 
 
@@ -76,15 +66,7 @@ def complete(keys: JobListKeys, job_id: str, token: Arg, result: Arg, *, now_ms:
 
 
 def fail(
-    keys: JobListKeys,
-    job_id: str,
-    token: Arg,
-    error: Arg,
-    *,
-    retry: bool,
-    now_ms: int,
-    ttl_s: int,
-    history: int,
+    keys: JobListKeys, job_id: str, token: Arg, error: Arg, *, retry: bool, now_ms: int, ttl_s: int, history: int
 ) -> Call:
     """Fail a job; answers 1 when it is tried again, 2 when not, 0 when the token is not its own."""
     return script_call(
@@ -123,15 +105,7 @@ def reclaim(keys: JobListKeys, job_id: str, *, token: Arg, claimed: Arg, now_ms:
 
 
 def give_up(
-    keys: JobListKeys,
-    job_id: str,
-    *,
-    token: Arg,
-    claimed: Arg,
-    now_ms: int,
-    error: str,
-    ttl_s: int,
-    history: int,
+    keys: JobListKeys, job_id: str, *, token: Arg, claimed: Arg, now_ms: int, error: str, ttl_s: int, history: int
 ) -> Call:
     """Put a job among the failed ones, if its claim is the one that was seen."""
     return script_call(

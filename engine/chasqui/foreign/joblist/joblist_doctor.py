@@ -198,10 +198,7 @@ def _listed_job_findings(job: JobPlaces, name: str, *, alone: bool) -> list[Doct
 
 
 def _counter_findings(keys: JobListKeys) -> Flow[list[DoctorFinding]]:
-    parked, *there = yield [
-        calls.list_length(keys.in_migration),
-        *(calls.key_exists(key) for key in keys.counters),
-    ]
+    parked, *there = yield [calls.list_length(keys.in_migration), *(calls.key_exists(key) for key in keys.counters)]
     found = [
         DoctorFinding(JobListProblem.COUNTERS, key, advice="counters of the Ruby or PHP version; purging leaves them")
         for key, exists in zip(keys.counters, there, strict=True)

@@ -64,12 +64,7 @@ class JobListSource:
         source = self.keys.list_key(place.which)
         replies = yield [
             calls.forward_job(
-                self.keys,
-                source,
-                target,
-                imported,
-                attempts=job.fields.get("attempts", b""),
-                caps=self._terms.caps,
+                self.keys, source, target, imported, attempts=job.fields.get("attempts", b""), caps=self._terms.caps
             )
             for job, imported in ready
         ]
@@ -132,10 +127,7 @@ class JobListSource:
     def _read_page(self, place: _ListPosition) -> Flow[tuple[list[ListJob], int, bool]]:
         """The next jobs of a list, those first that would be claimed first, and whether there may be more."""
         key = self.keys.list_key(place.which)
-        now, ids = yield [
-            clock(),
-            calls.list_range(key, -PAGE - place.skip, -1 - place.skip),
-        ]
+        now, ids = yield [clock(), calls.list_range(key, -PAGE - place.skip, -1 - place.skip)]
         names = list(dict.fromkeys(to_text(job_id) for job_id in reversed(ids)))
         jobs = yield from self._read_jobs(names)
         # a job without a hash may be one that another mover has just taken, with its hash and its place

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from chasqui.foreign.common_calls import publish
 from chasqui.foreign.decoding import to_int, to_text
 from chasqui.foreign.joblist import joblist_calls as calls
-from chasqui.foreign.joblist.joblist_values import (
-    DEFAULTS,
-    JobClaim,
-    ListDepths,
-    ListJob,
-    parse_hash,
-    parse_json,
-)
+from chasqui.foreign.joblist.joblist_values import DEFAULTS, JobClaim, ListDepths, ListJob, parse_hash, parse_json
 from chasqui.foreign.joblist.keys import LISTS, new_id
 
 if TYPE_CHECKING:
@@ -31,12 +24,7 @@ FailOutcome = Literal["retry", "failed"]
 
 
 def enqueue(
-    keys: JobListKeys,
-    payload: Any,
-    *,
-    now_ms: int,
-    options: JobListOptions = DEFAULTS,
-    job_id: str | None = None,
+    keys: JobListKeys, payload: Any, *, now_ms: int, options: JobListOptions = DEFAULTS, job_id: str | None = None
 ) -> Flow[str]:
     """Add a job; answers its id. With an id of one's own, adding it again adds nothing."""
     [added] = yield from enqueue_many(keys, [(job_id or new_id(), payload)], now_ms=now_ms, options=options)
@@ -84,13 +72,7 @@ def sign_claim(keys: JobListKeys, job_id: str, *, now_ms: int) -> Flow[JobClaim 
 
 
 def complete(
-    keys: JobListKeys,
-    job_id: str,
-    token: str,
-    result: Any,
-    *,
-    now_ms: int,
-    options: JobListOptions = DEFAULTS,
+    keys: JobListKeys, job_id: str, token: str, result: Any, *, now_ms: int, options: JobListOptions = DEFAULTS
 ) -> Flow[bool]:
     """Complete a job and tell so; False when the token is not its own, or not any more."""
     words = _encode_json(result, options)

@@ -70,10 +70,7 @@ def read_page(
 ) -> Flow[MessagePage]:
     """The next messages in the order they become visible, with so many bytes of each body, or all of them."""
     least, last = (after.score, after.id) if after else ("-inf", "")
-    now, rows = yield [
-        clock(),
-        calls.read_page(keys, least=least, last=last, count=count, preview=preview),
-    ]
+    now, rows = yield [clock(), calls.read_page(keys, least=least, last=last, count=count, preview=preview)]
     if is_cross_slot_error(rows):
         rows = yield from _read_split_page(keys, least, last, count, preview)
     found = tuple(map(Message.from_row, raise_if_refused(rows)))
@@ -92,14 +89,7 @@ def _read_split_page(keys: RsmqKeys, least: str, last: str, count: int, preview:
     ids = [to_text(message_id) for message_id in found[::2]]
     fields = yield [calls.message_fields(keys, message_id) for message_id in ids]
     return [
-        [
-            to_bytes(message_id),
-            score,
-            receives,
-            first,
-            None if body is None else len(body),
-            body and body[:preview],
-        ]
+        [to_bytes(message_id), score, receives, first, None if body is None else len(body), body and body[:preview]]
         for message_id, score, (body, receives, first) in zip(ids, found[1::2], fields, strict=True)
     ]
 

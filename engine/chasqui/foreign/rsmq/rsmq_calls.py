@@ -229,11 +229,7 @@ def find_stray_fields(keys: RsmqKeys, cursor: Arg, *, count: int) -> Call:
 def delete_stray_fields(keys: RsmqKeys, names: Sequence[str]) -> Call:
     """Remove such fields."""
     return script_call(
-        "rsmq/delete_stray_fields",
-        hash=keys.hash,
-        messages=keys.messages,
-        parked=keys.in_migration,
-        rest=names,
+        "rsmq/delete_stray_fields", hash=keys.hash, messages=keys.messages, parked=keys.in_migration, rest=names
     )
 
 
@@ -255,11 +251,7 @@ def add_to_queue_list(keys: RsmqKeys) -> Call:
 def remove_from_queue_list(keys: RsmqKeys) -> Call:
     """Take a name off the list, if there is no such queue."""
     return script_call(
-        "rsmq/remove_from_queue_list",
-        queues=keys.queues,
-        hash=keys.hash,
-        messages=keys.messages,
-        name=keys.queue,
+        "rsmq/remove_from_queue_list", queues=keys.queues, hash=keys.hash, messages=keys.messages, name=keys.queue
     )
 
 
@@ -281,13 +273,7 @@ def _snapshot_keys(keys: RsmqKeys) -> dict[str, Any]:
 
 
 def forward_message(
-    keys: RsmqKeys,
-    target: Keys,
-    imported: ImportedJob,
-    *,
-    receives: Arg,
-    now_ms: int,
-    caps: StreamCaps = DEFAULT_CAPS,
+    keys: RsmqKeys, target: Keys, imported: ImportedJob, *, receives: Arg, now_ms: int, caps: StreamCaps = DEFAULT_CAPS
 ) -> Call:
     """Move a message to a queue of ours on the same server; answers where it is now, or why it stays."""
     return script_call(

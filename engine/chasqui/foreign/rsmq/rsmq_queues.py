@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def create_queue(
-    keys: RsmqKeys,
-    *,
-    vt_s: object = limits.VT_S,
-    delay_s: object = limits.DELAY_S,
-    maxsize: object = limits.MAXSIZE,
+    keys: RsmqKeys, *, vt_s: object = limits.VT_S, delay_s: object = limits.DELAY_S, maxsize: object = limits.MAXSIZE
 ) -> Flow[None]:
     """Create a queue, or raise `QueueExists`; then missing attributes of the one that is there were filled in.
 
@@ -58,10 +54,7 @@ def queue_stats(keys: RsmqKeys) -> Flow[QueueStats]:
     if None in fields[:3]:
         raise limits.QueueNotFound
     now_ms = parse_server_time(now)
-    hidden, hidden_now = yield [
-        calls.count_from(keys, int(now[0]) * 1000),
-        calls.count_from(keys, now_ms),
-    ]
+    hidden, hidden_now = yield [calls.count_from(keys, int(now[0]) * 1000), calls.count_from(keys, now_ms)]
     return QueueStats(QueueAttributes.from_fields(fields), now_ms, messages, hidden, hidden_now)
 
 

@@ -65,12 +65,7 @@ class RsmqSource:
         crossed.add("held", len(page.messages) - len(free))
         replies = yield [
             calls.forward_message(
-                self.keys,
-                target,
-                imported,
-                receives=message.receives_seen,
-                now_ms=page.now_ms,
-                caps=self._terms.caps,
+                self.keys, target, imported, receives=message.receives_seen, now_ms=page.now_ms, caps=self._terms.caps
             )
             for message, imported in ready
         ]

@@ -64,13 +64,7 @@ __all__ = [
 
 
 class Commands(
-    EntryCommands,
-    BulkCommands,
-    DelayedCommands,
-    DeadLetterCommands,
-    ScheduleCommands,
-    LockCommands,
-    QueryCommands,
+    EntryCommands, BulkCommands, DelayedCommands, DeadLetterCommands, ScheduleCommands, LockCommands, QueryCommands
 ):
     """Everything that can be said to a server with these features."""
 

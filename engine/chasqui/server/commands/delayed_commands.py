@@ -79,10 +79,7 @@ class DelayedCommands:
     def cancel_delayed(self, keys: Keys, job_id: str) -> Call:
         """Cancel a job scheduled with an id; answers 1, or 0 when there is none (any more)."""
         return script_call(
-            "cancel_delayed",
-            delayed=keys.delayed,
-            index=keys.delayed_index(job_id),
-            marker=keys.delayed_marker(job_id),
+            "cancel_delayed", delayed=keys.delayed, index=keys.delayed_index(job_id), marker=keys.delayed_marker(job_id)
         )
 
     def delayed_between(self, keys: Keys, least: int | str, most: int | str, *, skip: int = 0, count: int) -> Call:

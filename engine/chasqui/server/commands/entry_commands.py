@@ -169,14 +169,7 @@ class EntryCommands:
         return self._transfer(keys, group, consumer, deliveries, heir=consumer, idle_ms=0)
 
     def _transfer(
-        self,
-        keys: Keys,
-        group: str,
-        consumer: str | bytes,
-        deliveries: Mapping[bytes, int],
-        *,
-        heir: str,
-        idle_ms: int,
+        self, keys: Keys, group: str, consumer: str | bytes, deliveries: Mapping[bytes, int], *, heir: str, idle_ms: int
     ) -> Call:
         return script_call(
             "transfer_entries",

@@ -118,23 +118,11 @@ class QueryCommands:
         )
 
     def find_members(
-        self,
-        key: str,
-        text: bytes,
-        *,
-        least: int | str = "-inf",
-        skip: int = 0,
-        bound: SearchBudget = DEFAULT_BUDGET,
+        self, key: str, text: bytes, *, least: int | str = "-inf", skip: int = 0, bound: SearchBudget = DEFAULT_BUDGET
     ) -> Call:
         """Members of a sorted set that hold this text, from a score on, past the first `skip`; see the script."""
         return script_call(
-            "find_members",
-            set=key,
-            text=text,
-            least=least,
-            skip=skip,
-            entries=bound.entries,
-            bytes=bound.bytes,
+            "find_members", set=key, text=text, least=least, skip=skip, entries=bound.entries, bytes=bound.bytes
         )
 
     def find_dangling_pending(self, keys: Keys, group: str, *, after: str | None = None, count: int) -> Call:

@@ -27,12 +27,7 @@ class ScheduleCommands:
     def upsert_repeat(self, keys: Keys, key: str, data: bytes, *, next_ms: int) -> Call:
         """Create or replace a spec, keeping its counter; answers 1 for a new one, 0 for a replaced one."""
         return script_call(
-            "upsert_repeat",
-            repeats=keys.repeat,
-            spec=keys.repeat_spec(key),
-            key=key,
-            next_ms=next_ms,
-            data=data,
+            "upsert_repeat", repeats=keys.repeat, spec=keys.repeat_spec(key), key=key, next_ms=next_ms, data=data
         )
 
     def remove_repeat(self, keys: Keys, key: str | bytes) -> Call:

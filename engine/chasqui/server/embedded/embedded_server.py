@@ -130,14 +130,7 @@ class EmbeddedServer:
     def _start_keeper(self, *, service: bool) -> None:
         self._check_space()
         log = self.directory / launcher.LOG
-        words = [
-            _python_executable(),
-            "-I",
-            "-S",
-            launcher.__file__,
-            str(server_binary()),
-            str(self.directory),
-        ]
+        words = [_python_executable(), "-I", "-S", launcher.__file__, str(server_binary()), str(self.directory)]
         words += [str(self.socket), launcher.SERVICE if service else "", str(self._patience_seconds)]
         try:
             text = subprocess.run(
@@ -283,8 +276,7 @@ def _start_error(directory: Path, text: str) -> ServerError:
     last_words = [] if pid else text.splitlines()
     reason = next(reversed(complaints or last_words), "it was ended before it answered")
     return ServerError(
-        f"the embedded server in {directory} does not start: {reason}",
-        hint=f"nothing was deleted; its log is {log}",
+        f"the embedded server in {directory} does not start: {reason}", hint=f"nothing was deleted; its log is {log}"
     )
 
 
