@@ -98,7 +98,7 @@ def root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is.")
     ] = False,
 ) -> None:
-    """See every Redis job queue, understand why a job is where it is, mend it safely."""
+    """See every Redis job queue, understand why a job is where it is, fix it safely."""
     _print_help(ctx)
 
 

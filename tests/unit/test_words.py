@@ -11,9 +11,8 @@ from tests.support.words import find_words
 ROOT = Path(__file__).parents[2]
 # Files and folders that still use some of them.
 OPEN = (
-    "chasqui_cli/app.py", "chasqui_cli/changes", "chasqui_cli/commands", "chasqui_cli/context", "chasqui_cli/input",
-    "chasqui_cli/output", "chasqui_cli/queues", "chasqui_cli/tui", "engine/chasqui/foreign", "engine/chasqui/server",
-    "engine/chasqui/spark", "engine/pyspark_chasqui", "tests/cli", "tests/foreign", "tests/live",
+    "engine/chasqui/foreign", "engine/chasqui/server", "engine/chasqui/spark", "engine/pyspark_chasqui", "tests/cli",
+    "tests/foreign", "tests/live",
 )  # fmt: skip
 
 

@@ -1,3 +1,3 @@
-"""Dead letters: see why jobs died, put them back to work, mend, export, import or purge them."""
+"""Dead letters: see why jobs died, put them back to work, edit, export, import or purge them."""
 
 VERBS = ("peek", "groups", "replay", "edit", "export", "import", "purge")

@@ -1,4 +1,4 @@
-"""List job queues: look, enqueue, reclaim, retry, cancel, move, purge, mend, work."""
+"""List job queues: look, enqueue, reclaim, retry, cancel, move, purge, repair, work."""
 
 VERBS = (
     "overview",

@@ -1,4 +1,4 @@
-"""RSMQ queues: what rsmqctl does (`queue`, `message`), and looking, purging, moving, mending without receiving."""
+"""RSMQ queues: what rsmqctl does (`queue`, `message`), and looking, purging, moving, repairing without receiving."""
 
 VERBS = (
     "queue",

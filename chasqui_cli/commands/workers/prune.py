@@ -76,7 +76,7 @@ def prune(
                 removed = session.run(consumer_actions.remove_consumers, Keys(queue), chosen)
                 pen.done = sum(laid) + sum(removed)
                 pen.set_result(
-                    removed=sum(removed), kept=len(removed) - sum(removed), consumers=[c.name for c in chosen]
+                    removed=sum(removed), consumers=[c.name for c in chosen], **{"kept": len(removed) - sum(removed)}
                 )
             outcomes = ["removed" if one else "gone" for one in laid]
             outcomes += ["removed" if one else "kept" for one in removed]
