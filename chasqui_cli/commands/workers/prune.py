@@ -75,9 +75,8 @@ def prune(
                 pen.set_result(ghosts=sum(laid), vanished=len(laid) - sum(laid))
                 removed = session.run(consumer_actions.remove_consumers, Keys(queue), chosen)
                 pen.done = sum(laid) + sum(removed)
-                pen.set_result(
-                    removed=sum(removed), consumers=[c.name for c in chosen], **{"kept": len(removed) - sum(removed)}
-                )
+                counts = {"removed": sum(removed), "kept": len(removed) - sum(removed)}
+                pen.set_result(consumers=[c.name for c in chosen], **counts)
             outcomes = ["removed" if one else "gone" for one in laid]
             outcomes += ["removed" if one else "kept" for one in removed]
     ctx.write_outcomes(
