@@ -76,7 +76,7 @@ def prune(
                 removed = session.run(consumer_actions.remove_consumers, Keys(queue), chosen)
                 pen.done = sum(laid) + sum(removed)
                 counts = {"removed": sum(removed), "kept": len(removed) - sum(removed)}
-                pen.set_result(consumers=[c.name for c in chosen], **counts)
+                pen.set_result(**counts, consumers=[c.name for c in chosen])
             outcomes = ["removed" if one else "gone" for one in laid]
             outcomes += ["removed" if one else "kept" for one in removed]
     ctx.write_outcomes(
