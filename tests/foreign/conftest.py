@@ -53,22 +53,22 @@ class ForeignServer:
             b"list": ("LRANGE", 0, -1),
             b"stream": ("XRANGE", "-", "+"),
         }
-        told: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         for key in keys:
             kind = self.command("TYPE", key)
             if kind == b"none":
                 continue
             if kind in reads:
                 command, *rest = reads[kind]
-                told[key] = self.command(command, key, *rest)
+                content[key] = self.command(command, key, *rest)
             elif kind == b"hash":
                 flat = self.command("HGETALL", key)
-                told[key] = dict(zip(flat[::2], flat[1::2], strict=True))
+                content[key] = dict(zip(flat[::2], flat[1::2], strict=True))
             else:
-                told[key] = sorted(self.command("SMEMBERS", key)) if kind == b"set" else self.command("GET", key)
+                content[key] = sorted(self.command("SMEMBERS", key)) if kind == b"set" else self.command("GET", key)
             if self.command("PTTL", key) >= 0:
-                told[f"{key} expires"] = True
-        return told
+                content[f"{key} expires"] = True
+        return content
 
 
 def interrupt_before(flow: Flow[T], script: str, meanwhile: Callable[[], object]) -> Flow[T]:
@@ -96,8 +96,8 @@ def interrupt_after_each(flow: Flow[T], act: Callable[[Sequence[Call]], None]) -
         try:
             calls = flow.send(replies)
         except StopIteration as end:
-            told: T = end.value
-            return told
+            result: T = end.value
+            return result
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""The clients of the vectors, said in our words: each call of theirs by our flows and builders, with their habits.
+"""The clients of the vectors: each of their calls made with our flows and builders, with the client's own habits.
 
-npm rsmq is what we follow, so its calls are our flows and its errors our errors. PyRSMQ and rsmqctl judge arguments
-otherwise and write by the same steps; what only they do (a ghost written by set, bytes ids) is said by plain commands.
+We follow npm rsmq, so its calls are our flows and its errors our errors. PyRSMQ and rsmqctl check arguments in another
+way and write by the same steps; what only they do (a ghost written by set, bytes ids) is done with plain commands.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class NodeRsmq:
 
     def receiveMessage(self, qname: Any, vt: Any = None) -> dict[str, Any]:  # noqa: N802
         vt_ms = None if vt is None else limits.parse_seconds("vt", vt) * 1000
-        return self._told(self.stage.run(rsmq.receive(self._keys(qname), vt_ms=vt_ms)))
+        return self._message(self.stage.run(rsmq.receive(self._keys(qname), vt_ms=vt_ms)))
 
     def popMessage(self, qname: Any) -> dict[str, Any]:  # noqa: N802
-        return self._told(self.stage.run(rsmq.pop(self._keys(qname))))
+        return self._message(self.stage.run(rsmq.pop(self._keys(qname))))
 
     def changeMessageVisibility(self, qname: Any, id: Any = None, vt: Any = None) -> int:  # noqa: A002, N802
         keys, message_id = self._keys(qname), limits.check_id(id)
@@ -89,7 +89,7 @@ class NodeRsmq:
         named = {names[key]: value for key, value in wanted.items()}
         return _node_stats(self.stage.run(rsmq.set_attributes(self._keys(qname), **named)))
 
-    def _told(self, message: Message | None) -> dict[str, Any]:
+    def _message(self, message: Message | None) -> dict[str, Any]:
         if message is None:
             return {}
         return {
@@ -150,7 +150,7 @@ class PyRsmq:
             raise self._missing(qname)
         return QueueAttributes.from_fields(fields), int(now[0]) * 1_000_000 + int(now[1])
 
-    def _told(self, message: Message | None, qname: str) -> dict[str, Any]:
+    def _message(self, message: Message | None, qname: str) -> dict[str, Any]:
         if message is None:
             raise ClientError("NoMessageInQueue", f"Queue '{qname}' has no messages waiting")
         first: Any = message.first_received_ms
@@ -200,10 +200,10 @@ class PyRsmq:
         now_ms, vt_s = now_us // 1000, (about.vt_s or 0) if vt is None else vt
         until_ms = now_ms + int(vt_s * 1000)
         [reply] = self.stage.run(_ask(calls.receive(self._keys(qname), now_ms=now_ms, until_ms=until_ms)))
-        return self._told(Message.from_receipt(reply, until_ms) if reply else None, qname)
+        return self._message(Message.from_receipt(reply, until_ms) if reply else None, qname)
 
     def popMessage(self, qname: str) -> dict[str, Any]:  # noqa: N802
-        return self._told(self.stage.run(rsmq.pop(self._keys(qname))), qname)
+        return self._message(self.stage.run(rsmq.pop(self._keys(qname))), qname)
 
     def changeMessageVisibility(self, qname: str, id: str, vt: Any) -> bool:  # noqa: A002, N802
         if not self.stage.run(rsmq.change_visibility(self._keys(qname), id, int(vt * 1000))):
@@ -215,11 +215,11 @@ class PyRsmq:
         if self.old:
             name = id.decode() if isinstance(id, bytes) else id
             fields = (name, f"{id!r}:rc", f"{id!r}:fr") if self.raw else (name, f"{id}:rc", f"{id}:fr")
-            told = (
+            replies = (
                 self.stage.command("ZREM", keys.messages, name),
                 self.stage.command("HDEL", keys.hash, *fields),
             )
-            return bool(told[0] == 1 and told[1] > 0)
+            return bool(replies[0] == 1 and replies[1] > 0)
         [[(_, removed)]] = self.stage.run(_ask(calls.delete(keys, [id])))
         return bool(removed == 3)
 
@@ -235,9 +235,9 @@ class PyRsmq:
         now_ms = int(now[0]) * 1000 + int(now[1]) // 1000
         [hidden] = self.stage.run(_ask(calls.count_from(keys, now_ms)))
         vt, delay, maxsize, created, modified, sent, received = fields
-        told = {"vt": float(vt), "delay": float(delay), "maxsize": int(maxsize)}
-        told |= {"totalrecv": int(received or 0), "totalsent": int(sent or 0)}
-        return told | {
+        stats = {"vt": float(vt), "delay": float(delay), "maxsize": int(maxsize)}
+        stats |= {"totalrecv": int(received or 0), "totalsent": int(sent or 0)}
+        return stats | {
             "created": int(created),
             "modified": int(modified),
             "msgs": messages,
@@ -293,8 +293,8 @@ class RsmqCtl:
             case "NoMessageInQueue", "receive":
                 return _ended(0, f"No messages on queue: {self.name}\n")
             case "NoMessageInQueue", _:
-                said = f"Failed to change visibility timeout for message ID: {options['-i']}\n"
-                return _ended(1, "", leak.format("ChangeMessageVisibilityCommand") + said)
+                text = f"Failed to change visibility timeout for message ID: {options['-i']}\n"
+                return _ended(1, "", leak.format("ChangeMessageVisibilityCommand") + text)
             case "QueueAlreadyExists", _:
                 return _ended(1, "", f"Queue already exists: {self.name}\n")
             case _:
@@ -333,8 +333,8 @@ class RsmqCtl:
 
     def message_visibility(self, options: dict[str, str]) -> dict[str, Any]:
         self.client.changeMessageVisibility(self.name, options["-i"], int(options["-t"]))
-        said = f"Message ID: {options['-i']} visibility timeout set to {options['-t']}s\n"
-        return _ended(0, said)
+        text = f"Message ID: {options['-i']} visibility timeout set to {options['-t']}s\n"
+        return _ended(0, text)
 
 
 def _ended(code: int, out: str = "", err: str = "") -> dict[str, Any]:
@@ -356,13 +356,13 @@ class GuideClient:
     )
 
     @classmethod
-    def of(cls, stage: VectorStage, client: str, queue: str, told: dict[str, int]) -> GuideClient:
+    def of(cls, stage: VectorStage, client: str, queue: str, settings: dict[str, int]) -> GuideClient:
         spelled: Callable[[object], str] = json.dumps if client == "guide-py" else compact_json
         options = JobListOptions(
-            visibility_ms=told["visibility_ms"],
-            ttl_s=told["completed_ttl"],
-            history=told["completed_history"],
-            max_attempts=told["max_attempts"],
+            visibility_ms=settings["visibility_ms"],
+            ttl_s=settings["completed_ttl"],
+            history=settings["completed_history"],
+            max_attempts=settings["max_attempts"],
             write_json=spelled,
         )
         return cls(stage, JobListKeys(queue), options)
@@ -378,8 +378,8 @@ class GuideClient:
         claim = self.stage.run(joblist.claim(self.keys, block_ms=timeout_ms, now_ms=self.now_ms))
         if claim is None:
             return None
-        told = {"id": claim.id, "payload": claim.payload, "attempts": claim.attempts}
-        return told | {"claim_token": claim.token}
+        job = {"id": claim.id, "payload": claim.payload, "attempts": claim.attempts}
+        return job | {"claim_token": claim.token}
 
     def complete(self, job: dict[str, Any], result: Any) -> bool:
         flow = joblist.complete(
@@ -404,13 +404,13 @@ class GuideClient:
         return outcome is not None
 
     def reclaim_stuck(self) -> list[str]:
-        """Where the guide's sweep fails as a whole, ours says so of one id; it is the same to this client."""
+        """The guide's sweep fails as a whole where ours reports one id; this client raises the guide's error."""
         flow = joblist.reclaim(self.keys, options=self.options, now_ms=self.now_ms)
-        told = self.stage.run(flow)
-        if any("is no number" in one.reason for one in told.skipped):
+        outcome = self.stage.run(flow)
+        if any("is no number" in one.reason for one in outcome.skipped):
             raise ClientError("ResponseError", "attempt to compare number with nil")
-        self.totals["reclaimed_total"] += len(told.moved)
-        return list(told.moved)
+        self.totals["reclaimed_total"] += len(outcome.moved)
+        return list(outcome.moved)
 
     def stats(self) -> dict[str, int]:
         depths = self.stage.run(joblist.read_depths(self.keys))

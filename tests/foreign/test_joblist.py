@@ -1,4 +1,4 @@
-"""What an operator can do with a list job queue, on every server; and damaged data, which is told and put right."""
+"""Managing a list job queue, and finding and repairing damaged data, on every server."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ def keys(foreign_server: ForeignServer) -> JobListKeys:
     return foreign_server.jobs
 
 
-def added(desk: ForeignServer, *payloads: Any, ago_ms: int = 0) -> list[str]:
-    now_ms = desk.now_ms() - ago_ms
-    return [desk.run(joblist.enqueue(desk.jobs, payload, now_ms=now_ms)) for payload in payloads]
+def added(server: ForeignServer, *payloads: Any, ago_ms: int = 0) -> list[str]:
+    now_ms = server.now_ms() - ago_ms
+    return [server.run(joblist.enqueue(server.jobs, payload, now_ms=now_ms)) for payload in payloads]
 
 
-def claimed(desk: ForeignServer, *, ago_ms: int = 0) -> JobClaim:
-    claim = desk.run(joblist.claim(desk.jobs, block_ms=100, now_ms=desk.now_ms() - ago_ms))
+def claimed(server: ForeignServer, *, ago_ms: int = 0) -> JobClaim:
+    claim = server.run(joblist.claim(server.jobs, block_ms=100, now_ms=server.now_ms() - ago_ms))
     assert claim is not None
     return claim
 
 
-def failed(desk: ForeignServer, payload: Any = "x") -> str:
-    [job_id] = added(desk, payload)
-    claim = claimed(desk)
-    now_ms = desk.now_ms()
-    flow = joblist.fail(desk.jobs, claim.id, claim.token, "broken", attempts=3, now_ms=now_ms)
-    assert desk.run(flow) == "failed"
+def failed(server: ForeignServer, payload: Any = "x") -> str:
+    [job_id] = added(server, payload)
+    claim = claimed(server)
+    now_ms = server.now_ms()
+    flow = joblist.fail(server.jobs, claim.id, claim.token, "broken", attempts=3, now_ms=now_ms)
+    assert server.run(flow) == "failed"
     return job_id
 
 
-def ids(desk: ForeignServer, which: Any) -> list[str]:
-    return desk.run(joblist.list_ids(desk.jobs, which))
+def ids(server: ForeignServer, which: Any) -> list[str]:
+    return server.run(joblist.list_ids(server.jobs, which))
 
 
-def test_an_overview_tells_depths_ages_and_what_is_stale(foreign_server: ForeignServer, keys: JobListKeys) -> None:
+def test_an_overview_shows_depths_ages_and_stale_claims(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     added(foreign_server, 1, 2, 3, 4, ago_ms=60_000)
     claimed(foreign_server, ago_ms=9_000)
     claimed(foreign_server)
@@ -77,12 +77,12 @@ def test_a_job_is_shown_with_its_places_and_its_time_left(foreign_server: Foreig
     assert foreign_server.run(joblist.read_job(keys, "nobody")) is None
 
 
-def test_a_retry_ends_the_expiry_and_counts_anew(foreign_server: ForeignServer, keys: JobListKeys) -> None:
+def test_a_retry_removes_the_expiry_and_resets_the_attempts(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     first, second, expired = failed(foreign_server), failed(foreign_server), failed(foreign_server)
     foreign_server.command("DEL", keys.job(expired))
     waiting = added(foreign_server, "waits")
-    tended = foreign_server.run(joblist.retry(keys, [first, expired, "nobody"]))
-    assert (tended.done, tended.expired, tended.missing) == ((first,), (expired,), ("nobody",))
+    retried = foreign_server.run(joblist.retry(keys, [first, expired, "nobody"]))
+    assert (retried.done, retried.expired, retried.missing) == ((first,), (expired,), ("nobody",))
     assert foreign_server.run(joblist.retry(keys, [second], at_once=True, reset=False)).done == (second,)
     assert ids(foreign_server, "pending") == [second, *waiting, first]
     assert ids(foreign_server, "failed") == [expired]
@@ -134,7 +134,7 @@ def test_an_operator_settles_a_job_and_its_worker_loses_it_cleanly(
     assert ids(foreign_server, "pending") == [second.id]
 
 
-def test_a_sweep_says_first_what_it_would_do_and_skips_what_it_cannot_judge(
+def test_a_dry_run_predicts_the_sweep_which_skips_damaged_claims(
     foreign_server: ForeignServer, keys: JobListKeys
 ) -> None:
     added(foreign_server, "old", "live", "odd")
@@ -145,10 +145,10 @@ def test_a_sweep_says_first_what_it_would_do_and_skips_what_it_cannot_judge(
     before = foreign_server.dump(*everything)
     plan = foreign_server.run(joblist.reclaim(keys, dry_run=True))
     assert foreign_server.dump(*everything) == before
-    told = foreign_server.run(joblist.reclaim(keys))
-    assert told == plan
-    assert (told.moved, told.changed) == ((old.id,), ())
-    assert {one.claim.id: one.reason for one in told.skipped} == {
+    outcome = foreign_server.run(joblist.reclaim(keys))
+    assert outcome == plan
+    assert (outcome.moved, outcome.changed) == ((old.id,), ())
+    assert {one.claim.id: one.reason for one in outcome.skipped} == {
         odd.id: "claimed_at_ms is no number: 'soon'",
         "orphan": "there is no job of this id",
     }
@@ -164,10 +164,10 @@ def test_a_claim_that_was_renewed_after_it_was_judged_is_not_taken(
     added(foreign_server, "x")
     claim = claimed(foreign_server, ago_ms=9_000)
     renewing = joblist.renew(keys, [claim], now_ms=foreign_server.now_ms())
-    told = foreign_server.run(
+    outcome = foreign_server.run(
         interrupt_before(joblist.reclaim(keys), "joblist/reclaim", lambda: foreign_server.run(renewing))
     )
-    assert (told.moved, told.changed) == ((), (claim.id,))
+    assert (outcome.moved, outcome.changed) == ((), (claim.id,))
     assert ids(foreign_server, "processing") == [claim.id]
 
 
@@ -213,14 +213,14 @@ def test_a_worker_does_not_sign_for_what_was_taken_back(foreign_server: ForeignS
     assert claimed(foreign_server).id == job_id
 
 
-def test_events_are_heard_as_they_are_told(foreign_server: ForeignServer, keys: JobListKeys) -> None:
+def test_events_are_received_in_the_order_they_are_published(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     added(foreign_server, "a", "b")
-    heard: list[ListJobEvent] = []
+    received: list[ListJobEvent] = []
     with Link.open(foreign_server.link.address) as link:
         events = joblist.follow_events(link, keys)
 
         def listen() -> None:
-            heard.extend(next(events) for _ in range(4))
+            received.extend(next(events) for _ in range(4))
 
         thread = threading.Thread(target=listen)
         thread.start()
@@ -232,12 +232,12 @@ def test_events_are_heard_as_they_are_told(foreign_server: ForeignServer, keys: 
         foreign_server.run(joblist.retry(keys, [second.id]))
         foreign_server.command("PUBLISH", keys.events, b"\xff no event")
         thread.join(10)
-    told = [(event.id, event.status) for event in heard]
-    assert told == [(first.id, "completed"), (second.id, "failed"), (second.id, "retry"), (None, None)]
-    assert heard[3].raw == b"\xff no event"
+    statuses = [(event.id, event.status) for event in received]
+    assert statuses == [(first.id, "completed"), (second.id, "failed"), (second.id, "retry"), (None, None)]
+    assert received[3].raw == b"\xff no event"
 
 
-async def test_events_are_heard_by_those_who_await_them(foreign_server: ForeignServer, keys: JobListKeys) -> None:
+async def test_events_can_be_awaited(foreign_server: ForeignServer, keys: JobListKeys) -> None:
     import asyncio
 
     from chasqui.server.link import AsyncLink
@@ -258,10 +258,10 @@ async def test_events_are_heard_by_those_who_await_them(foreign_server: ForeignS
 def test_the_doctor_finds_what_is_wrong_and_puts_right_what_can_be(
     foreign_server: ForeignServer, keys: JobListKeys
 ) -> None:
-    sound, twice, expiring, told_wrong, doubled, lost = added(foreign_server, *"abcdef")
+    sound, twice, expiring, mislabeled, doubled, lost = added(foreign_server, *"abcdef")
     foreign_server.command("LPUSH", keys.pending, twice, "nobody")
     foreign_server.command("EXPIRE", keys.job(expiring), 500)
-    foreign_server.command("HSET", keys.job(told_wrong), "status", "completed", "claimed_at_ms", "soon")
+    foreign_server.command("HSET", keys.job(mislabeled), "status", "completed", "claimed_at_ms", "soon")
     foreign_server.command("HSET", keys.job(doubled), "status", "odd")
     foreign_server.command("LREM", keys.pending, 0, lost)
     foreign_server.command("LPUSH", keys.completed, "expired", sound)
@@ -275,8 +275,8 @@ def test_the_doctor_finds_what_is_wrong_and_puts_right_what_can_be(
         (JobListProblem.TWICE, twice, "pending"),
         (JobListProblem.NO_JOB, "nobody", "pending"),
         (JobListProblem.EXPIRING, expiring, "pending"),
-        (JobListProblem.STATUS, told_wrong, "pending"),
-        (JobListProblem.BAD_TIME, told_wrong, "pending"),
+        (JobListProblem.STATUS, mislabeled, "pending"),
+        (JobListProblem.BAD_TIME, mislabeled, "pending"),
         (JobListProblem.LOST_JOB, lost, ""),
         (JobListProblem.EMPTY_JOB, "empty", ""),
         (JobListProblem.EXPIRED, "expired", "completed"),
@@ -290,7 +290,7 @@ def test_the_doctor_finds_what_is_wrong_and_puts_right_what_can_be(
     left = foreign_server.run(joblist.examine(keys))
     assert {finding.problem for finding in left} == {JobListProblem.COUNTERS, JobListProblem.UNSIGNED}
     assert foreign_server.command("PTTL", keys.job(expiring)) == -1
-    assert sorted(ids(foreign_server, "pending")) == sorted([sound, twice, expiring, told_wrong, doubled, lost])
+    assert sorted(ids(foreign_server, "pending")) == sorted([sound, twice, expiring, mislabeled, doubled, lost])
     assert (ids(foreign_server, "processing"), ids(foreign_server, "completed")) == (["timeless"], [])
     assert foreign_server.run(joblist.repair(keys, findings)) == 0, "what is right is left alone"
     foreign_server.run(
@@ -336,12 +336,14 @@ def test_jobs_that_move_while_they_are_examined_are_no_findings(
     assert len(moves) >= 3
 
 
-def test_a_key_of_another_type_is_told_and_harms_nothing_else(foreign_server: ForeignServer, keys: JobListKeys) -> None:
+def test_a_key_of_another_type_is_reported_and_harms_nothing_else(
+    foreign_server: ForeignServer, keys: JobListKeys
+) -> None:
     [job_id] = added(foreign_server, "x")
     foreign_server.command("LPUSH", keys.processing, "odd")
     foreign_server.command("SET", keys.job("odd"), "no hash")
-    told = foreign_server.run(joblist.reclaim(keys))
-    assert [one.status for one in told.skipped] == ["broken"]
+    outcome = foreign_server.run(joblist.reclaim(keys))
+    assert [one.status for one in outcome.skipped] == ["broken"]
     assert {finding.problem for finding in foreign_server.run(joblist.examine(keys))} == {JobListProblem.WRONG_TYPE}
     foreign_server.command("SET", keys.failed, "no list")
     assert {finding.subject for finding in foreign_server.run(joblist.examine(keys))} == {keys.failed}

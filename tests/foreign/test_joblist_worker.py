@@ -35,11 +35,11 @@ QUICK = JobListOptions(visibility_ms=300, max_attempts=2)
 
 
 @asynccontextmanager
-async def working(desk: ForeignServer, handler: Any, **options: Any) -> AsyncIterator[JobListWorker]:
+async def working(foreign_server: ForeignServer, handler: Any, **options: Any) -> AsyncIterator[JobListWorker]:
     stop = asyncio.Event()
-    async with AsyncLink.open(desk.link.address) as link:
+    async with AsyncLink.open(foreign_server.link.address) as link:
         words: dict[str, Any] = {"options": QUICK, "block_ms": 100} | options
-        worker = JobListWorker(link, desk.jobs, handler, **words)
+        worker = JobListWorker(link, foreign_server.jobs, handler, **words)
         run = asyncio.ensure_future(worker.run(stop))
         try:
             yield worker
@@ -48,8 +48,11 @@ async def working(desk: ForeignServer, handler: Any, **options: Any) -> AsyncIte
             await run
 
 
-def add(desk: ForeignServer, *payloads: Any) -> list[str]:
-    return [desk.run(joblist.enqueue(desk.jobs, payload, now_ms=desk.now_ms())) for payload in payloads]
+def add(foreign_server: ForeignServer, *payloads: Any) -> list[str]:
+    return [
+        foreign_server.run(joblist.enqueue(foreign_server.jobs, payload, now_ms=foreign_server.now_ms()))
+        for payload in payloads
+    ]
 
 
 async def test_jobs_are_completed_with_their_results_and_failed_with_their_errors(
@@ -152,7 +155,7 @@ async def test_many_jobs_on_several_workers_run_once_each(foreign_server: Foreig
     assert (depths.pending, depths.processing) == (0, 0)
 
 
-async def test_a_job_that_cannot_be_judged_is_told_and_the_rest_goes_on(
+async def test_a_job_that_cannot_be_judged_is_reported_and_the_rest_goes_on(
     foreign_server: ForeignServer,
 ) -> None:
     [odd] = add(foreign_server, "odd")
@@ -178,21 +181,23 @@ async def test_lost_replies_neither_lose_a_job_nor_run_it_twice(any_server: Serv
         runs[claim.id] += 1
 
     with Link.open(any_server.url) as link, proxy_to(any_server.socket) as proxy:
-        desk = ForeignServer(link, queue)
-        job_ids = add(desk, *range(60))
+        foreign_server = ForeignServer(link, queue)
+        job_ids = add(foreign_server, *range(60))
         async with AsyncLink.open(proxy.url) as shaky:
-            worker = JobListWorker(shaky, desk.jobs, handler, options=options, concurrency=3, block_ms=100)
+            worker = JobListWorker(shaky, foreign_server.jobs, handler, options=options, concurrency=3, block_ms=100)
             stop = asyncio.Event()
             run = asyncio.ensure_future(worker.run(stop))
             await eventually(lambda: worker.total("completed") > 0)
             proxy.mischief = lambda: chance.random() < 0.1
-            await eventually(lambda: len(link.run(joblist.list_ids(desk.jobs, "completed", limit=99))) == 60, 60)
+            await eventually(
+                lambda: len(link.run(joblist.list_ids(foreign_server.jobs, "completed", limit=99))) == 60, 60
+            )
             proxy.mischief = lambda: False
             stop.set()
             await run
         assert runs == dict.fromkeys(job_ids, 1)
-        assert sorted(link.run(joblist.list_ids(desk.jobs, "completed", limit=99))) == sorted(job_ids)
-        assert link.run(joblist.read_depths(desk.jobs)).processing == 0
+        assert sorted(link.run(joblist.list_ids(foreign_server.jobs, "completed", limit=99))) == sorted(job_ids)
+        assert link.run(joblist.read_depths(foreign_server.jobs)).processing == 0
 
 
 @pytest.mark.parametrize(("max_attempts", "outcome"), [(2, "retry"), (1, "failed")])
@@ -207,15 +212,15 @@ async def test_a_failure_whose_reply_is_lost_is_counted_and_published(
             raise ValueError("once")
 
     with Link.open(any_server.url) as link, proxy_to(any_server.socket) as proxy:
-        desk = ForeignServer(link, queue)
+        foreign_server = ForeignServer(link, queue)
         proxy.cut = CutReply(0, is_failure)
         async with AsyncLink.open(proxy.url) as shaky, AsyncLink.open(any_server.url) as listener:
             options = JobListOptions(max_attempts=max_attempts)
-            worker = JobListWorker(shaky, desk.jobs, handler, options=options, block_ms=100)
-            events = joblist.follow_events_async(listener, desk.jobs)
+            worker = JobListWorker(shaky, foreign_server.jobs, handler, options=options, block_ms=100)
+            events = joblist.follow_events_async(listener, foreign_server.jobs)
             first = asyncio.ensure_future(anext(events))
-            await eventually(lambda: desk.command("PUBSUB", "NUMSUB", desk.jobs.events)[1] == 1)
-            [job_id] = add(desk, "x")
+            await eventually(lambda: foreign_server.command("PUBSUB", "NUMSUB", foreign_server.jobs.events)[1] == 1)
+            [job_id] = add(foreign_server, "x")
             stop = asyncio.Event()
             run = asyncio.ensure_future(worker.run(stop))
             event = await asyncio.wait_for(first, 20)
@@ -232,17 +237,17 @@ def test_killed_workers_lose_no_job_and_repeat_only_what_they_had_in_hand(
 ) -> None:
     ledger, kills = tmp_path / "ledger", 0
     with Link.open(any_server.url) as link:
-        desk = ForeignServer(link, queue)
-        job_ids = add(desk, *range(400))
+        foreign_server = ForeignServer(link, queue)
+        job_ids = add(foreign_server, *range(400))
         steady = _start(any_server.url, queue, ledger)
         try:
-            while link.run(joblist.read_depths(desk.jobs)).completed < 400:
+            while link.run(joblist.read_depths(foreign_server.jobs)).completed < 400:
                 mortal = _start(any_server.url, queue, ledger)
                 before = len(_noted(ledger, "start"))
                 wait_until(
                     lambda before=before: (
                         len(_noted(ledger, "start")) > before + 30  # type: ignore[misc]
-                        or link.run(joblist.read_depths(desk.jobs)).completed == 400
+                        or link.run(joblist.read_depths(foreign_server.jobs)).completed == 400
                     ),
                     "they get on",
                 )
@@ -252,7 +257,7 @@ def test_killed_workers_lose_no_job_and_repeat_only_what_they_had_in_hand(
         finally:
             steady.kill()
             steady.wait()
-        depths = link.run(joblist.read_depths(desk.jobs))
+        depths = link.run(joblist.read_depths(foreign_server.jobs))
     starts = Counter(_noted(ledger, "start"))
     assert (depths.pending, depths.processing) == (0, 0)
     assert set(_noted(ledger, "done")) == set(job_ids)

@@ -34,17 +34,17 @@ TEXT, BYTES = '{"to": "ada", "é": 1.50}', b"\xff\x00\xfe"
 class Road:
     """A source, and where its messages go: the same server, or another one."""
 
-    desk: ForeignServer
+    server: ForeignServer
     target: Link
     far: bool
 
     @property
     def ours(self) -> Keys:
-        return self.desk.ours
+        return self.server.ours
 
     def go(self, source: Any, **named: Any) -> MigrationReport:
         far = self.target if self.far else None
-        return foreign.migrate(self.desk.link, source, self.ours, target_link=far, **named)
+        return foreign.migrate(self.server.link, source, self.ours, target_link=far, **named)
 
     def stream(self) -> list[envelope.Envelope]:
         rows = self.target.run(command("XRANGE", self.ours.stream, "-", "+", keys=(self.ours.stream,)))
@@ -78,14 +78,14 @@ def road(request: pytest.FixtureRequest, foreign_server: ForeignServer) -> Itera
 
 
 def test_everything_of_a_message_survives(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    old = new_message_id((desk.now_ms() - HOUR_MS) * 1000 + 7)
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    old = new_message_id((server.now_ms() - HOUR_MS) * 1000 + 7)
     drafts = [Draft(TEXT, id=old), Draft(BYTES), Draft(""), Draft("later", delay_ms=HOUR_MS)]
-    ids = desk.run(rsmq.send_many(keys, drafts))
+    ids = server.run(rsmq.send_many(keys, drafts))
     for _ in range(2):
-        desk.run(rsmq.receive(keys, vt_ms=0))
-    due = desk.run(rsmq.read_message(keys, ids[3]))
+        server.run(rsmq.receive(keys, vt_ms=0))
+    due = server.run(rsmq.read_message(keys, ids[3]))
     report = road.go(keys)
     assert report.counts == {"stream": 3, "delayed": 1}
     jobs = {job.id: job for job in road.stream()}
@@ -97,62 +97,62 @@ def test_everything_of_a_message_survives(road: Road) -> None:
     assert due is not None
     assert (score, member.prefix, member.envelope.payload.data()) == (due.visible_at_ms, "u32le", "later")
     assert (report.after.ready, report.after.delayed, report.after.parked) == (0, 0, 0)
-    left = desk.command("HKEYS", keys.hash)
+    left = server.command("HKEYS", keys.hash)
     assert not [name for name in left if any(name.startswith(one.encode()) for one in ids)]
-    assert desk.command("EXISTS", keys.messages, keys.in_migration) == 0
+    assert server.command("EXISTS", keys.messages, keys.in_migration) == 0
 
 
 def test_a_delayed_message_can_be_cancelled_as_a_job(road: Road) -> None:
-    road.desk.run(rsmq.create_queue(road.desk.rsmq))
-    later = road.desk.run(rsmq.send(road.desk.rsmq, "later", delay_ms=HOUR_MS))
-    road.go(road.desk.rsmq)
+    road.server.run(rsmq.create_queue(road.server.rsmq))
+    later = road.server.run(rsmq.send(road.server.rsmq, "later", delay_ms=HOUR_MS))
+    road.go(road.server.rsmq)
     with SyncQueue(road.ours.queue, link=road.target) as queue:
         assert queue.cancel_delayed(later)
     assert road.delayed() == {}
 
 
 def test_what_a_consumer_holds_is_not_taken_from_it(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    held, free = desk.run(rsmq.send_many(keys, [Draft("held"), Draft("free")]))
-    received = desk.run(rsmq.receive(keys, vt_ms=HOUR_MS))
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    held, free = server.run(rsmq.send_many(keys, [Draft("held"), Draft("free")]))
+    received = server.run(rsmq.receive(keys, vt_ms=HOUR_MS))
     assert received is not None
     report = road.go(keys)
     assert (report.counts, report.after.held) == ({"stream": 1, "held": 1}, 1)
     assert [job.id for job in road.stream()] == [free if received.id == held else held]
-    desk.run(rsmq.change_visibility(keys, received.id, 0))
+    server.run(rsmq.change_visibility(keys, received.id, 0))
     assert road.go(keys).counts == {"stream": 1}
     assert sorted(job.id for job in road.stream()) == sorted([held, free])
     assert {job.id: job.attempt for job in road.stream()}[received.id] == 1
 
 
-def test_a_dry_run_tells_and_touches_nothing(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    desk.run(rsmq.send_many(keys, [Draft("x"), Draft("x"), Draft("x", delay_ms=HOUR_MS)]))
-    desk.run(rsmq.receive(keys, vt_ms=HOUR_MS))
-    before = desk.dump(keys.messages, keys.hash, keys.queues)
+def test_a_dry_run_reports_and_changes_nothing(road: Road) -> None:
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    server.run(rsmq.send_many(keys, [Draft("x"), Draft("x"), Draft("x", delay_ms=HOUR_MS)]))
+    server.run(rsmq.receive(keys, vt_ms=HOUR_MS))
+    before = server.dump(keys.messages, keys.hash, keys.queues)
     report = road.go(keys, dry_run=True)
     assert report.dry_run
     assert (report.before.ready, report.before.delayed, report.before.held) == (1, 1, 1)
     assert (report.before.sent, report.before.received, report.moved) == (3, 1, 0)
-    assert desk.dump(keys.messages, keys.hash, keys.queues) == before
+    assert server.dump(keys.messages, keys.hash, keys.queues) == before
     assert road.arrived() == []
 
 
-def test_it_tells_how_it_gets_on_and_goes_on_while_asked(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    desk.run(rsmq.send_many(keys, [Draft(str(n)) for n in range(350)]))
+def test_it_reports_progress_and_continues_while_asked(road: Road) -> None:
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    server.run(rsmq.send_many(keys, [Draft(str(n)) for n in range(350)]))
     moved: list[int] = []
     late: list[str] = []
 
     def keep_on(report: MigrationReport) -> bool:
         if not late:
-            late.append(desk.run(rsmq.send(keys, "late")))
+            late.append(server.run(rsmq.send(keys, "late")))
         return report.passes < 3
 
-    report = road.go(keys, progress=lambda told: moved.append(told.moved), keep_on=keep_on)
+    report = road.go(keys, progress=lambda report: moved.append(report.moved), keep_on=keep_on)
     assert moved == sorted(moved)
     assert len(set(moved)) >= 4
     assert (report.moved, report.passes) == (351, 3)
@@ -160,11 +160,11 @@ def test_it_tells_how_it_gets_on_and_goes_on_while_asked(road: Road) -> None:
 
 
 def test_the_order_of_a_queue_survives(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    start = desk.now_ms() * 1000 - 900
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    start = server.now_ms() * 1000 - 900
     ids = [new_message_id(start + n) for n in range(250)]
-    desk.run(rsmq.send_many(keys, [Draft(str(n), id=one) for n, one in enumerate(ids)]))
+    server.run(rsmq.send_many(keys, [Draft(str(n), id=one) for n, one in enumerate(ids)]))
     road.go(keys)
     assert [job.payload.data() for job in road.stream()] == [str(n) for n in range(250)]
 
@@ -173,11 +173,11 @@ def test_the_order_of_a_queue_survives(road: Road) -> None:
     ("over_limit", "attempt", "where"), [("keep", 5, "stream"), ("clamp", 2, "stream"), ("reset", 0, "stream"), ("dlq", 5, "dlq")]
 )  # fmt: skip
 def test_messages_that_were_received_too_often(road: Road, over_limit: Any, attempt: int, where: str) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    sent = desk.run(rsmq.send(keys, "x"))
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    sent = server.run(rsmq.send(keys, "x"))
     for _ in range(5):
-        desk.run(rsmq.receive(keys, vt_ms=0))
+        server.run(rsmq.receive(keys, vt_ms=0))
     report = road.go(keys, terms=ConversionOptions(name="mail", max_attempts=3, over_limit=over_limit))
     assert report.counts == {where: 1}
     if where == "dlq":
@@ -193,51 +193,51 @@ def test_messages_that_were_received_too_often(road: Road, over_limit: Any, atte
     ("form", "data"), [("auto", '{"a": 1}'), ("bytes", b'{"a": 1}'), ("json", {"a": 1}), (None, '{"a": 1}')]
 )
 def test_bodies_become_what_was_asked_for(road: Road, form: Any, data: Any) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    desk.run(rsmq.send(keys, '{"a": 1}'))
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    server.run(rsmq.send(keys, '{"a": 1}'))
     road.go(keys, terms=ConversionOptions(body=form))
     assert [job.payload.data() for job in road.stream()] == [data]
 
 
-def test_damaged_messages_stay_and_are_told(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    desk.command("ZADD", keys.messages, 1, "empty" + "0" * 27, 2, b"\xff odd id")
-    desk.command("HSET", keys.hash, b"\xff odd id", "x")
-    fine = desk.run(rsmq.send(keys, "fine"))
+def test_damaged_messages_stay_and_are_reported(road: Road) -> None:
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    server.command("ZADD", keys.messages, 1, "empty" + "0" * 27, 2, b"\xff odd id")
+    server.command("HSET", keys.hash, b"\xff odd id", "x")
+    fine = server.run(rsmq.send(keys, "fine"))
     report = road.go(keys)
     assert [job.id for job in road.stream()] == [fine]
     assert len(report.failures) == 2
     assert report.failures["empty" + "0" * 27] == "it has no body"
     assert report.after.ready == 2
-    assert desk.command("EXISTS", keys.in_migration) == 0
+    assert server.command("EXISTS", keys.in_migration) == 0
 
 
 def test_the_ghost_of_a_dropped_queue_is_moved_too(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    ghost = new_message_id(desk.now_ms() * 1000)
-    desk.command("ZADD", keys.messages, 5, ghost)
-    desk.command("HSET", keys.hash, ghost, "late")
+    server, keys = road.server, road.server.rsmq
+    ghost = new_message_id(server.now_ms() * 1000)
+    server.command("ZADD", keys.messages, 5, ghost)
+    server.command("HSET", keys.hash, ghost, "late")
     assert road.go(keys).counts == {"stream": 1}
     assert road.arrived() == [ghost]
 
 
 def test_a_list_queue_moves_with_its_failed_jobs_as_dead_letters(road: Road) -> None:
-    desk, keys = road.desk, road.desk.jobs
-    then = desk.now_ms() - HOUR_MS
+    server, keys = road.server, road.server.jobs
+    then = server.now_ms() - HOUR_MS
     payloads = [{"n": 1}, "text", [1, 2.5, None], 2**70]
-    ids = [desk.run(joblist.enqueue(keys, payload, now_ms=then)) for payload in payloads]
-    odd = desk.run(joblist.enqueue(keys, b"no json \xff", now_ms=then))
-    bad = desk.run(joblist.enqueue(keys, "bad", now_ms=then))
-    desk.run(joblist.move_to_front(keys, [bad]))
-    claim = desk.run(joblist.claim(keys, block_ms=100, now_ms=then))
+    ids = [server.run(joblist.enqueue(keys, payload, now_ms=then)) for payload in payloads]
+    odd = server.run(joblist.enqueue(keys, b"no json \xff", now_ms=then))
+    bad = server.run(joblist.enqueue(keys, "bad", now_ms=then))
+    server.run(joblist.move_to_front(keys, [bad]))
+    claim = server.run(joblist.claim(keys, block_ms=100, now_ms=then))
     assert claim is not None
-    flow = joblist.fail(keys, bad, claim.token, "smtp timeout", attempts=3, now_ms=desk.now_ms())
-    assert desk.run(flow) == "failed"
-    running = desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms()))
+    flow = joblist.fail(keys, bad, claim.token, "smtp timeout", attempts=3, now_ms=server.now_ms())
+    assert server.run(flow) == "failed"
+    running = server.run(joblist.claim(keys, block_ms=100, now_ms=server.now_ms()))
     assert running is not None
-    desk.command("RPUSH", keys.pending, "no-hash")
+    server.command("RPUSH", keys.pending, "no-hash")
     report = road.go(keys)
     assert report.counts == {"stream": 4, "dlq": 1}
     assert report.failures == {"no-hash": "its hash is gone"}
@@ -248,20 +248,20 @@ def test_a_list_queue_moves_with_its_failed_jobs_as_dead_letters(road: Road) -> 
     [letter] = road.dead()
     assert (letter.reason, letter.detail) == ("retries_exhausted", "smtp timeout")
     assert envelope.decode(letter.d).attempt == 1
-    assert desk.run(joblist.read_depths(keys)) == joblist.ListDepths(1, 1, 0, 0)
-    assert desk.command("EXISTS", keys.job(ids[1]), keys.job(bad), keys.in_migration) == 0
+    assert server.run(joblist.read_depths(keys)) == joblist.ListDepths(1, 1, 0, 0)
+    assert server.command("EXISTS", keys.job(ids[1]), keys.job(bad), keys.in_migration) == 0
 
 
-def test_claims_of_dead_workers_are_taken_back_only_when_a_visibility_is_told(road: Road) -> None:
-    desk, keys = road.desk, road.desk.jobs
-    stale, live = (desk.run(joblist.enqueue(keys, n, now_ms=desk.now_ms())) for n in range(2))
+def test_claims_of_dead_workers_are_taken_back_only_when_a_visibility_is_given(road: Road) -> None:
+    server, keys = road.server, road.server.jobs
+    stale, live = (server.run(joblist.enqueue(keys, n, now_ms=server.now_ms())) for n in range(2))
     for ago in (9000, 0):
-        desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms() - ago))
+        server.run(joblist.claim(keys, block_ms=100, now_ms=server.now_ms() - ago))
     assert road.go(keys).moved == 0
     assert road.go(keys, visibility_ms=5000).counts == {"stream": 1}
     [job] = road.stream()
     assert (job.id, job.attempt) == (stale, 1)
-    assert desk.run(joblist.list_ids(keys, "processing")) == [live]
+    assert server.run(joblist.list_ids(keys, "processing")) == [live]
 
 
 class Killed(BaseException):
@@ -299,14 +299,14 @@ class Mortal:
 @pytest.mark.parametrize("after_it", [False, True], ids=["before it is sent", "after it was done"])
 @pytest.mark.parametrize("kind", ["rsmq", "joblist"])
 def test_a_mover_that_dies_at_any_round_trip_loses_and_doubles_nothing(road: Road, kind: str, after_it: bool) -> None:
-    desk = road.desk
-    source: Any = desk.rsmq if kind == "rsmq" else desk.jobs
-    fill: Callable[[], list[str]] = _rsmq_filler(desk) if kind == "rsmq" else _joblist_filler(desk)
+    server = road.server
+    source: Any = server.rsmq if kind == "rsmq" else server.jobs
+    fill: Callable[[], list[str]] = _rsmq_filler(server) if kind == "rsmq" else _joblist_filler(server)
     sent: list[str] = []
     for lived in range(1, 60):
         sent += fill()
         life = [lived]
-        near, far = (Mortal(link, life, after_it=after_it) for link in (desk.link, road.target))
+        near, far = (Mortal(link, life, after_it=after_it) for link in (server.link, road.target))
         try:
             way: Any = foreign.migrate
             way(near, source, road.ours, target_link=far if road.far else None)
@@ -320,19 +320,19 @@ def test_a_mover_that_dies_at_any_round_trip_loses_and_doubles_nothing(road: Roa
     assert road.arrived() == sorted(sent)
 
 
-def _rsmq_filler(desk: ForeignServer) -> Callable[[], list[str]]:
-    desk.run(rsmq.create_queue(desk.rsmq))
+def _rsmq_filler(server: ForeignServer) -> Callable[[], list[str]]:
+    server.run(rsmq.create_queue(server.rsmq))
 
     def fill() -> list[str]:
         drafts = [*[Draft("x")] * 60, *[Draft("y", delay_ms=HOUR_MS)] * 60]
-        return desk.run(rsmq.send_many(desk.rsmq, drafts))
+        return server.run(rsmq.send_many(server.rsmq, drafts))
 
     return fill
 
 
-def _joblist_filler(desk: ForeignServer) -> Callable[[], list[str]]:
+def _joblist_filler(server: ForeignServer) -> Callable[[], list[str]]:
     def fill() -> list[str]:
-        return [desk.run(joblist.enqueue(desk.jobs, n, now_ms=desk.now_ms())) for n in range(120)]
+        return [server.run(joblist.enqueue(server.jobs, n, now_ms=server.now_ms())) for n in range(120)]
 
     return fill
 
@@ -385,51 +385,51 @@ def test_a_message_received_after_it_was_looked_at_is_its_consumers(foreign_serv
 
 
 def test_a_job_claimed_after_it_was_looked_at_is_its_workers(road: Road) -> None:
-    desk, keys = road.desk, road.desk.jobs
-    desk.run(joblist.enqueue(keys, "x", now_ms=desk.now_ms()))
+    server, keys = road.server, road.server.jobs
+    server.run(joblist.enqueue(keys, "x", now_ms=server.now_ms()))
     source = JobListSource(keys, ConversionOptions())
     flow = source.park(None) if road.far else source.forward(road.ours, None)
     claims: list[joblist.JobClaim | None] = []
-    claiming = joblist.claim(keys, block_ms=100, now_ms=desk.now_ms())
+    claiming = joblist.claim(keys, block_ms=100, now_ms=server.now_ms())
     script = "joblist/park" if road.far else "joblist/forward_job"
-    crossed, _ = desk.run(interrupt_before(flow, script, lambda: claims.append(desk.run(claiming))))
+    crossed, _ = server.run(interrupt_before(flow, script, lambda: claims.append(server.run(claiming))))
     assert crossed.counts == {"gone": 1}
     [claim] = claims
     assert claim is not None
-    assert desk.run(joblist.complete(keys, claim.id, claim.token, 1, now_ms=desk.now_ms()))
+    assert server.run(joblist.complete(keys, claim.id, claim.token, 1, now_ms=server.now_ms()))
     assert road.arrived() == []
 
 
 def test_more_broken_jobs_than_a_page_do_not_hide_the_rest(road: Road) -> None:
-    desk, keys = road.desk, road.desk.jobs
-    job_id = desk.run(joblist.enqueue(keys, "x", now_ms=desk.now_ms()))
-    desk.command("RPUSH", keys.pending, *(f"orphan-{n}" for n in range(250)))
+    server, keys = road.server, road.server.jobs
+    job_id = server.run(joblist.enqueue(keys, "x", now_ms=server.now_ms()))
+    server.command("RPUSH", keys.pending, *(f"orphan-{n}" for n in range(250)))
     report = road.go(keys)
     assert (report.counts, len(report.failures)) == ({"stream": 1}, 250)
     assert road.arrived() == [job_id]
 
 
 def test_more_broken_messages_than_a_page_do_not_hide_the_rest(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
     for number in range(250):
-        desk.command("ZADD", keys.messages, 5, f"empty-{number}")
-    sent = desk.run(rsmq.send(keys, "x"))
+        server.command("ZADD", keys.messages, 5, f"empty-{number}")
+    sent = server.run(rsmq.send(keys, "x"))
     report = road.go(keys)
     assert (report.counts, len(report.failures)) == ({"stream": 1}, 250)
     assert road.arrived() == [sent]
 
 
 def test_round_trips_are_counted_by_the_page_not_by_the_message(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    desk.run(rsmq.send_many(keys, [Draft("x")] * 100))
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    server.run(rsmq.send_many(keys, [Draft("x")] * 100))
     road.go(keys)
-    desk.run(rsmq.send_many(keys, [Draft("x")] * 1000))
-    before = desk.link.round_trips
+    server.run(rsmq.send_many(keys, [Draft("x")] * 1000))
+    before = server.link.round_trips
     assert road.go(keys).moved == 1000
     pages = 11
-    assert desk.link.round_trips - before <= (8 * pages if road.far else 2 * pages) + 6
+    assert server.link.round_trips - before <= (8 * pages if road.far else 2 * pages) + 6
 
 
 def test_a_job_that_another_mover_takes_meanwhile_is_no_failure(foreign_server: ForeignServer) -> None:
@@ -446,40 +446,40 @@ def test_a_job_that_another_mover_takes_meanwhile_is_no_failure(foreign_server: 
 
 
 def test_without_room_for_dead_letters_failed_jobs_stay_in_their_list(road: Road) -> None:
-    desk, keys = road.desk, road.desk.jobs
-    bad, good = (desk.run(joblist.enqueue(keys, n, now_ms=desk.now_ms())) for n in range(2))
-    claim = desk.run(joblist.claim(keys, block_ms=100, now_ms=desk.now_ms()))
+    server, keys = road.server, road.server.jobs
+    bad, good = (server.run(joblist.enqueue(keys, n, now_ms=server.now_ms())) for n in range(2))
+    claim = server.run(joblist.claim(keys, block_ms=100, now_ms=server.now_ms()))
     assert claim is not None
-    desk.run(joblist.fail(keys, bad, claim.token, "x", attempts=9, now_ms=desk.now_ms()))
+    server.run(joblist.fail(keys, bad, claim.token, "x", attempts=9, now_ms=server.now_ms()))
     road.target.run(command("XADD", road.ours.dlq, "*", "d", "x", keys=(road.ours.dlq,)))
     report = road.go(keys, terms=ConversionOptions(caps=StreamCaps(dlq=1)))
     assert report.counts == {"stream": 1, "full": 1}
     assert [job.id for job in road.stream()] == [good]
-    assert desk.run(joblist.list_ids(keys, "failed")) == [bad]
-    assert desk.command("EXISTS", keys.in_migration) == 0
+    assert server.run(joblist.list_ids(keys, "failed")) == [bad]
+    assert server.command("EXISTS", keys.in_migration) == 0
 
 
 def test_without_room_for_dead_letters_messages_that_are_over_stay_in_their_queue(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
-    over = desk.run(rsmq.send(keys, "over"))
-    desk.run(rsmq.receive(keys, vt_ms=0))
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
+    over = server.run(rsmq.send(keys, "over"))
+    server.run(rsmq.receive(keys, vt_ms=0))
     road.target.run(command("XADD", road.ours.dlq, "*", "d", "x", keys=(road.ours.dlq,)))
     terms = ConversionOptions(max_attempts=1, over_limit="dlq", caps=StreamCaps(dlq=1))
     assert road.go(keys, terms=terms).counts == {"full": 1}
-    assert [message.id for message in desk.run(rsmq.peek(keys, 9))] == [over]
-    assert desk.command("EXISTS", keys.in_migration) == 0
+    assert [message.id for message in server.run(rsmq.peek(keys, 9))] == [over]
+    assert server.command("EXISTS", keys.in_migration) == 0
 
 
 def test_messages_that_cannot_be_packed_are_not_set_aside_and_do_not_hide_the_rest(road: Road) -> None:
-    desk, keys = road.desk, road.desk.rsmq
-    desk.run(rsmq.create_queue(keys))
+    server, keys = road.server, road.server.rsmq
+    server.run(rsmq.create_queue(keys))
     for number in range(100):
-        desk.command("ZADD", keys.messages, 5, f"odd-{number}")
-        desk.command("HSET", keys.hash, f"odd-{number}", "x", f"odd-{number}:rc", 1, f"odd-{number}:fr", 10**30)
-    sent = desk.run(rsmq.send(keys, "x"))
+        server.command("ZADD", keys.messages, 5, f"odd-{number}")
+        server.command("HSET", keys.hash, f"odd-{number}", "x", f"odd-{number}:rc", 1, f"odd-{number}:fr", 10**30)
+    sent = server.run(rsmq.send(keys, "x"))
     report = road.go(keys)
     assert (report.counts, len(report.failures)) == ({"stream": 1}, 100)
     assert road.arrived() == [sent]
-    assert desk.run(rsmq.count_by_state(keys)).messages == 100
-    assert desk.command("EXISTS", keys.in_migration) == 0
+    assert server.run(rsmq.count_by_state(keys)).messages == 100
+    assert server.command("EXISTS", keys.in_migration) == 0

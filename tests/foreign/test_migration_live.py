@@ -104,12 +104,12 @@ class JobListTraffic:
         return [claim.id] if link.run(flow) else []
 
     def hold(self, link: Link, account: Account, over: threading.Event) -> None:
-        """A claim is its worker's for ever, as no visibility is told: what is held here is completed in the end."""
+        """Without a visibility a claim never expires: the worker completes what it holds at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """What moves the messages, as a process to be killed. It says a line before it begins.
+    """Moves the messages, as a process to be killed. It prints a line before it begins.
 
     pace_s: how long producers rest between batches, so that many movers have something to do.
     """
@@ -135,9 +135,9 @@ class Mover:
         """Run the command line once more, to its end; answers what is left."""
         words = [word for word in _by_hand(traffic, target, urls) if word != "--follow"]
         process = self._start([*words, "-o", "json"], subprocess.DEVNULL)
-        told, _ = process.communicate(timeout=120)
-        assert process.returncode == 0, told
-        left: dict[str, int] = json.loads(told)["after"]
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, output
+        left: dict[str, int] = json.loads(output)["after"]
         return left
 
     def _start(self, words: list[str], remarks: int) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""The door to other systems' queues: every name resolves, and opening it costs nothing."""
+"""The public names of `chasqui.foreign`: all resolve, and importing it loads no client and no codec."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from chasqui.foreign import ConversionOptions, joblist, rsmq
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("door", [foreign, rsmq, joblist], ids=lambda door: door.__name__)
-def test_every_name_resolves_and_no_other(door: ModuleType) -> None:
-    assert dir(door)
-    for name in dir(door):
-        assert getattr(door, name) is not None
+@pytest.mark.parametrize("package", [foreign, rsmq, joblist], ids=lambda package: package.__name__)
+def test_every_name_resolves_and_no_other(package: ModuleType) -> None:
+    assert dir(package)
+    for name in dir(package):
+        assert getattr(package, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = door.nonsense
+        _ = package.nonsense
 
 
-def test_opening_the_door_imports_no_client_and_no_codec() -> None:
+def test_importing_the_package_loads_no_client_and_no_codec() -> None:
     code = "import sys, chasqui.foreign; from chasqui.foreign import joblist, rsmq; print('|'.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -37,13 +37,13 @@ def three(foreign_server: ForeignServer) -> dict[str, str]:
     return {"in-flight": held, "ready": ready, "delayed": delayed}
 
 
-def test_an_id_tells_when_it_was_made() -> None:
+def test_an_id_contains_the_time_it_was_made() -> None:
     assert sent_at_us(new_message_id(1_700_000_001_000_007)) == 1_700_000_001_000_007
     assert len(new_message_id(1_700_000_001_000_007)) == 32
     assert sent_at_us("böse" * 8) is None
 
 
-def test_looking_changes_nothing_and_tells_the_state_of_each(
+def test_peeking_changes_nothing_and_shows_the_state_of_each(
     foreign_server: ForeignServer, three: dict[str, str]
 ) -> None:
     keys = (foreign_server.rsmq.messages, foreign_server.rsmq.hash)
@@ -80,9 +80,7 @@ def test_a_purge_by_state_takes_those_and_leaves_the_rest(
     ]
 
 
-def test_what_consumers_hold_is_purged_only_when_that_is_said(
-    foreign_server: ForeignServer, three: dict[str, str]
-) -> None:
+def test_what_consumers_hold_is_purged_only_on_request(foreign_server: ForeignServer, three: dict[str, str]) -> None:
     free = foreign_server.run(rsmq.peek(foreign_server.rsmq, 10, wanted=MessageFilter()))
     assert foreign_server.run(rsmq.purge(foreign_server.rsmq, free)) == ["done", "done"]
     [held] = foreign_server.run(rsmq.peek(foreign_server.rsmq, 10, wanted=MessageFilter(include_in_flight=True)))
@@ -245,8 +243,8 @@ def test_a_full_hash_is_never_asked_for_all_its_fields(foreign_server: ForeignSe
     assert _calls_of(foreign_server, "hgetall") == before
 
 
-def _calls_of(desk: ForeignServer, command: str) -> int:
-    found = re.search(rb"cmdstat_%b:calls=(\d+)" % command.encode(), desk.command("INFO", "commandstats"))
+def _calls_of(server: ForeignServer, command: str) -> int:
+    found = re.search(rb"cmdstat_%b:calls=(\d+)" % command.encode(), server.command("INFO", "commandstats"))
     return int(found[1]) if found else 0
 
 

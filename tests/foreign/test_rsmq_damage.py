@@ -1,4 +1,4 @@
-"""Damaged RSMQ data as its clients leave it behind: shown, told, put right when asked, and never a crash."""
+"""Damaged RSMQ data as its clients leave it behind: shown, reported, repaired on request, and never a crash."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def keys(foreign_server: ForeignServer) -> RsmqKeys:
     return foreign_server.rsmq
 
 
-def ailments(desk: ForeignServer, keys: RsmqKeys) -> list[tuple[StrEnum, str]]:
-    return [(finding.problem, finding.subject) for finding in desk.run(rsmq.examine(keys))]
+def problems(server: ForeignServer, keys: RsmqKeys) -> list[tuple[StrEnum, str]]:
+    return [(finding.problem, finding.subject) for finding in server.run(rsmq.examine(keys))]
 
 
-def healed(desk: ForeignServer, keys: RsmqKeys, *expected: tuple[RsmqProblem, str]) -> None:
-    """What is wrong is told, put right, and not wrong any more; a second repair finds nothing to do."""
-    findings = desk.run(rsmq.examine(keys))
+def assert_repaired(server: ForeignServer, keys: RsmqKeys, *expected: tuple[RsmqProblem, str]) -> None:
+    """Check that these findings are reported and that one repair fixes all of them."""
+    findings = server.run(rsmq.examine(keys))
     assert [(finding.problem, finding.subject) for finding in findings] == list(expected)
     assert all(finding.advice for finding in findings)
-    assert desk.run(rsmq.repair(keys, findings, only=frozenset())) == 0
-    assert desk.run(rsmq.repair(keys, findings)) == len(expected)
-    assert ailments(desk, keys) == []
+    assert server.run(rsmq.repair(keys, findings, only=frozenset())) == 0
+    assert server.run(rsmq.repair(keys, findings)) == len(expected)
+    assert problems(server, keys) == []
 
 
 def test_a_sound_queue_has_no_findings(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     for body in ("a", "b"):
         foreign_server.run(rsmq.send(keys, body))
     foreign_server.run(rsmq.receive(keys))
-    assert ailments(foreign_server, keys) == []
+    assert problems(foreign_server, keys) == []
 
 
 def test_a_member_without_a_body_is_shown_received_and_removed(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
@@ -49,7 +49,7 @@ def test_a_member_without_a_body_is_shown_received_and_removed(foreign_server: F
     assert received is not None
     assert (received.body, received.receives) == (None, 1)
     assert rsmq.to_row(seen)["body"] is None
-    healed(foreign_server, keys, (RsmqProblem.NO_BODY, ORPHAN))
+    assert_repaired(foreign_server, keys, (RsmqProblem.NO_BODY, ORPHAN))
 
 
 def test_fields_of_deleted_messages_are_found_and_removed(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
@@ -61,7 +61,7 @@ def test_fields_of_deleted_messages_are_found_and_removed(foreign_server: Foreig
     assert {finding.subject for finding in findings} == {sent, f"{sent}:rc", f"{sent}:fr"}
     assert {finding.problem for finding in findings} == {RsmqProblem.STRAY_FIELD}
     assert foreign_server.run(rsmq.repair(keys, findings)) == 3
-    assert ailments(foreign_server, keys) == []
+    assert problems(foreign_server, keys) == []
     assert foreign_server.run(rsmq.queue_stats(keys)).messages == 1
 
 
@@ -77,13 +77,13 @@ def test_a_field_whose_message_came_back_is_left_alone(foreign_server: ForeignSe
     assert shown.body == b"x"
 
 
-def test_a_count_without_a_first_receive_is_read_and_mended(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
+def test_a_count_without_a_first_receive_is_read_and_repaired(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     sent = foreign_server.run(rsmq.send(keys, "x"))
     foreign_server.command("HSET", keys.hash, f"{sent}:rc", 3)
     received = foreign_server.run(rsmq.receive(keys, vt_ms=0))
     assert received is not None
     assert (received.receives, received.first_received_ms) == (4, None)
-    healed(foreign_server, keys, (RsmqProblem.NO_FIRST_RECEIVE, sent))
+    assert_repaired(foreign_server, keys, (RsmqProblem.NO_FIRST_RECEIVE, sent))
 
 
 def test_a_count_that_is_no_number_does_not_stop_the_queue(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
@@ -108,7 +108,7 @@ def test_the_ghost_of_a_dropped_queue_is_found_and_adopted(foreign_server: Forei
     with pytest.raises(rsmq.QueueNotFound):
         foreign_server.run(rsmq.queue_stats(keys))
     assert [message.body for message in foreign_server.run(rsmq.peek(keys, 9))] == [b"Hello"]
-    healed(foreign_server, keys, (RsmqProblem.GHOST, "orders"))
+    assert_repaired(foreign_server, keys, (RsmqProblem.GHOST, "orders"))
     received = foreign_server.run(rsmq.receive(keys))
     assert received is not None
     assert received.body == b"Hello"
@@ -117,28 +117,28 @@ def test_the_ghost_of_a_dropped_queue_is_found_and_adopted(foreign_server: Forei
 
 def test_a_ghost_that_pyrsmq_wrote_keeps_what_it_has(foreign_server: ForeignServer) -> None:
     foreign_server.command("HSET", foreign_server.rsmq.hash, "vt", 25, "modified", 1_700_000_000)
-    healed(foreign_server, foreign_server.rsmq, (RsmqProblem.GHOST, "orders"))
+    assert_repaired(foreign_server, foreign_server.rsmq, (RsmqProblem.GHOST, "orders"))
     assert foreign_server.run(rsmq.queue_stats(foreign_server.rsmq)).attributes.vt_s == 25
 
 
-def test_a_queue_that_nobody_lists_is_listed(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
+def test_an_unlisted_queue_is_listed_by_the_repair(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     foreign_server.command("SREM", keys.queues, "orders")
-    healed(foreign_server, keys, (RsmqProblem.UNLISTED, "orders"))
+    assert_repaired(foreign_server, keys, (RsmqProblem.UNLISTED, "orders"))
     assert foreign_server.run(rsmq.list_queues(foreign_server.name)) == ["orders"]
 
 
 def test_a_name_without_a_queue_is_taken_off_the_list(foreign_server: ForeignServer) -> None:
     foreign_server.command("SADD", foreign_server.rsmq.queues, "orders")
-    healed(foreign_server, foreign_server.rsmq, (RsmqProblem.PHANTOM, "orders"))
+    assert_repaired(foreign_server, foreign_server.rsmq, (RsmqProblem.PHANTOM, "orders"))
     assert foreign_server.run(rsmq.list_queues(foreign_server.name)) == []
 
 
-def test_fractions_and_milliseconds_of_other_clients_are_read_and_mended(
+def test_fractions_and_milliseconds_of_other_clients_are_read_and_repaired(
     foreign_server: ForeignServer, keys: RsmqKeys
 ) -> None:
     foreign_server.command("HSET", keys.hash, "vt", "25.5")
     assert foreign_server.run(rsmq.queue_stats(keys)).attributes.vt_s == 25.5
-    healed(foreign_server, keys, (RsmqProblem.FRACTION, "vt"))
+    assert_repaired(foreign_server, keys, (RsmqProblem.FRACTION, "vt"))
     assert foreign_server.command("HGET", keys.hash, "vt") == b"25"
     rust = RsmqKeys("rust", foreign_server.name)
     foreign_server.command(
@@ -146,16 +146,16 @@ def test_fractions_and_milliseconds_of_other_clients_are_read_and_mended(
         "totalrecv", 0, "totalsent", 0,
     )  # fmt: skip
     foreign_server.command("SADD", rust.queues, "rust")
-    healed(foreign_server, rust, (RsmqProblem.MILLISECONDS_VT, "vt"), (RsmqProblem.MILLISECONDS_VT, "delay"))
+    assert_repaired(foreign_server, rust, (RsmqProblem.MILLISECONDS_VT, "vt"), (RsmqProblem.MILLISECONDS_VT, "delay"))
     assert foreign_server.run(rsmq.queue_stats(rust)).attributes.vt_s == 30
     assert foreign_server.run(rsmq.queue_stats(rust)).attributes.delay_s == 5
 
 
-def test_scores_in_microseconds_are_told_and_mended(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
+def test_scores_in_microseconds_are_reported_and_repaired(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     sent = foreign_server.run(rsmq.send(keys, "x"))
     foreign_server.command("ZADD", keys.messages, 1_700_000_000_123_456, sent)
     assert foreign_server.run(rsmq.count_by_state(keys)).delayed == 1
-    healed(foreign_server, keys, (RsmqProblem.MICROSECONDS, sent))
+    assert_repaired(foreign_server, keys, (RsmqProblem.MICROSECONDS, sent))
     assert foreign_server.command("ZSCORE", keys.messages, sent) == b"1700000000123"
 
 
@@ -170,12 +170,12 @@ def test_scores_of_any_kind_are_looked_at(foreign_server: ForeignServer, keys: R
     assert foreign_server.run(rsmq.purge(keys, [seen])) == ["done"]
 
 
-def test_bodies_and_ids_that_are_no_text_are_kept_byte_by_byte(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
+def test_bodies_and_ids_that_are_not_text_are_preserved(foreign_server: ForeignServer, keys: RsmqKeys) -> None:
     odd = b"\xff\x00id"
     foreign_server.command("ZADD", keys.messages, 5, odd)
     foreign_server.command("HSET", keys.hash, odd, b"\xfe\x00")
     [seen] = foreign_server.run(rsmq.peek(keys, 9))
     assert (seen.body, seen.id.encode("utf-8", "surrogateescape")) == (b"\xfe\x00", odd)
-    assert ailments(foreign_server, keys) == []
+    assert problems(foreign_server, keys) == []
     assert foreign_server.run(rsmq.delete(keys, seen.id))
     assert foreign_server.command("EXISTS", keys.messages) == 0

@@ -22,117 +22,117 @@ from tests.foreign.conftest import ForeignServer
 from tests.support.links import command_batch
 from tests.support.servers.pool import FASTEST_FIRST
 
-ANEW = {"rsmq/receive", "rsmq/pop", "joblist/sign_claim", "joblist/complete"}
+NOT_IDEMPOTENT = {"rsmq/receive", "rsmq/pop", "joblist/sign_claim", "joblist/complete"}
 """Receiving, popping and claiming take the next one; and the guide's complete succeeds again, by its token."""
 ID = "gqll7vywlc0000000000000000000000"
 OTHER_ID = "gqll7vywlc1111111111111111111111"
 
 
-def _queue(desk: ForeignServer, *, receives: int = 0) -> RsmqKeys:
-    desk.run(rsmq.create_queue(desk.rsmq))
-    desk.run(rsmq.send_many(desk.rsmq, [rsmq.Draft("x", id=ID)]))
+def _queue(server: ForeignServer, *, receives: int = 0) -> RsmqKeys:
+    server.run(rsmq.create_queue(server.rsmq))
+    server.run(rsmq.send_many(server.rsmq, [rsmq.Draft("x", id=ID)]))
     for _ in range(receives):
-        desk.run(rsmq.receive(desk.rsmq, vt_ms=0))
-    return desk.rsmq
+        server.run(rsmq.receive(server.rsmq, vt_ms=0))
+    return server.rsmq
 
 
-def _seen(desk: ForeignServer, keys: RsmqKeys) -> tuple[str, str, str]:
-    [message] = desk.run(rsmq.peek(keys, 1))
+def _seen(server: ForeignServer, keys: RsmqKeys) -> tuple[str, str, str]:
+    [message] = server.run(rsmq.peek(keys, 1))
     return message.version
 
 
-def _other(desk: ForeignServer) -> RsmqKeys:
-    other = RsmqKeys("other", desk.name)
-    desk.run(rsmq.create_queue(other))
+def _other(server: ForeignServer) -> RsmqKeys:
+    other = RsmqKeys("other", server.name)
+    server.run(rsmq.create_queue(other))
     return other
 
 
-def _rescored(desk: ForeignServer) -> Call:
-    message_id, score, _ = _seen(desk, _queue(desk))
-    return rsmq_calls.reschedule(desk.rsmq, [message_id, score, 5])
+def _rescored(server: ForeignServer) -> Call:
+    message_id, score, _ = _seen(server, _queue(server))
+    return rsmq_calls.reschedule(server.rsmq, [message_id, score, 5])
 
 
-def _stray(desk: ForeignServer) -> Call:
-    desk.command("HSET", _queue(desk).hash, f"{OTHER_ID}:rc", 1)
-    return rsmq_calls.delete_stray_fields(desk.rsmq, [f"{OTHER_ID}:rc"])
+def _stray(server: ForeignServer) -> Call:
+    server.command("HSET", _queue(server).hash, f"{OTHER_ID}:rc", 1)
+    return rsmq_calls.delete_stray_fields(server.rsmq, [f"{OTHER_ID}:rc"])
 
 
-def _empty(desk: ForeignServer) -> Call:
-    desk.command("ZADD", _queue(desk).messages, 1, OTHER_ID)
-    return rsmq_calls.delete_empty_messages(desk.rsmq, [OTHER_ID])
+def _empty(server: ForeignServer) -> Call:
+    server.command("ZADD", _queue(server).messages, 1, OTHER_ID)
+    return rsmq_calls.delete_empty_messages(server.rsmq, [OTHER_ID])
 
 
-def _phantom(desk: ForeignServer) -> Call:
-    desk.command("SADD", desk.rsmq.queues, desk.rsmq.queue)
-    return rsmq_calls.remove_from_queue_list(desk.rsmq)
+def _phantom(server: ForeignServer) -> Call:
+    server.command("SADD", server.rsmq.queues, server.rsmq.queue)
+    return rsmq_calls.remove_from_queue_list(server.rsmq)
 
 
-def _parked(desk: ForeignServer) -> RsmqKeys:
-    keys = _queue(desk)
-    desk.run(command_batch(rsmq_calls.park_message(keys, ID)))
+def _parked(server: ForeignServer) -> RsmqKeys:
+    keys = _queue(server)
+    server.run(command_batch(rsmq_calls.park_message(keys, ID)))
     return keys
 
 
-def _jobs(desk: ForeignServer, *, claims: int = 0, ends: bool = False) -> JobListKeys:
-    now_ms = desk.now_ms()
-    desk.run(joblist.enqueue(desk.jobs, "x", now_ms=now_ms, job_id=ID))
+def _jobs(server: ForeignServer, *, claims: int = 0, ends: bool = False) -> JobListKeys:
+    now_ms = server.now_ms()
+    server.run(joblist.enqueue(server.jobs, "x", now_ms=now_ms, job_id=ID))
     for _ in range(claims):
-        desk.run(command_batch(joblist_calls.take_next(desk.jobs, block_ms=100)))
-        desk.run(command_batch(joblist_calls.sign_claim(desk.jobs, ID, "token", now_ms=now_ms)))
+        server.run(command_batch(joblist_calls.take_next(server.jobs, block_ms=100)))
+        server.run(command_batch(joblist_calls.sign_claim(server.jobs, ID, "token", now_ms=now_ms)))
     if ends:
-        desk.run(joblist.fail(desk.jobs, ID, "token", "x", attempts=9, now_ms=now_ms))
-    return desk.jobs
+        server.run(joblist.fail(server.jobs, ID, "token", "x", attempts=9, now_ms=now_ms))
+    return server.jobs
 
 
-def _moved(desk: ForeignServer) -> Call:
-    keys, other = _jobs(desk), JobListKeys(f"{desk.name}-other")
+def _moved(server: ForeignServer) -> Call:
+    keys, other = _jobs(server), JobListKeys(f"{server.name}-other")
     return joblist_calls.move(keys, other, (keys.pending, other.pending), ID, keep=True)
 
 
-def _twice(desk: ForeignServer) -> Call:
-    desk.command("LPUSH", _jobs(desk).pending, ID)
-    return joblist_calls.remove_duplicates(desk.jobs.pending, ID)
+def _twice(server: ForeignServer) -> Call:
+    server.command("LPUSH", _jobs(server).pending, ID)
+    return joblist_calls.remove_duplicates(server.jobs.pending, ID)
 
 
-def _lost(desk: ForeignServer) -> Call:
-    desk.command("DEL", _jobs(desk).pending)
-    return joblist_calls.requeue_lost(desk.jobs, ID)
+def _lost(server: ForeignServer) -> Call:
+    server.command("DEL", _jobs(server).pending)
+    return joblist_calls.requeue_lost(server.jobs, ID)
 
 
-def _stub(desk: ForeignServer) -> Call:
-    desk.command("HSET", desk.jobs.job(ID), "status", "processing")
-    return joblist_calls.delete_empty_job(desk.jobs, ID)
+def _stub(server: ForeignServer) -> Call:
+    server.command("HSET", server.jobs.job(ID), "status", "processing")
+    return joblist_calls.delete_empty_job(server.jobs, ID)
 
 
-def _in_two_lists(desk: ForeignServer) -> Call:
-    desk.command("LPUSH", _jobs(desk).completed, ID)
-    return joblist_calls.keep_in_list(desk.jobs, "pending", ID)
+def _in_two_lists(server: ForeignServer) -> Call:
+    server.command("LPUSH", _jobs(server).completed, ID)
+    return joblist_calls.keep_in_list(server.jobs, "pending", ID)
 
 
-def _orphan(desk: ForeignServer) -> Call:
-    desk.command("DEL", _jobs(desk).job(ID))
-    return joblist_calls.remove_orphan_id(desk.jobs, desk.jobs.pending, ID)
+def _orphan(server: ForeignServer) -> Call:
+    server.command("DEL", _jobs(server).job(ID))
+    return joblist_calls.remove_orphan_id(server.jobs, server.jobs.pending, ID)
 
 
-def _bumped(desk: ForeignServer) -> Call:
-    desk.run(joblist.enqueue(desk.jobs, "first", now_ms=1))
-    return joblist_calls.move_to_front(_jobs(desk), ID)
+def _bumped(server: ForeignServer) -> Call:
+    server.run(joblist.enqueue(server.jobs, "first", now_ms=1))
+    return joblist_calls.move_to_front(_jobs(server), ID)
 
 
-def _on_its_way(desk: ForeignServer) -> JobListKeys:
-    keys = _jobs(desk)
-    desk.run(command_batch(joblist_calls.park_job(keys, keys.pending, ID)))
+def _on_its_way(server: ForeignServer) -> JobListKeys:
+    keys = _jobs(server)
+    server.run(command_batch(joblist_calls.park_job(keys, keys.pending, ID)))
     return keys
 
 
-def _claim(desk: ForeignServer) -> Call:
-    desk.run(command_batch(joblist_calls.take_next(_jobs(desk), block_ms=100)))
-    return joblist_calls.sign_claim(desk.jobs, ID, "token", now_ms=5)
+def _claim(server: ForeignServer) -> Call:
+    server.run(command_batch(joblist_calls.take_next(_jobs(server), block_ms=100)))
+    return joblist_calls.sign_claim(server.jobs, ID, "token", now_ms=5)
 
 
-def _token(desk: ForeignServer) -> dict[str, Any]:
-    keys = _jobs(desk, claims=1)
-    [[claimed]] = desk.run(command_batch(joblist_calls.job_field_values(keys, ID, ["claimed_at_ms"])))
+def _token(server: ForeignServer) -> dict[str, Any]:
+    keys = _jobs(server, claims=1)
+    [[claimed]] = server.run(command_batch(joblist_calls.job_field_values(keys, ID, ["claimed_at_ms"])))
     return {"token": "token", "claimed": claimed.decode()}
 
 
@@ -209,13 +209,13 @@ def test_running_a_script_twice_is_running_it_once(foreign_server: ForeignServer
     once = everything(foreign_server)
     foreign_server.run(command_batch(call))
     assert (once != before) is not scripts.is_read_only_script(name), f"{name} did nothing, so this proves nothing"
-    if name not in ANEW:
+    if name not in NOT_IDEMPOTENT:
         assert everything(foreign_server) == once
 
 
-def everything(desk: ForeignServer) -> dict[str, object]:
-    found = sorted(key.decode() for key in desk.command("KEYS", f"*{desk.name}*"))
-    return desk.dump(*found)
+def everything(server: ForeignServer) -> dict[str, object]:
+    found = sorted(key.decode() for key in server.command("KEYS", f"*{server.name}*"))
+    return server.dump(*found)
 
 
 WRITES = [

@@ -27,8 +27,8 @@ OURS_ONLY = {"groups", "stream", "dlq", "events", "caps"}
 HOUR_MS = 3_600_000
 
 
-def look(desk: ForeignServer, *places: Any, **named: Any) -> list[Any]:
-    with Link.open(desk.link.address, read_only=True) as viewer:
+def look(server: ForeignServer, *places: Any, **named: Any) -> list[Any]:
+    with Link.open(server.link.address, read_only=True) as viewer:
         return viewer.run(foreign.snapshots(Commands(viewer.features()), places, **named))
 
 
@@ -132,7 +132,7 @@ def test_not_one_byte_of_a_message_is_sent(foreign_server: ForeignServer) -> Non
         assert viewer.bytes_in - before < 1500
 
 
-def test_a_key_of_another_type_is_told_and_the_rest_is_seen(foreign_server: ForeignServer) -> None:
+def test_a_key_of_another_type_is_reported_and_the_rest_is_read(foreign_server: ForeignServer) -> None:
     foreign_server.run(rsmq.create_queue(foreign_server.rsmq))
     foreign_server.command("SET", foreign_server.rsmq.messages, "no set")
     foreign_server.command("LPUSH", foreign_server.jobs.pending, "a")
@@ -164,15 +164,15 @@ def test_queues_of_all_kinds_are_found(foreign_server: ForeignServer, name: str)
         assert all(isinstance(one, ForeignSnapshot) and one.exists for one in seen)
 
 
-def test_looking_tells_how_it_gets_on_and_stops_when_told(foreign_server: ForeignServer) -> None:
+def test_a_search_reports_progress_and_stops_at_its_limit(foreign_server: ForeignServer) -> None:
     for start in range(0, 20_000, 5000):
         foreign_server.run(
             command_batch(*(Call(("SET", f"{foreign_server.name}-{n}", "")) for n in range(start, start + 5000)))
         )
-    heard: list[foreign.ForeignQueues] = []
-    found = foreign.discover(foreign_server.link, progress=heard.append)
-    assert found == heard[-1]
-    assert len(heard) >= 4
+    reports: list[foreign.ForeignQueues] = []
+    found = foreign.discover(foreign_server.link, progress=reports.append)
+    assert found == reports[-1]
+    assert len(reports) >= 4
     bounded = foreign.discover(foreign_server.link, most_keys=5000)
     assert not bounded.complete
     assert bounded.scanned < bounded.total

@@ -1,6 +1,6 @@
 """Every step that real clients took, taken by us: the same answers and the same database after each, on every server.
 
-The clock and the random source are pinned, as they were for the recorded clients; so nothing is left to substitute.
+The clock and the random source return what they returned to the recorded clients; so no part of a reply is replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Record = Callable[[str, object], None]
 
 @pytest.fixture(scope="module", params=KINDS)
 def stage(request: pytest.FixtureRequest, servers: Any) -> Iterator[VectorStage]:
-    servers.get(request.param)  # says what to do when there is none
+    servers.get(request.param)  # skips the tests if there is no such server
     with vector_stage(request.param) as ready:
         yield ready
 
@@ -61,12 +61,12 @@ def _taken(
     """Take one step; answers what was not as it should be."""
     stage.now_us = step.get("now_us")
     _pin_chance(step, monkeypatch)
-    told = _played(stage, vector, step, troupe)
+    outcome = _played(stage, vector, step, troupe)
     wanted: dict[str, Any] = {
         word: step[word] for word in ("result", "error", "exit", "stdout", "stderr") if word in step
     }
-    if not _alike(told, wanted):
-        return f"answered {json.dumps(told, default=str)[:300]}, theirs {json.dumps(wanted)[:300]}"
+    if not _alike(outcome, wanted):
+        return f"answered {json.dumps(outcome, default=str)[:300]}, theirs {json.dumps(wanted)[:300]}"
     published = stage.published_messages()
     if published != step.get("published", []):
         return f"published {published}, theirs {step.get('published')}"
@@ -97,17 +97,17 @@ def _looked_at(stage: VectorStage, state: dict[str, Any]) -> None:
     assert ours >= {name for key in state if key.endswith(":QUEUES") for name in state[key]["value"]}
 
 
-def _alike(told: dict[str, Any], wanted: dict[str, Any]) -> bool:
+def _alike(outcome: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Error texts of a script name its digest: there the gist counts."""
-    if "error" in told and "error" in wanted:
-        ours, theirs = told["error"], wanted["error"]
+    if "error" in outcome and "error" in wanted:
+        ours, theirs = outcome["error"], wanted["error"]
         return bool(ours["name"] == theirs["name"] and ours["message"] in theirs["message"])
-    return told == wanted
+    return outcome == wanted
 
 
 def _played(stage: VectorStage, vector: dict[str, Any], step: dict[str, Any], troupe: dict[str, Any]) -> dict[str, Any]:
     if step["client"] == "redis":
-        return {"result": _as_told(stage.command(*step["call"]))}
+        return {"result": _decoded(stage.command(*step["call"]))}
     if step["client"] == "rsmqctl":
         return RsmqCtl(stage).call(step["call"])
     client = _client(stage, vector, step, troupe)
@@ -141,5 +141,5 @@ def _pin_chance(step: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("chasqui.foreign.joblist.keys.secrets.token_hex", lambda count: result)
 
 
-def _as_told(reply: Any) -> Any:
+def _decoded(reply: Any) -> Any:
     return reply.decode() if isinstance(reply, bytes) else reply

@@ -1,6 +1,6 @@
 """A server of one's own that is emptied between scenes, a clock that stands still, and everything laid open.
 
-What a client's answers should be is said by the vectors; how its calls are said in our words, in `clients.py`.
+The vectors hold each client's expected replies; `reference_clients.py` makes its calls with our functions.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ class VectorStage:
     published: list[list[str]] = field(default_factory=list)
 
     def run(self, flow: Flow[T]) -> T:
-        """Carry a flow through, with the clock standing where the step says."""
+        """Run a flow with the clock fixed at the time of the step."""
         return self.link.run(with_fixed_time(flow, self.now_us))
 
     def command(self, *words: Any) -> Any:
         return self.link.run(command(*words))
 
     def empty(self) -> None:
-        """Our own server, and nobody else's data in it."""
+        """Delete everything: the server is not shared."""
         self.command("FLUSHALL")
         self.published_messages()
 
     def published_messages(self) -> list[list[str]]:
         """Everything published since the last time."""
         self.command("PUBLISH", "that is all", "")
-        told: list[list[str]] = []
+        published: list[list[str]] = []
         while True:
             message = self.ear.get_message(timeout=5)
             assert message, "the server does not pass on what is published"
             if message["type"] != "pmessage":
                 continue
             if message["channel"] == b"that is all":
-                return told
-            told.append([message["channel"].decode(), message["data"].decode()])
+                return published
+            published.append([message["channel"].decode(), message["data"].decode()])
 
     def state(self) -> dict[str, Any]:
         return {key.decode(): self._content(key) for key in sorted(self.command("KEYS", "*"))}
@@ -65,8 +65,8 @@ class VectorStage:
     def _content(self, key: bytes) -> dict[str, Any]:
         kind = self.command("TYPE", key).decode()
         ttl = self.command("TTL", key)
-        told: dict[str, Any] = {"type": kind, "value": getattr(self, f"_{kind}")(key)}
-        return told if ttl < 0 else told | {"ttl_s": ttl}
+        content: dict[str, Any] = {"type": kind, "value": getattr(self, f"_{kind}")(key)}
+        return content if ttl < 0 else content | {"ttl_s": ttl}
 
     def _hash(self, key: bytes) -> Any:
         flat = self.command("HGETALL", key)
@@ -84,7 +84,7 @@ class VectorStage:
 
 
 def with_fixed_time(flow: Flow[T], now_us: int | None) -> Flow[T]:
-    """The flow, told another time than the server's whenever it asks."""
+    """The same flow, but TIME returns `now_us`."""
     try:
         batch = next(flow)
         while True:

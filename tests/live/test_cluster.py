@@ -139,7 +139,7 @@ async def test_a_key_that_went_ahead_is_asked_for_there(trio: ClusterServers, op
 
 
 class HelpingClock(SystemClock):
-    """While somebody waits, something is done."""
+    """Calls a function after each sleep."""
 
     def __init__(self, help_out: Callable[[], object]) -> None:
         self.waits = 0
@@ -183,7 +183,7 @@ async def test_one_dead_contact_does_not_matter(trio: ClusterServers, open_link:
 
 
 @both_links
-async def test_a_plain_url_to_the_wrong_node_tells_which_url_to_use(
+async def test_a_plain_url_to_the_wrong_node_reports_which_url_to_use(
     trio: ClusterServers, open_link: Opener, queue: str
 ) -> None:
     key = Keys(queue).stream
@@ -195,7 +195,7 @@ async def test_a_plain_url_to_the_wrong_node_tells_which_url_to_use(
 
 
 @both_links
-async def test_a_cluster_url_to_a_single_server_tells_which_url_to_use(
+async def test_a_cluster_url_to_a_single_server_reports_which_url_to_use(
     open_link: Opener,
 ) -> None:
     with start_server("valkey-9.1", tcp=True) as single:
@@ -221,14 +221,14 @@ async def test_a_dead_master_is_a_transient_error_until_its_replica_takes_over(o
     with cluster_servers("valkey-9.1") as trio, replica("valkey-9.1", trio.masters[0]) as heir:
         keys = streams(queue, 30)
         lost = next(key for key in keys if trio.owner(key) is trio.masters[0])
-        kept = next(key for key in keys if trio.owner(key) is trio.masters[1])
+        reachable = next(key for key in keys if trio.owner(key) is trio.masters[1])
         async with open_link(trio.url, connect_timeout=0.3) as link:
             await link.run(command_batch(*(Call(("SET", key, "v"), keys=(key,)) for key in keys)))
             trio.masters[0].send("WAIT", 1, 1000)
             trio.masters[0].server.kill()
             with pytest.raises(Unreachable, match=trio.masters[0].url):
                 await link.run(command("APPEND", lost, "w", keys=(lost,)))
-            assert await link.run(command_batch(get(kept))) == [b"v"]
+            assert await link.run(command_batch(get(reachable))) == [b"v"]
             heir.send("CLUSTER", "FAILOVER", "TAKEOVER")
             for member in trio.masters[1:]:
                 wait(member, partial(_calls_it_master, member, heir))

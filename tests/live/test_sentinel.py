@@ -67,14 +67,14 @@ async def test_a_demoted_master_is_left_at_once(guards: SentinelServers, open_li
 
 
 @both_links
-async def test_a_service_nobody_knows_is_told(guards: SentinelServers, open_link: Opener) -> None:
+async def test_an_unknown_service_is_reported(guards: SentinelServers, open_link: Opener) -> None:
     async with open_link(guards.url.replace("/mail", "/post")) as link:
         with pytest.raises(NotFound, match="knows no service 'post'"):
             await link.run(command("PING"))
 
 
 @both_links
-async def test_no_sentinel_at_all_is_told_with_each_ones_reason(open_link: Opener) -> None:
+async def test_without_a_sentinel_each_ones_reason_is_reported(open_link: Opener) -> None:
     async with open_link("redis+sentinel://127.0.0.1:1,127.0.0.1:2/mail", connect_timeout=0.2) as link:
         with pytest.raises(Unreachable, match=r"nothing listens at 127.0.0.1:1; nothing listens at 127.0.0.1:2"):
             await link.run(command("PING"))

@@ -203,9 +203,7 @@ async def test_a_client_certificate_lets_us_in(strict_server: Server, open_link:
 
 
 @both_links
-async def test_without_a_client_certificate_we_are_told_what_is_missing(
-    strict_server: Server, open_link: Opener
-) -> None:
+async def test_a_missing_client_certificate_is_reported(strict_server: Server, open_link: Opener) -> None:
     async with open_link(at(strict_server, Tls(ca=own(strict_server).ca))) as link:
         with pytest.raises((AuthRefused, Unreachable)) as caught:  # the server's alert may drown in its reset
             await link.run(command("PING"))
@@ -214,10 +212,10 @@ async def test_without_a_client_certificate_we_are_told_what_is_missing(
 
 def test_a_server_that_goes_without_a_word_is_a_broken_connection_and_passes() -> None:
     gone = ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol")
-    told = error_from_exception(gone, "somewhere:6379", Tls(insecure=True))
-    assert isinstance(told, Unreachable)
-    assert told.transient
-    assert "--tls-cert" in str(told.hint)
+    error = error_from_exception(gone, "somewhere:6379", Tls(insecure=True))
+    assert isinstance(error, Unreachable)
+    assert error.transient
+    assert "--tls-cert" in str(error.hint)
 
 
 @both_links
@@ -242,7 +240,7 @@ def test_nothing_older_than_tls_1_2_is_spoken() -> None:
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
-def test_unreadable_files_are_told_before_anything_is_sent(tmp_path: Path, strangers: Certificates) -> None:
+def test_unreadable_files_are_reported_before_anything_is_sent(tmp_path: Path, strangers: Certificates) -> None:
     nonsense = tmp_path / "nonsense.pem"
     nonsense.write_text("no certificate")
     for tls in (Tls(ca=Path("/no/such/ca.pem")), Tls(ca=nonsense), Tls(cert=nonsense, key=nonsense)):

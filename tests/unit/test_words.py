@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 # Files and folders that still use some of them.
 OPEN = (
     "engine/chasqui/foreign", "engine/chasqui/server", "engine/chasqui/spark", "engine/pyspark_chasqui", "tests/cli",
-    "tests/foreign", "tests/live",
 )  # fmt: skip
 
 
