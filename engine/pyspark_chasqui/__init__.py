@@ -20,7 +20,7 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):
-    """What Spark asks for readers and writers. Options are checked in `schema()`, where Spark tells errors well."""
+    """What Spark asks for readers and writers. Options are checked in `schema()`, where Spark reports errors well."""
 
     @classmethod
     def name(cls) -> str:

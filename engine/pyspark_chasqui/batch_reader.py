@@ -111,7 +111,7 @@ class BatchReader(DataSourceReader):
 
 
 class PushdownReader(BatchReader):
-    """The same, told by Spark what the query will throw away: queues and times are not even read.
+    """The same, with the query's filters: queues and times that it would discard are not even read.
 
     A class of its own, because Spark refuses any reader that can do this unless the session allows it.
     """

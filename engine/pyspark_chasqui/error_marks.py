@@ -1,4 +1,4 @@
-"""Errors on their way through Spark, which buries them in Java traces: marked here, so that they can be found again.
+"""Errors on their way through Spark, which hides them in Java traces: marked here, so that they can be found again.
 
 `chasqui.spark.error_decoding` reads the marks on the other side. No message of the engine holds a password.
 """

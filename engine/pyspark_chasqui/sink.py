@@ -1,7 +1,7 @@
-"""Writing: rows become jobs, in runs that a ledger beside the queue knows, so that a retried task adds nothing twice.
+"""Writing: rows become jobs, in runs that a ledger next to the queue knows, so that a retried task adds nothing twice.
 
 A full queue makes the writer wait: ordinary producers of the reference engine trim a stream at its cap, and with it
-jobs nobody has read. The last twentieth of `maxBacklog` is left to others for the same reason.
+unread jobs. The last twentieth of `maxBacklog` is left to others for the same reason.
 """
 
 from __future__ import annotations
@@ -124,13 +124,13 @@ class _JobWriter:
         link = open_link(options.place)
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        desk = _ChunkSender(link, _server_commands(options, link), Keys(options.queue), load, options)
+        sender = _ChunkSender(link, _server_commands(options, link), Keys(options.queue), load, options)
         rows = 0
-        with slices.gc_paused(), desk:
+        with slices.gc_paused(), sender:
             for number, piece in enumerate(_resize_batches(batches, _chunk_rows(options))):
-                desk.add(replace(self._make_chunk(piece, load), ledger_name=f"{part}:{number}"))
+                sender.add(replace(self._make_chunk(piece, load), ledger_name=f"{part}:{number}"))
                 rows += piece.num_rows
-        return TaskResult(rows, desk.added)
+        return TaskResult(rows, sender.added)
 
     def _make_chunk(self, batch: pa.RecordBatch, load: BulkLoad) -> LoadChunk:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -295,7 +295,7 @@ class _ChunkSender:
 
 
 def _resize_batches(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """The rows in pieces of this size, over the bounds of batches: how Spark cuts those is nobody's promise."""
+    """The rows in pieces of this size, over the bounds of batches: Spark does not promise how it cuts those."""
     import pyarrow as pa
 
     parts: list[pa.RecordBatch] = []

@@ -46,7 +46,7 @@ ROLLED_BACK_HINT = (
 class StreamSlice(InputPartition):
     """From after one mark up to another. exact: the marks know their ordinals, so loss can be counted.
 
-    floor: how many were gone already when the slice was planned. anew: the stream became another before it.
+    gone_before: how many were gone already when the slice was planned. recreated: the stream became another before it.
     """
 
     queue: str
@@ -164,7 +164,7 @@ class StreamSource:
     def _gap_or_error(
         self, piece: StreamSlice, at: StreamPosition, lost: int | None, why: str = "trimmed"
     ) -> tuple[str, int | None, str]:
-        """A gap; that there should be too much instead is a contradiction, and told as one."""
+        """A gap; too many events instead are a contradiction, and reported as one."""
         if lost is not None and lost < 0:
             raise ServerError(
                 f"{piece.queue}: {-lost} more events than there can be up to {piece.end.id}",
@@ -176,7 +176,7 @@ class StreamSource:
 
 
 def _gap_id(at: StreamPosition, piece: StreamSlice) -> str:
-    """The id a gap is told under: of the last entry before it, if there ever was one."""
+    """The id of a gap's row: that of the last entry before it, if there ever was one."""
     return at.id if at.id != ZERO else piece.end.id
 
 

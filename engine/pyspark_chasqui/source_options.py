@@ -1,6 +1,6 @@
 """The options of the data source, checked: Kafka's names where Kafka has one. And how to reach the server they name.
 
-Passwords are no options: Spark shows those in plans, logs and its web page. They come from a file or the environment
+Passwords cannot be options: Spark shows those in plans, logs and its web page. They come from a file or the environment
 of the machine that connects.
 """
 
@@ -236,7 +236,7 @@ class WriteOptions:
 
 
 class _OptionParser:
-    """Options as they were given, read with care; names are told as people write them, whatever their case."""
+    """The given options, parsed strictly; errors spell names as people write them, whatever their case."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         self._options = {name.lower(): str(value) for name, value in options.items()}
@@ -250,7 +250,7 @@ class _OptionParser:
         return self._options.get(name.lower()) or None
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Names between commas; or, as a name may have any letter in it, a JSON list of them."""
+        """Names between commas; or, as a name may have any character in it, a JSON list of them."""
         given = self.text(name) or ""
         try:
             listed = json.loads(given)

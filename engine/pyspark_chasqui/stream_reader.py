@@ -131,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: the link is the process's."""
 
     def _subscribed(self, before: dict[str, StreamPosition]) -> dict[str, StreamPosition]:
-        """The queues to read on, each from where it was left. One that is new begins where `startingOffsets` says,
+        """The queues to read on, each from where it was left. One that is new begins at `startingOffsets`,
         or, if a pattern found it while we looked, with the first entry it ever had.
         """
         queues, by_name = self._queues(), not self.source.options.pattern
@@ -170,8 +170,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.source.run(position_after, key, floor, rows, last=wanted)
 
     def _unread_range(self, queue: str, mark: StreamPosition) -> tuple[StreamPosition, StreamPosition]:
-        """From where a queue is read on, and how far it reaches. A stream that was made anew begins another epoch, and so
-        does one whose server forgot what was read already.
+        """From where a queue is read on, and how far it reaches. A stream that was created again begins another epoch,
+        and so does one whose server forgot what was read already.
         """
         options, key = self.source.options, self.source.stream_key(queue)
         fate, chunk = self.source.run(check_position, key, mark)

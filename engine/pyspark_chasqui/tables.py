@@ -80,7 +80,7 @@ def to_batch(table: str, queue: str, rows: Sequence[Any], schema: pa.Schema) -> 
 
 
 def gap_row(queue: str, after: str, lost: int | None, why: str, schema: pa.Schema) -> pa.RecordBatch:
-    """One row that stands for events nobody can read any more, right after the last one before them."""
+    """One row that stands for events that cannot be read any more, right after the last one before them."""
     import pyarrow as pa
 
     ms, seq = _id_parts(after)
@@ -247,7 +247,7 @@ def _decode_text(values: Any) -> Any:
 
 
 def _rename_fake_gaps(kinds: Any) -> Any:
-    """An entry that calls itself a gap is an event like any other: gaps are told by us alone."""
+    """An entry that calls itself a gap is an event like any other: only this module makes gaps."""
     import pyarrow.compute as pc
 
     return pc.if_else(pc.fill_null(pc.equal(kinds, GAP), False), f"{GAP} (by name only)", kinds)
@@ -271,7 +271,7 @@ def _parse_int(value: bytes | None) -> int | None:
 
 
 def ulid_times_ms(values: Any) -> Any:
-    """When each job was made, if its id is a ULID; its first ten letters are milliseconds."""
+    """When each job was made, if its id is a ULID; its first ten characters are milliseconds."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -11,7 +11,7 @@ from tests.support.words import find_words
 ROOT = Path(__file__).parents[2]
 # Files and folders that still use some of them.
 OPEN = (
-    "engine/chasqui/foreign", "engine/chasqui/server", "engine/chasqui/spark", "engine/pyspark_chasqui", "tests/cli",
+    "engine/chasqui/server/lua/replay_dead.lua", "tests/cli",
 )  # fmt: skip
 
 

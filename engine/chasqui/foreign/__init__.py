@@ -1,4 +1,4 @@
-"""Other systems' queues, seen and managed beside ours, and moved to ours. Names are resolved on first use.
+"""Other systems' queues, seen and managed next to ours, and moved to ours. Names are resolved on first use.
 
 `rsmq` and `joblist` hold what can be asked of each system; everything else here is about all of them.
 """

@@ -1,4 +1,4 @@
-"""Other systems' queues on a cluster: their keys have no hash tags unless somebody gave them one, and then lie apart.
+"""Other systems' queues on a cluster: their keys have no hash tags unless a user gave them one, and then lie apart.
 
 A queue whose keys lie apart can be looked at, key by key. What needs them all in one step is refused before anything is
 done, with what to do instead.
@@ -46,7 +46,7 @@ def is_cross_slot_error(reply: Reply) -> bool:
 
 
 def raise_if_refused(reply: Reply) -> Reply:
-    """What was told, unless it was refused."""
+    """The reply; raises it when it is an error."""
     if isinstance(reply, ServerError):
         raise reply
     return reply

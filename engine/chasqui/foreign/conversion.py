@@ -31,10 +31,10 @@ class ConversionOptions:
     """How messages are to be taken over.
 
     name: the jobs' name. body: "auto" makes text of what is UTF-8 and bytes of the rest, "bytes" bytes of everything,
-    "json" the value that the JSON says, and text where it is none. max_attempts: what the workers there allow, when
-    something is to be done about messages that were received as often: "keep" their count, so that they are buried on
-    arrival; "clamp" it, for one more try; "dlq" puts them among the dead letters; "reset" begins anew. caps: how many
-    jobs and dead letters there may be, for beyond it producers trim what nobody has read.
+    "json" the value of the JSON, and text where it is none. max_attempts: what the workers there allow, when
+    something is to be done about messages that were received as often: "keep" their count, so that they
+    become dead letters on arrival; "clamp" it, for one more try; "dlq" adds them as dead letters; "reset" starts again
+    at 0. caps: how many jobs and dead letters there may be, for beyond it producers trim unread ones.
     """
 
     name: str = ""
@@ -48,7 +48,7 @@ class ConversionOptions:
 
 
 class NotConvertible(ChasquiError):
-    """A message that cannot become a job as it is; it stays where it is, and the report tells why."""
+    """A message that cannot become a job as it is; it stays where it is, and the report has the reason."""
 
 
 def is_valid_job_id(message_id: str) -> bool:
@@ -60,7 +60,7 @@ def is_valid_job_id(message_id: str) -> bool:
 
 
 def job_from_message(message: Message, terms: ConversionOptions, now_ms: int) -> ImportedJob:
-    """An RSMQ message as a job. When it was sent is told by its id, else by its first receive, else unknown: now."""
+    """An RSMQ message as a job. The time it was sent comes from its id, else from its first receive, else it is now."""
     if message.body is None:
         raise NotConvertible("it has no body")
     sent_ms = message.first_received_ms or now_ms if message.sent_us is None else message.sent_us // 1000

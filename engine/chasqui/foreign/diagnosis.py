@@ -54,7 +54,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class DoctorResult:
-    """What is wrong with a queue, as far as it was examined."""
+    """What is wrong with a queue, as far as the doctor has examined it."""
 
     findings: list[DoctorFinding]
     places: tuple[Coverage, ...] = ()

@@ -102,7 +102,7 @@ def snapshots(
     """Any number of queues of any kinds, in one round trip per node, in the order asked.
 
     visibility_ms: how old a list queue's claim may become; only its workers know, so without it nothing is stale.
-    cluster: whether the server is one. Other systems' keys may lie apart there, and are looked at each by itself.
+    cluster: whether the server is one. Other systems' keys may lie apart there, and are looked at one by one.
     """
     if not places:
         return []

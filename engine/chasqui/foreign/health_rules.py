@@ -23,12 +23,12 @@ DEFAULTS = HealthThresholds()
 
 
 def foreign_findings(seen: ForeignSnapshot, limits: HealthThresholds = DEFAULTS) -> list[Finding]:
-    """Everything that is wrong with a queue as far as its snapshot tells, the worst first."""
+    """Everything that is wrong with a queue as far as its snapshot shows, the worst first."""
     return run_rules(RULES, seen, limits)
 
 
 def throughput_between(before: ForeignSnapshot, after: ForeignSnapshot) -> Throughput | None:
-    """How it went from one snapshot to the next. Only RSMQ counts what was sent and received; of a list nobody can tell."""
+    """The rates between two snapshots. Only RSMQ counts what was sent and received; for lists they are unknown."""
     over_ms = after.server_time_ms - before.server_time_ms
     if before.attributes is None or after.attributes is None or over_ms <= 0:
         return None
@@ -84,8 +84,8 @@ def _claim_findings(seen: ForeignSnapshot, limits: HealthThresholds) -> Iterator
     if level := level_of(limits.dlq, seen.dlq_depth or 0):
         text = count_text(seen.dlq_depth or 0, "failed job")
         evidence = {"dlq_depth": seen.dlq_depth}
-        mend = _fix_command(seen, "list", "--list", "failed")
-        yield Finding(level, "dead-letters", text, seen.queue, evidence, mend)
+        fix = _fix_command(seen, "list", "--list", "failed")
+        yield Finding(level, "dead-letters", text, seen.queue, evidence, fix)
 
 
 def _listing_findings(seen: ForeignSnapshot, _: HealthThresholds) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from chasqui.wire.keys import Keys
 
 RETRIED_NEXT_PASS = ("held", "full")
-"""What may go in a later pass, and is counted anew in each."""
+"""What may go in a later pass, and is counted again in each."""
 MOVED = ("stream", "delayed", "dlq")
 POLL_S = 0.5
 
@@ -68,7 +68,7 @@ class MigrationReport:
         return bool(self.counts.get("full"))
 
     def add(self, crossed: TransferResult) -> None:
-        """After one more page. What stays is counted anew in each pass."""
+        """After one more page. What stays is counted again in each pass."""
         for what, many in crossed.counts.items():
             self.counts[what] = self.counts.get(what, 0) + many
         self.failures |= crossed.failures

@@ -28,9 +28,9 @@ Cursor: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """What a source holds: what could go now, now or later, what is somebody's, what failed, and what is on its way.
+    """What a source holds: what could go now, now or later, what a consumer holds, what failed, and what is on its way.
 
-    sent, received: how many messages its own counters tell of; 0 for a system that counts none.
+    sent, received: how many messages its own counters count; 0 for a system that counts none.
     """
 
     ready: int = 0

@@ -50,7 +50,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to trust, and how to be trusted. Verification is on unless `insecure` says otherwise."""
+    """Certificates to trust and to present. The server's certificate is verified unless `insecure` is set."""
 
     ca: Path | None = None
     cert: Path | None = None

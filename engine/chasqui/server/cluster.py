@@ -1,4 +1,4 @@
-"""A cluster's slot map: which master holds which keys, as the cluster itself tells it.
+"""A cluster's slot map: which master holds which keys, as the cluster itself reports it.
 
 Routing only; redirects of single calls are followed in `pilot.py`.
 """
@@ -90,7 +90,7 @@ class ClusterRoute:
         return self._map
 
     def _fetch_map(self) -> Steps[SlotMap]:
-        """The map of the first node that answers: those met lately, then those we were told of at first."""
+        """The map of the first node that replies: recently used nodes first, then the configured ones."""
         problem: ServerError = Unreachable("the cluster has no nodes")
         for node in dict.fromkeys((*self._map.nodes, *self._contacts)):
             reply = yield from query_node(node, "CLUSTER", "SLOTS", silence=self._silence)

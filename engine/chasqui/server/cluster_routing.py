@@ -56,7 +56,7 @@ class DirectRoute:
         return [self._node]
 
     def invalidate(self) -> None:
-        """There is nobody to ask."""
+        """Does nothing: a single server has no slot map."""
 
 
 class SentinelRoute:

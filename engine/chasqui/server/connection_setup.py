@@ -51,7 +51,7 @@ class PoolFactory:
     def create(
         cls, address: Address, connect_timeout: float, clock: Clock, credentials: Credentials | None = None
     ) -> PoolFactory:
-        """Certificates are read here, once, so that a wrong path is told before anything is sent."""
+        """Certificates are read here, once, so that a wrong path is reported before anything is sent."""
         context = tls_context(address.tls) if address.tls else None
         return cls(address, connect_timeout, clock, context, credentials)
 
@@ -145,9 +145,9 @@ class TlsConnection(synchronous.Connection):
             raise
 
     def can_read(self, timeout: float = 0) -> bool:
-        """Whether something waits that nobody asked for, or the end of it all: then the pool takes a new connection.
+        """Whether unrequested data waits, or the connection was closed: then the pool takes a new connection.
 
-        The bytes on the socket do not tell: a TLS 1.3 server sends tickets after the handshake, and a connection
+        The bytes on the socket do not show it: a TLS 1.3 server sends tickets after the handshake, and a connection
         would look used before it was. So TLS itself is asked; what it finds is lost, but with it the connection.
         """
         wire: Any = self._sock

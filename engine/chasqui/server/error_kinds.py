@@ -105,7 +105,7 @@ ERROR_MEANINGS: dict[str, ErrorMeaning] = {
 
 
 def error_from_reply(reply: ErrorReply, call: Call, where: str) -> ServerError:
-    """The error a reply means, told with the command it answers."""
+    """The error a reply means, with the command that it belongs to."""
     text, code = _redact_reply(str(reply)), reply.code
     command = _as_text(call.args[0]).upper()
     if _is_permission_error(code, text):
@@ -168,7 +168,7 @@ def _unreachable_text(cause: BaseException, where: str, tls: Tls | None) -> tupl
 
 
 def _tls_error(cause: ssl.SSLError, where: str) -> ServerError:
-    """TLS trouble does not mend itself, so none of it is transient."""
+    """TLS errors do not go away on their own, so none is transient."""
     reason = cause.reason or ""
     if isinstance(cause, ssl.SSLCertVerificationError):
         text = f"{where} shows a certificate that cannot be trusted: {cause.verify_message}"
@@ -202,7 +202,7 @@ def _root_cause(problem: BaseException) -> BaseException:
 
 
 def _is_permission_error(code: str, text: str) -> bool:
-    """A script that stumbles over a missing right is told as a plain ERR."""
+    """For a script that lacks a permission, the server reports a plain ERR."""
     inside = _FORBIDDEN_COMMAND.search(text) or any(words in text for words in _FORBIDDEN_IN_SCRIPT)
     return code == "NOPERM" or (code == "ERR" and bool(inside))
 

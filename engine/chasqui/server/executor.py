@@ -1,7 +1,7 @@
 """Everything between a flow and the sockets that needs thought but no I/O, written once for both links.
 
 A pilot turns a flow's batches into steps (`parcel.py`) and the outcomes back into replies: it holds back writes
-on a read-only link, splits by node, loads scripts, follows redirects and tells errors. Only links touch sockets.
+on a read-only link, splits by node, loads scripts, follows redirects and decodes errors. Only links touch sockets.
 
 A script travels with the first call of it to a node, so that a server that has not seen it costs no round trip more.
 
@@ -183,7 +183,7 @@ class FlowExecutor:
     def _resend(self, node: Node, pending_calls: Sequence[PendingCall], broken: FailedRequest) -> Steps[None]:
         """Send again what surely or harmlessly may be: if it never left and another node is in charge now, or if
         it only reads. Any other lost reply is the caller's to judge. What broke one connection has likely broken those
-        that lie idle beside it, and a silent one would cost as long again to be found out: they are given up.
+        that lie idle next to it, and a silent one would cost as long again to be found out: they are given up.
         """
         self.route.invalidate()
         self._loaded.pop(node, None)
@@ -229,7 +229,7 @@ class FlowExecutor:
         return False
 
     def _drop_demoted_nodes(self, pending_calls: Sequence[PendingCall]) -> Steps[None]:
-        """A master that says it is none is left, so that the next call finds the new one."""
+        """Stop using nodes that reply that they are not a master, so that the next call finds the new one."""
         demoted = {pending.replied_by for pending in pending_calls if error_code(pending.reply) in DEMOTED_CODES}
         for node in demoted:
             self.route.invalidate()
@@ -250,7 +250,7 @@ def _inline_unknown_scripts(calls: Iterable[Call], known: set[str]) -> Iterator[
 
 
 def _resend_with_script(pending: PendingCall, before: Sequence[Reply]) -> bool:
-    """Load the script and repeat the call, once. Why it could not be loaded says more than that it is missing."""
+    """Load the script and repeat the call, once. Why it could not be loaded is more useful than that it is missing."""
     if pending.reloaded:
         pending.reply = next((reply for reply in before if isinstance(reply, ErrorReply)), pending.reply)
         return False

@@ -28,7 +28,7 @@ PROBED_WORDS = (b"IDMP", b"XACKDEL", b"CLAIM")
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Three words newer servers have of their own, and who the server says it is, for people to read.
+    """Three commands that only newer servers have, and the server's own kind and version, for people to read.
 
     idmp: XADD IDMP. ackdel: XACKDEL. claim: XREADGROUP CLAIM. version: empty when INFO is not allowed.
     """
@@ -55,7 +55,7 @@ def probe_features(*, read_only: bool = False) -> Flow[Features]:
     """One round trip. The three calls are tried on a key that does not exist, so nothing is ever written.
 
     A read-only link sends no write, not even a harmless one: there the server's own command table is believed. It
-    is believed too where a try says nothing: the user may not, the server is full, a replica or still loading.
+    is believed too where a try shows nothing: the user may not, the server is full, a replica or still loading.
     """
     tries = [] if read_only else [Call(words, keys=(PROBE_KEY,), tolerant=True) for words in PROBE_COMMANDS]
     *tried, table, info = yield [
@@ -86,7 +86,7 @@ def _table_words(table: Reply) -> Iterator[bytes]:
 
 
 def _identity(info: Reply) -> tuple[str, str]:
-    """Kind and version as the server tells them; forks tell their own beside the one they imitate."""
+    """Kind and version as the server reports them; forks report their own next to the one they imitate."""
     if not isinstance(info, bytes):
         return "unknown", ""
     lines = parse_info(info)

@@ -1,4 +1,4 @@
-"""What a flow says to a link: calls, in batches. Pure values; nothing here knows redis-py.
+"""What a flow yields to a link: calls, in batches. Pure values; nothing here knows redis-py.
 
 A flow is a generator that yields a batch of calls (one round trip) and is sent their replies in order:
 
@@ -132,5 +132,5 @@ def call_in_batches(items: Sequence[T], build: Callable[[T], Call], size: int = 
 
 
 def as_flow(calls: Sequence[Call]) -> Flow[list[Reply]]:
-    """A batch of another flow's, to be carried along; its replies are for whoever drives that flow."""
+    """A batch of another flow's, to be sent along; its replies are for the driver of that flow."""
     return (yield calls)

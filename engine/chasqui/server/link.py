@@ -72,7 +72,7 @@ class _BaseLink:
         connect_timeout: seconds a connection may take to be made. timeout: seconds of silence, beyond what a call
         is allowed to block, after which a connection counts as broken. data_dir: where embedded servers live; an
         `embedded://` URL starts its server here and now, in this thread. credentials: asked before each login,
-        instead of what the URL says.
+        instead of those in the URL.
         """
         address = address if isinstance(address, Address) else Secret.wrap(address) or Secret("")
         target = parse_address(address) if isinstance(address, Secret) else address
@@ -161,7 +161,7 @@ class Link(_BaseLink):
         self.close()
 
     def _run_steps(self, steps: Steps[T]) -> T:
-        """Do each step and tell the pilot how it went."""
+        """Do each step and send the pilot its outcome."""
         try:
             step = next(steps)
             while True:
@@ -263,7 +263,7 @@ class AsyncLink(_BaseLink):
         await self.close()
 
     async def _run_steps(self, steps: Steps[T]) -> T:
-        """Do each step and tell the pilot how it went."""
+        """Do each step and send the pilot its outcome."""
         try:
             step = next(steps)
             while True:

@@ -33,7 +33,7 @@ RECONNECT_CODES = frozenset({"MOVED", "ASK", "READONLY", "UNBLOCKED", "LOADING",
 
 
 class _ExpectedReplies(NamedTuple):
-    """Replies to come: how many, who is told, and how long the server may hold the first of them back."""
+    """Replies to come: how many, the callback, and how long the server may hold the first of them back."""
 
     replies: int
     on_replies: Callable[[list[Reply]], None]
@@ -54,7 +54,7 @@ class PipelinedConnection(asyncio.Protocol):
         self._replies: list[Reply] = []
         self._connection: Any = None
         self._transport: Any = None
-        self._heard = setup.clock.monotonic()
+        self._last_received = setup.clock.monotonic()
         self.broken: ServerError | None = None
         self.on_lost: Callable[[ServerError], None] | None = None
 
@@ -82,9 +82,9 @@ class PipelinedConnection(asyncio.Protocol):
     def send(
         self, payload: bytes, replies: int, on_replies: Callable[[list[Reply]], None], *, block_s: float = 0.0
     ) -> None:
-        """Write packed commands; `told` gets their replies, error replies among them as `ErrorReply` values."""
+        """Write packed commands; `on_replies` gets their replies, error replies among them as `ErrorReply` values."""
         if not self._expected:
-            self._heard = self._setup.clock.monotonic()
+            self._last_received = self._setup.clock.monotonic()
         self._expected.append(_ExpectedReplies(replies, on_replies, block_s))
         self._traffic.round_trips += 1
         self._traffic.commands += replies
@@ -92,7 +92,7 @@ class PipelinedConnection(asyncio.Protocol):
         self._transport.write(payload)
 
     def call(self, call: Call, on_reply: Callable[[Reply], None]) -> None:
-        """Send one call; `told` gets its reply, or the error it is as a value. A forgotten script is loaded again."""
+        """Send one call; `on_reply` gets its reply, or its error as a value. A forgotten script is loaded again."""
 
         def judge(replies: list[Reply]) -> None:
             reply = replies[-1]
@@ -101,7 +101,7 @@ class PipelinedConnection(asyncio.Protocol):
                     load = ("SCRIPT", "LOAD", scripts.script_text(call.script))
                     self.send(pack_commands([load, call.args]), 2, judge, block_s=block_s)
                     return
-                # why a script could not be loaded says more than that it is missing
+                # why a script could not be loaded is more useful than that it is missing
                 refusal = next(reply for reply in replies if isinstance(reply, ErrorReply))
                 reply = self.error_for_reply(refusal, call)
             on_reply(reply)
@@ -110,7 +110,7 @@ class PipelinedConnection(asyncio.Protocol):
         self.send(pack_commands([call.args]), 1, judge, block_s=block_s)
 
     def error_for_reply(self, reply: ErrorReply, call: Call) -> ServerError:
-        """What an error reply means. One that says this is the wrong node ends the line."""
+        """What an error reply means. One that means this is the wrong node closes the connection."""
         error = error_kinds.error_from_reply(reply, call, str(self._node))
         if error.code in RECONNECT_CODES:
             self.fail(error)
@@ -119,7 +119,7 @@ class PipelinedConnection(asyncio.Protocol):
     def check_timeout(self) -> None:
         """Count the line as broken if the server should have spoken by now."""
         if self._expected and not self.broken:
-            silent = self._setup.clock.monotonic() - self._heard
+            silent = self._setup.clock.monotonic() - self._last_received
             if silent > self._silence + self._expected[0].block_s:
                 self.fail(self._connection_error(TimeoutError()))
 
@@ -137,9 +137,9 @@ class PipelinedConnection(asyncio.Protocol):
                 self.on_lost(error)
 
     def data_received(self, data: bytes) -> None:
-        """Hand every whole reply to whoever waits for it."""
+        """Hand every whole reply to the caller that waits for it."""
         self._traffic.bytes_in += len(data)
-        self._heard = self._setup.clock.monotonic()
+        self._last_received = self._setup.clock.monotonic()
         try:
             self._reader.feed(data)
             self._dispatch_replies()
@@ -147,7 +147,7 @@ class PipelinedConnection(asyncio.Protocol):
             self.fail(self._connection_error(problem))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell, unless it was we who hung up."""
+        """Report the loss, unless we closed the connection."""
         reason = exc or ConnectionResetError(errno.ECONNRESET, "the server closed it")
         self.fail(self._connection_error(reason))
 

@@ -1,4 +1,4 @@
-"""Listening to a channel: a connection of its own that only hears. What was told while nobody listened is lost.
+"""Listening to a channel: a connection of its own that only receives. What was published while it was away is lost.
 
 Who speaks there and what the words mean is not known here.
 """

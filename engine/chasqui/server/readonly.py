@@ -42,7 +42,7 @@ READ_SUBCOMMANDS: dict[str, frozenset[str]] = {
 
 
 def is_read_only(call: Call) -> bool:
-    """Whether the call cannot change data, by what it says rather than by what it promises."""
+    """Whether the call cannot change data, by its command, whatever the caller claims."""
     command, second = _upper(call.args[0]), _upper(call.args[1]) if len(call.args) > 1 else ""
     if command == "EVALSHA":
         return call.script is not None and scripts.is_read_only_script(call.script)

@@ -3,7 +3,7 @@
 What a script does to a queue is said in its own file; who calls it, and when, is the business of `commands/`.
 
 A file begins with comment lines: what it is for, `KEYS:`, `ARGV:` (a last name with `...` stands for a list) and
-`Returns:`. A shebang before them carries the flags the server is told; `no-writes` marks a script that only reads.
+`Returns:`. A shebang before them carries flags for the server; `no-writes` marks a script that only reads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FOREIGN_FOLDERS = ("joblist", "rsmq")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One Lua file: its text as loaded, and what its header says."""
+    """One Lua file: its text as loaded, and the contents of its header."""
 
     name: str
     text: str

@@ -1,6 +1,6 @@
-"""What a server tells of itself, in one round trip: enough to judge whether jobs are safe on it.
+"""What a server reports about itself, in one round trip: enough to judge whether jobs are safe on it.
 
-What it *can* do is found by trying, in `features.py`; this is only what it says.
+What it *can* do is found by trying, in `features.py`; this is only what it reports.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ seconds.
 START_TRIES = 5
 FIRST_PROGRESS_TIMEOUT_S = 30.0
 EVENTS_CAP = 100_000
-"""Where workers trim the stream of events, unless they are told otherwise."""
+"""Where workers trim the stream of events by default."""
 BATCHES_AHEAD = 3
 MAX_TOTALS_FILES = 10_000
 """How many batches' sums are kept, at a batch a second some hours; those before are in the sums of all."""
@@ -56,7 +56,7 @@ class ArchivePlan:
 
     trigger_s: how often to look. once: end when what is there now is archived. most: rows of a batch at most.
     gather_s: how long a queue's few events may wait for more. warm_up_s: how long Java may warm up first, for a cold one
-    is overtaken by a busy stream. recreated: go on with a stream that somebody made anew.
+    is overtaken by a busy stream. recreated: go on with a stream that was deleted and created again.
     """
 
     archive: Archive
@@ -111,11 +111,11 @@ def archive_queues(
     log: Callable[[str], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> RunTotals:
-    """Archive until everything is, or `ended` says so. A server that went away is waited for, as long as it takes."""
+    """Archive until everything is, or `should_stop()`. A server that went away is waited for, as long as it takes."""
     totals, clock = RunTotals(), SystemClock()
     with _archive_lock(plan):
         if not plan.once and plan.warm_up_s:
-            warm_up_writer(spark, plan.warm_up_s, say=log)
+            warm_up_writer(spark, plan.warm_up_s, log=log)
         watch = _ArchiveMonitor(spark, plan, totals, on_batch, log)
         queries: dict[str, Any] = {}
         try:
@@ -157,14 +157,14 @@ def _wait_for_progress(query: Any, clock: SystemClock, ended: Callable[[], bool]
         clock.sleep_sync(0.1)
 
 
-def _start_with_retries(spark: Any, plan: ArchivePlan, table: str, say: Callable[[str], None]) -> Any:
+def _start_with_retries(spark: Any, plan: ArchivePlan, table: str, log: Callable[[str], None]) -> Any:
     """The query, tried again while the machine is too busy to start a Python for it."""
     for _ in range(START_TRIES):
         try:
             with error_decoding.decoded_errors():
                 return start_query(spark, plan, table)
         except error_decoding.SparkBusy as problem:
-            say(f"{problem}; trying again")
+            log(f"{problem}; trying again")
             SystemClock().sleep_sync(2.0)
     return start_query(spark, plan, table)
 
@@ -198,10 +198,10 @@ def start_query(spark: Any, plan: ArchivePlan, table: str) -> Any:
 
 
 def _gather_options(plan: ArchivePlan, table: str) -> dict[str, int]:
-    """Events gather a little. Dead letters do not: somebody may replay or purge them in the meantime."""
+    """Events gather a little. Dead letters do not: a user may replay or purge them in the meantime."""
     if plan.once or table != "events":
         return {}
-    delay_s = max(0, int(plan.gather_s - plan.trigger_s))  # whoever is passed over is looked at a trigger later
+    delay_s = max(0, int(plan.gather_s - plan.trigger_s))  # a queue that is passed over is read at the next trigger
     return {"minOffsetsPerTrigger": MIN_EVENTS_PER_BATCH, "maxTriggerDelay": delay_s}
 
 
@@ -277,7 +277,7 @@ def _batch_offsets(rows: Any, archive: Archive, table: str, batch_id: int) -> Of
     return found
 
 
-def warm_up_writer(spark: Any, most_s: float, *, say: Callable[[str], None] = lambda _: None) -> None:
+def warm_up_writer(spark: Any, most_s: float, *, log: Callable[[str], None] = lambda _: None) -> None:
     """Write made-up events until Java has compiled what a batch needs: a cold one takes ten seconds for its first."""
     import tempfile
 
@@ -285,7 +285,7 @@ def warm_up_writer(spark: Any, most_s: float, *, say: Callable[[str], None] = la
 
     clock = SystemClock()
     begun, before = clock.monotonic(), 0.0
-    say("warming up")
+    log("warming up")
     make = partial(_sample_events, arrow_schema(spark.createDataFrame([], ddl("events")).schema))
     with tempfile.TemporaryDirectory(prefix="chasqui-warm-") as place:
         while clock.monotonic() - begun < most_s:
@@ -317,21 +317,21 @@ def _sample_events(schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _ArchiveMonitor:
-    """Tells of batches as their accounts appear; of an archive elsewhere, at the end what came to it."""
+    """Reports batches as their totals appear; for a remote archive, what was added to it, at the end."""
 
     def __init__(
         self,
         spark: Any,
         plan: ArchivePlan,
         totals: RunTotals,
-        tell: Callable[[BatchTotals], None],
-        say: Callable[[str], None],
+        on_batch: Callable[[BatchTotals], None],
+        log: Callable[[str], None],
     ) -> None:
         self._spark = spark
         self._elsewhere = (
             {} if plan.archive.local_root else {one: _newest_batch(spark, plan.archive, one) for one in plan.tables}
         )
-        self._plan, self._totals, self._tell, self._say = plan, totals, tell, say
+        self._plan, self._totals, self._on_batch, self._log = plan, totals, on_batch, log
         self._progress: Any = None
         self._warned: set[str] = set()
         self._seen = {table: newest_totals(plan.archive, table) for table in plan.tables}
@@ -341,7 +341,7 @@ class _ArchiveMonitor:
             after = -1 if seen is None else seen.batch
             while (found := read_totals(self._plan.archive, table, after + 1)) is not None:
                 self._totals.add(found)
-                self._tell(found)
+                self._on_batch(found)
                 self._seen[table], after = found, found.batch
 
     def warn_if_too_slow(self, query: Any) -> None:
@@ -353,7 +353,7 @@ class _ArchiveMonitor:
         for queue, rate in (queues_too_fast(before, now) if before is not None else {}).items():
             if queue not in self._warned:
                 self._warned.add(queue)
-                self._say(
+                self._log(
                     f"warning: {queue} tells {rate:,.0f} events a second, and a batch takes {now.batchDuration / 1000:.1f} s: "
                     f"where workers trim at {EVENTS_CAP:,}, their default, events may soon be lost unread; raise events_cap"
                 )
@@ -368,13 +368,13 @@ class _ArchiveMonitor:
         counted = (F.count_if(~is_gap(table)), lost_count(table), F.count_distinct("batch"))
         with suppress(NotFound), error_decoding.decoded_errors():
             [(saved, lost, batches)] = rows.agg(*counted).collect()
-            self._tell(BatchTotals(table, self._elsewhere[table] + batches, saved, lost))
+            self._on_batch(BatchTotals(table, self._elsewhere[table] + batches, saved, lost))
             self._totals.rows[table], self._totals.lost[table] = saved, lost
             self._totals.batches += batches
 
 
 def queues_too_fast(before: Any, now: Any) -> dict[str, float]:
-    """Queues that tell more events while three batches are written than a stream keeps, and how many a second, by
+    """Queues that get more events while three batches are written than a stream keeps, and how many a second, by
     Spark's progress of two batches.
     """
     first, last = _latest_offsets(before), _latest_offsets(now)
@@ -390,7 +390,7 @@ def queues_too_fast(before: Any, now: Any) -> dict[str, float]:
 
 
 def _latest_offsets(progress: Any) -> Offsets:
-    """How far the streams reached; while there is no queue, nothing is told."""
+    """How far the streams reached; empty while there is no queue."""
     offsets = str(progress.sources[0].latestOffset)
     return dict(json.loads(offsets)) if offsets.startswith("{") else {}
 

@@ -1,6 +1,6 @@
 """Bulk work: files become jobs, and archived dead letters become jobs again, each exactly once.
 
-Rows of every format go through one JSON line each, so that what a worker gets is what the file says. Writing to the
+Rows of every format go through one JSON line each, so that a worker gets what the file contains. Writing to the
 queue is the sink's business (`pyspark_chasqui.sink`).
 """
 
@@ -32,7 +32,7 @@ JSON_OPTIONS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""By itself Spark would cut times to the millisecond, and leave fields out that are null."""
+"""By default Spark cuts times to the millisecond, and leaves out fields that are null."""
 CONDITION_SQL_STATES = ("22", "42", "P0")
 """How the SQL states begin of what a condition does with values that it should not: divide by zero, cast, overflow."""
 
@@ -103,8 +103,8 @@ def check_rows(lines: Any, shape: RowMapping, now_ms: int) -> FileCheck:
 
 
 def jobs_from_lines(lines: Any, shape: RowMapping, run_id: str, since_ms: int) -> Any:
-    """Jobs for the sink. Rows without an id get one from their content, the same on every try: equal rows are told
-    apart by their number.
+    """Jobs for the sink. Rows without an id get one from their content, the same on every try: equal rows differ
+    by their number.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -119,7 +119,7 @@ def jobs_from_lines(lines: Any, shape: RowMapping, run_id: str, since_ms: int) -
 
 
 def write_jobs(jobs: Any, queue: str, run_id: str, options: dict[str, str]) -> None:
-    """Add the jobs to the queue, as a plain thread may: Spark finds no data source from another one by itself."""
+    """Add the jobs to the queue, from any thread: Spark finds data sources only in a thread with an active session."""
     _set_active_session(jobs.sparkSession)
     writer = jobs.write.format("chasqui").mode("append").options(**options)
     writer.option("queue", queue).option("runId", run_id).save()
@@ -155,7 +155,7 @@ def archived_dead_letters(
 
 
 def _filter_by_condition(rows: Any, condition: str) -> Any:
-    """The rows a condition holds for; one that Spark does not understand is the mistake of whoever wrote it."""
+    """The rows a condition holds for; one that Spark does not understand is the user's mistake."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
@@ -167,8 +167,8 @@ def _filter_by_condition(rows: Any, condition: str) -> Any:
 
 
 def cache_and_count(letters: Any, condition: str | None) -> tuple[Any, int]:
-    """The letters, looked for once only, and how many they are; a condition that fails on one of them, or on none, is
-    the mistake of whoever wrote it.
+    """The dead letters, searched once only, and their number; a condition that fails, on one of them or on none, is the
+    user's mistake.
     """
     try:
         found = letters.cache()
@@ -199,9 +199,9 @@ def _invalid_condition(condition: str, why: str, columns: Sequence[str]) -> Argu
 
 
 def jobs_from_dead_letters(letters: Any) -> Any:
-    """Letters as jobs that never ran, for the sink. One that holds no job that could run is left out.
+    """Dead letters as jobs that never ran, for the sink. One that holds no job that could run is left out.
 
-    A letter is known to the ledger by its own id: two deaths of one job are two letters.
+    The ledger knows a dead letter by its own id, since one job can have several of them.
     """
     return letters.select("stream_id", "body", "name").mapInArrow(_revive_batches, DEAD_LETTER_DDL)
 
@@ -235,7 +235,7 @@ def _check_batches(shape: RowMapping, now_ms: int, batches: Iterator[Any]) -> It
 
     pack = msgpack_codec.packer()
     for batch in batches:
-        lines = batch.column(0).cast(pa.binary()).to_pylist()  # Spark lets bytes pass that are no text
+        lines = batch.column(0).cast(pa.binary()).to_pylist()  # Spark lets bytes pass that are not text
         faults = [why for line in lines if (why := _row_error(shape, now_ms, pack, line))]
         columns = [[len(faults)], [batch.num_rows], [min(faults, default=None)]]
         arrays = [pa.array(one, kind) for one, kind in zip(columns, (pa.int64(), pa.int64(), pa.string()), strict=True)]

@@ -1,6 +1,6 @@
 """A warm Spark of one's own: a Connect server on loopback, kept running so that a report takes seconds, not twenty.
 
-Whoever can talk to it can run code as its owner, so it wants a token that only the owner can read.
+Every client can run code as the server's owner, so it wants a token that only the owner can read.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ConnectServer:
 def start_or_find(where: SparkTarget, state: Path) -> ConnectServer:
     """The running server, started if there is none; it is ready when this returns."""
     session.check_installed(connect=True)
-    with file_lock(state / "spark-connect.lock"):  # whoever starts it at the same time finds this one
+    with file_lock(state / "spark-connect.lock"):  # another process that starts it at the same time finds this one
         found = find_running(state)
         if found is None:
             return _launch(where, state)

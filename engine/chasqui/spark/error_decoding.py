@@ -1,6 +1,6 @@
 """Errors out of Spark, in our own words: what went wrong, not where in Java it was noticed.
 
-Errors of the data source come marked (`pyspark_chasqui.plainly`) and become what they were. Spark's own are told by
+Errors of the data source come marked (`pyspark_chasqui.plainly`) and become what they were. Spark's own are reported by
 their first line; those that have an everyday cause say what to do.
 """
 

@@ -45,7 +45,7 @@ def is_local_path(path: str) -> bool:
 
 
 def spark_path(path: str) -> str:
-    """A path as Spark must be told it: one of this machine as it stands, while a URL may be a pattern."""
+    """A path as Spark expects it: one of this machine is taken literally, while a URL may be a pattern."""
     return escape_glob(path) if is_local_path(path) else path
 
 
@@ -141,7 +141,7 @@ def _check_readable(path: Path, kind: str) -> None:
 
 
 def _check_same_columns(paths: Sequence[Path]) -> None:
-    """Spark reads all files with the columns of one, and what the others have beside those is lost."""
+    """Spark reads all files with the columns of one, and drops the other columns of the rest."""
     found = [_parquet_columns(path) for path in paths]
     for path, columns in zip(paths, found, strict=True):
         if columns != found[0]:
@@ -257,7 +257,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _open_text(path: Path) -> IO[str]:
-    """The text of a file; bytes that are none are let through, so that they can be told with their row."""
+    """The text of a file; invalid bytes are let through, so that they can be reported with their row."""
     import bz2
     import gzip
 

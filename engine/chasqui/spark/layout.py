@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TABLES = ("events", "dlq")
 ROW_KEYS = {"events": ("ms", "seq", "event"), "dlq": ("ms", "seq")}
-"""What tells one row of a queue from another, gaps aside."""
+"""What distinguishes one row of a queue from another, gaps aside."""
 NULL_NAMES = ("", "__HIVE_DEFAULT_PARTITION__")
 """Names that Spark reads back as null."""
 MAX_NAME_BYTES = 255
@@ -67,7 +67,7 @@ class Archive:
         return sorted((self.local_root / table).glob("queue=*/dt=*")) if self.local_root else []
 
     def last_committed_batch(self, table: str) -> int | None:
-        """The newest batch that Spark knows to be done; later ones it will write again. None: nobody archives here."""
+        """The newest batch that Spark knows to be done; later ones it will write again. None: no archiver writes here."""
         place = self.local_root / "_checkpoints" / table if self.local_root else None
         if place is None or not place.exists():
             return None
@@ -83,13 +83,13 @@ class Archive:
             yield
 
     def has_rows(self, table: str) -> bool:
-        """Whether there may be rows; of an archive elsewhere only Spark could tell."""
+        """Whether there may be rows; for a remote archive only Spark could know."""
         return not self.local_root or any((self.local_root / table).glob("queue=*/dt=*/**/*.parquet"))
 
 
 @contextmanager
 def file_lock(path: Path, taken: ChasquiError | None = None) -> Iterator[None]:
-    """A lock that ends with its process. Whoever comes second waits; or raises `taken`, if that is given."""
+    """A lock that ends with its process. A second process waits; or raises `taken`, if that is given."""
     import fcntl
 
     try:
@@ -135,7 +135,7 @@ def entry_time() -> Any:
 
 
 def job_age_ms() -> Any:
-    """How old an event's job was, in ms; null where its id does not tell when it was made, or the time is nonsense."""
+    """How old an event's job was, in ms; null where its id has no time, or the time is nonsense."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     passed = F.try_subtract("ts", "created_ms")
@@ -143,14 +143,14 @@ def job_age_ms() -> Any:
 
 
 def display_name(queue: str) -> str:
-    """A queue's name as the data source tells it: what is not UTF-8 with backslashes."""
+    """A queue's name as the data source shows it: what is not UTF-8 with backslashes."""
     return queue.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def directory_name(queue: str) -> str:
     """The name of a queue in the archive: its own; or, where no directory can be called that, how it begins and a hash."""
     name = display_name(queue)
-    escaped = re.sub(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]", "%00", name)  # three letters each, as Spark does
+    escaped = re.sub(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]", "%00", name)  # three characters each, as Spark does
     if name not in NULL_NAMES and "\0" not in name and len(f"queue={escaped}".encode()) <= MAX_NAME_BYTES:
         return name
     begins = re.sub(r"[^\w.-]", "_", name[:40], flags=re.ASCII)

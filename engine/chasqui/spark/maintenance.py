@@ -159,7 +159,7 @@ def recover_swaps(archive: Archive) -> None:
         day, staged = root / table / queue / name, root / "_compacting" / table / queue / name
         with archive.write_lock(table):
             if not old.exists():
-                continue  # whoever swaps it was not interrupted, only busy
+                continue  # the process that swaps it was not interrupted, only busy
             if not day.exists() and staged.exists():
                 staged.rename(day)
             elif not day.exists():

@@ -2,7 +2,7 @@
 
 Percentiles are exact (linear between neighbours) unless a report is asked of the roll-ups, whose sketches are within
 one per cent. Moments are milliseconds of the server's stream ids; queue time counts from the time in the job's id,
-because nobody tells of a job being added.
+because there is no event for a job being added.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ReportTables:
         return self._table("events")
 
     def count_events(self) -> int:
-        """How many events and gaps there are; without bounds in time, the files' own figures tell."""
+        """How many events and gaps there are; without bounds in time, from the files' own counts."""
         found: int = self.events_and_gaps.count()
         return found
 
@@ -125,7 +125,7 @@ def _with_error(rows: Any, text: str) -> Any:
 
     from chasqui.inspect.error_fingerprint import fingerprint
 
-    same = F.udf(lambda error: fingerprint(error), "string")  # noqa: PLW0108 - a cached function cannot travel by itself
+    same = F.udf(lambda error: fingerprint(error), "string")  # noqa: PLW0108 - Spark cannot send a cached function
     error = F.coalesce(text, F.lit(""))
     texts = rows.select(error.alias("told")).distinct().withColumn("error", same("told"))
     return rows.withColumn("told", error).join(texts, "told", "left")
@@ -155,7 +155,7 @@ def _throughput(tables: ReportTables, asked: ReportQuery) -> Any:
 
 
 def _measures() -> dict[str, Any]:
-    """How long runs took, jobs waited, and jobs took from their making to their end; null where an event says nothing."""
+    """How long runs took, jobs waited, and jobs took from their making to their end; null where an event lacks it."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     return {

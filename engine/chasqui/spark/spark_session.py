@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SUBMITTED = "submitted"
-"""As a master: whichever `spark-submit` was told, inside a program that it started."""
+"""As a master: the one given to `spark-submit`, inside a program that it started."""
 
 LOCAL_MASTER = "local[*,4]"
 """All cores, and four tries for a task: with `local[*]` alone Spark gives up at the first failure."""
@@ -109,7 +109,7 @@ def _is_importable(module: str) -> bool:
 
 
 def is_reachable(url: str, within_s: float = CONNECT_TIMEOUT_S) -> bool:
-    """Whether a Connect server says its first word in time; one that hangs takes connections, but is silent."""
+    """Whether a Connect server sends its first byte in time; one that hangs accepts connections, but is silent."""
     check_installed(connect=True)
     import grpc  # type: ignore[import-untyped, import-not-found, unused-ignore]  # as installed or not
     from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -202,7 +202,7 @@ def _close_session(spark: Any, where: SparkTarget, *, borrowed: bool) -> None:
 
 
 def start_session(where: SparkTarget) -> Any:
-    """A session that somebody else will stop."""
+    """A session that the caller must stop."""
     from pyspark.sql import SparkSession
 
     if where.remote and not is_reachable(where.remote):
@@ -251,18 +251,18 @@ def _retry_policy() -> Any:
 
 @contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Hold back what would end us until Java has come up: one that cannot tell where it listens stays behind for ever,
-    while one that did ends with us. Who insists is heard at once.
+    """Hold back what would end us until Java has come up: one that cannot report where it listens stays behind for
+    ever, while one that did ends with us. A second signal acts at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: list[int] = []
+    received: list[int] = []
 
     def note(number: int, _: object) -> None:
-        if heard:
+        if received:
             raise KeyboardInterrupt
-        heard.append(number)
+        received.append(number)
 
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, note) for number in ends}
@@ -271,13 +271,13 @@ def _signals_deferred() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if heard:
-        signal.raise_signal(heard[0])
+    if received:
+        signal.raise_signal(received[0])
 
 
 @contextmanager
 def _output_to_log(log: Path) -> Iterator[None]:
-    """What Java says at its start, and everything its processes say later, goes to the log: they inherit the file."""
+    """Everything that Java and its processes print goes to the log: they inherit the file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()

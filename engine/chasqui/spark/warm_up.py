@@ -41,7 +41,7 @@ _DEAD_LETTER_COLUMNS = {
 
 
 def warm_up_reports(spark: Any, most_s: float, *, on_round: Callable[[float], None] = lambda _: None) -> None:
-    """Ask for every report again and again; `tell` gets the seconds of each round."""
+    """Ask for every report again and again; `on_round` gets the seconds of each round."""
     clock = SystemClock()
     begun, before = clock.monotonic(), 0.0
     with tempfile.TemporaryDirectory(prefix="chasqui-rehearsal-") as place:

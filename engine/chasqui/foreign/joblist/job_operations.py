@@ -1,4 +1,4 @@
-"""Flows with which an operator tends a list job queue: retry, cancel, bump, settle by hand, move, purge.
+"""Flows with which an operator manages a list job queue: retry, cancel, bump, settle by hand, move, purge.
 
 Each is one step of the server per job and looks before it writes, so it may be ended in the middle and run again.
 """
@@ -133,7 +133,7 @@ def move_to_front(keys: JobListKeys, job_ids: Sequence[str]) -> Flow[JobChanges]
 def complete_for_worker(
     keys: JobListKeys, job_id: str, result: Any, *, now_ms: int, options: JobListOptions = DEFAULTS
 ) -> Flow[bool]:
-    """Complete a claimed job in its worker's stead, who loses it cleanly; False when nobody holds it."""
+    """Complete a claimed job in its worker's stead, which loses it cleanly; False when no worker holds it."""
     held = yield from _claim_of(keys, job_id)
     if held is None:
         return False
@@ -143,7 +143,7 @@ def complete_for_worker(
 def fail_for_worker(
     keys: JobListKeys, job_id: str, error: str, *, now_ms: int, options: JobListOptions = DEFAULTS
 ) -> Flow[FailOutcome | None]:
-    """Fail a claimed job in its worker's stead; None when nobody holds it."""
+    """Fail a claimed job in its worker's stead; None when no worker holds it."""
     held = yield from _claim_of(keys, job_id)
     if held is None:
         return None

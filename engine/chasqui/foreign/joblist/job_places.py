@@ -1,4 +1,4 @@
-"""A job of a list queue as a doctor sees it: in which lists its id is, and what its hash tells. Payloads are not read.
+"""A job of a list queue as a doctor sees it: in which lists its id is, and what its hash holds. Payloads are not read.
 
 Lists are read page by page while jobs move on, so what looks odd is looked at again: one job, at one moment.
 """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MIN_BLOCK_MS = 100
 CLAIM_FIELDS = ("claim_token", "claimed_at_ms", "enqueued_at_ms", "attempts", "status")
 CLAIM_SAMPLE = 100
-"""How many of the oldest claims a look tells of."""
+"""How many of the oldest claims a snapshot includes."""
 
 
 def enqueue(keys: JobListKeys, job_id: str, payload: Arg, *, now_ms: int) -> Call:
@@ -181,7 +181,7 @@ def delete_empty_job(keys: JobListKeys, job_id: str) -> Call:
 
 
 def read_job_state(keys: JobListKeys, job_id: str) -> Call:
-    """Where a job is and what its hash tells, at one moment."""
+    """Where a job is and what its hash holds, at one moment."""
     return script_call("joblist/job_state", **_job_and_list_keys(keys, job_id), id=job_id)
 
 
@@ -205,7 +205,7 @@ def set_claim_time(keys: JobListKeys, source: str, job_id: str, *, seen: Arg, va
 
 
 def set_status(keys: JobListKeys, source: str, job_id: str, status: str, *, keep: bool) -> Call:
-    """Let a job's status be what its list says."""
+    """Set a job's status to the one that its list implies."""
     return script_call(
         "joblist/set_status", job=keys.job(job_id), list=source, id=job_id, status=status, keep=int(keep)
     )
@@ -240,12 +240,12 @@ def list_positions(key: str, job_id: str) -> Call:
 
 
 def job_fields(keys: JobListKeys, job_id: str) -> Call:
-    """All fields of a job, as a flat list; a `ServerError` instead when the key is no hash."""
+    """All fields of a job, as a flat list; a `ServerError` instead when the key is not a hash."""
     return Call(("HGETALL", keys.job(job_id)), keys=(keys.job(job_id),), tolerant=True)
 
 
 def job_field_values(keys: JobListKeys, job_id: str, names: Sequence[str] = CLAIM_FIELDS) -> Call:
-    """Some fields of a job; a `ServerError` instead when the key is no hash."""
+    """Some fields of a job; a `ServerError` instead when the key is not a hash."""
     return Call(("HMGET", keys.job(job_id), *names), keys=(keys.job(job_id),), tolerant=True)
 
 

@@ -1,6 +1,6 @@
 """What is wrong with a list job queue's data, and how it is put right: findings first, repairs only of those asked for.
 
-Every repair looks again before it writes. How the damage comes about is told in `docs/foreign.md`.
+Every repair looks again before it writes. `docs/foreign.md` describes how the damage comes about.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _missing_job_finding(job_id: str, name: str) -> DoctorFinding:
 
 
 def _unlisted_job_findings(job: JobPlaces) -> list[DoctorFinding]:
-    """What fell out of a history that was full is over, and expires by itself."""
+    """A job that fell out of a full history is over, and expires without a repair."""
     if job.parked or job.status in {"completed", "failed"}:
         return []
     if not job.payload:

@@ -1,6 +1,6 @@
 """The events of a list job queue: what the guide's workers publish after they completed or failed a job.
 
-Nobody tells of enqueuing, claiming and reclaiming, and what is published while nobody listens is lost.
+There are none for enqueuing, claiming and reclaiming, and what is published while no client listens is lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListJobEvent:
-    """What became of a job: `completed`, `retry` or `failed`. What is no such event has only its bytes."""
+    """What became of a job: `completed`, `retry` or `failed`. Anything else that was published has only its bytes."""
 
     id: str | None
     status: str | None
@@ -26,7 +26,7 @@ class ListJobEvent:
 
     @classmethod
     def parse(cls, raw: bytes) -> ListJobEvent:
-        """From what was published, whoever did."""
+        """From what was published, by any client."""
         try:
             event = json.loads(raw)
         except (ValueError, RecursionError):

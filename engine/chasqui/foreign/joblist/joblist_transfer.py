@@ -84,7 +84,7 @@ class JobListSource:
         return crossed, _next_position(place, len(crossed.failures) + crossed.counts["full"], more=more)
 
     def read_parked(self) -> Flow[ParkedPage]:
-        """Some of what is set aside. What has no hash any more was deleted by somebody: it is done."""
+        """Some of what is set aside. A job without a hash was deleted meanwhile: it is done."""
         now, ids = yield [clock(), calls.list_range(self.keys.in_migration, -PAGE, -1)]
         jobs = yield from self._read_jobs([to_text(job_id) for job_id in reversed(ids)])
         done = [job.id for job in jobs if job.is_expired]

@@ -1,6 +1,6 @@
-"""List job queues as values: options that live in no server, jobs as their hashes tell them, and what was claimed.
+"""List job queues as values: options that live in no server, jobs as their hashes hold them, and what was claimed.
 
-Nothing is refused here: a field that is missing or no number is None, and a payload that is no JSON stays text.
+Nothing is refused here: a field that is missing or not a number is None, and a payload that is not JSON stays text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIVE_LISTS: tuple[ListName, ...] = ("pending", "processing")
 
 @dataclass(frozen=True, slots=True)
 class JobListOptions:
-    """What every process of a queue must be told alike: nothing of it is in Redis.
+    """Options that every process of a queue must share: they are not in Redis.
 
     history: how many completed, and how many failed ids are kept. write_json: how payloads, results and events are
     spelled, for readers that compare texts.
@@ -52,7 +52,7 @@ class JobClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimState:
-    """An id in the processing list and what its hash tells: the two that matter as they stand, for comparing."""
+    """An id in the processing list and what its hash holds: the two that matter unparsed, for comparing."""
 
     id: str
     token: str
@@ -104,7 +104,7 @@ class ListJob:
         return to_int(self.fields.get(name))
 
     def value(self, name: str) -> Any:
-        """A field that holds JSON: what it says, or its text when it is none."""
+        """The value of a field that holds JSON, or its text when it is not JSON."""
         found = self.fields.get(name)
         return None if found is None else parse_json(found, else_text=True)
 
@@ -128,7 +128,7 @@ def parse_hash(reply: Reply) -> dict[str, bytes]:
 
 
 def parse_json(raw: bytes | None, *, else_text: bool = False) -> Any:
-    """What the JSON says; for what is none an empty object, as the guide has it, or its text."""
+    """The value of the JSON; for anything else an empty object, as the guide has it, or its text."""
     try:
         return json.loads(raw) if raw is not None else {}
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """A worker for a list job queue: claims, runs, settles, keeps its claims fresh, and takes back what dead workers left.
 
 Renewing the time of a claim is all the layout allows for a lease, and enough: every reclaimer, also the guide's, goes
-by it. All times are the server's, as near as one round trip tells, so a worker's wrong clock takes no job from anyone.
+by it. All times are the server's, as near as one round trip shows, so a worker's wrong clock takes no job from anyone.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class JobListWorker:
         return sum(state.counts.get(what, 0) for state in self.loop_states)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until told to stop; the jobs that run then are finished first."""
+        """Work until `stop` is set; the jobs that run then are finished first."""
         await self._sync_clock()
         loops = [slot.run(partial(self._run_next_job, slot), stop) for slot in self._slots]
         if self._reclaim_s:
@@ -178,7 +178,7 @@ class JobListWorker:
                 return outcome
 
     async def _reclaim_stale(self) -> TurnResult:
-        """Take back what is stale. What nobody signed must be seen so for a whole visibility first."""
+        """Take back what is stale. An unsigned claim must be seen so for a whole visibility first."""
         await self._sync_clock()
         result = await self._link.run(
             stale_claims.reclaim(

@@ -1,6 +1,6 @@
 """Flows of a list job queue, as the guide's nine versions have them: enqueue, claim, complete, fail, stats, history.
 
-As there, times are the caller's (`now_ms`), and an event follows what it tells of: a crash between loses only that.
+As there, times are the caller's (`now_ms`), and an event follows its change: a crash between loses only that.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def claim(keys: JobListKeys, *, block_ms: int, now_ms: int) -> Flow[JobClaim | N
 
 
 def take_next(keys: JobListKeys, *, block_ms: int) -> Flow[str | None]:
-    """The first half of a claim: the id is in the processing list then, and nobody's yet."""
+    """The first half of a claim: the id is in the processing list then, but no worker has claimed it yet."""
     [moved] = yield [calls.take_next(keys, block_ms=block_ms)]
     return None if moved is None else to_text(moved)
 
@@ -74,7 +74,7 @@ def sign_claim(keys: JobListKeys, job_id: str, *, now_ms: int) -> Flow[JobClaim 
 def complete(
     keys: JobListKeys, job_id: str, token: str, result: Any, *, now_ms: int, options: JobListOptions = DEFAULTS
 ) -> Flow[bool]:
-    """Complete a job and tell so; False when the token is not its own, or not any more."""
+    """Complete a job and publish the event; False when the token is not its own, or not any more."""
     words = _encode_json(result, options)
     [done] = yield [
         calls.complete(keys, job_id, token, words, now_ms=now_ms, ttl_s=options.ttl_s, history=options.history)
@@ -94,8 +94,8 @@ def fail(
     now_ms: int,
     options: JobListOptions = DEFAULTS,
 ) -> Flow[FailOutcome | None]:
-    """Fail a job and tell so: it is tried again after everything that waits, while its claim's `attempts` are fewer
-    than allowed. None when the token is not its own, or not any more.
+    """Fail a job and publish the event: it is tried again after everything that waits, while its claim's `attempts` are
+    fewer than allowed. None when the token is not its own, or not any more.
     """
     [reply] = yield [
         calls.fail(

@@ -1,7 +1,7 @@
 """Which claims of a list job queue are stale, and flows that take them back: carefully, one by one, with a dry run.
 
 The guide's own sweep fails as a whole on one odd field, and in the moment between a worker's move and its signature it
-takes a job that waited long from under that worker. Here an odd job is skipped and told, each claim must still be the
+takes a job that waited long from under that worker. Here an odd job is skipped and reported, a claim must still be the
 one that was judged, and `patient` gives a worker time to sign.
 """
 
@@ -72,7 +72,7 @@ def guide_rule(held: ClaimState, now_ms: int, visibility_ms: int) -> ClaimStatus
 
 
 def patient_rule(unsigned_since: Mapping[str, int]) -> StaleRule:
-    """The same, but what nobody signed is stale only when it was seen so for a whole visibility: a job that waited
+    """The same, but an unsigned claim is stale only when it was seen so for a whole visibility: a job that waited
     long is not taken from a worker that has just moved it.
     """
 

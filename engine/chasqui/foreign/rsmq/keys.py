@@ -74,7 +74,7 @@ class RsmqKeys:
 
 
 def new_message_id(now_us: int) -> str:
-    """A new message id: the server's time in base 36, then 22 random letters."""
+    """A new message id: the server's time in base 36, then 22 random characters."""
     stamp = ""
     while now_us:
         now_us, digit = divmod(now_us, 36)
@@ -83,10 +83,10 @@ def new_message_id(now_us: int) -> str:
 
 
 def random_letters(count: int) -> str:
-    """Letters that nobody can guess; the other clients' can be guessed."""
+    """Unpredictable characters; those of the other clients can be guessed."""
     return "".join(secrets.choice(_LETTERS) for _ in range(count))
 
 
 def sent_at_us(message_id: str) -> int | None:
-    """When a message was sent, by its id; None for an id that tells no time."""
+    """When a message was sent, by its id; None for an id without a time."""
     return int(message_id[:_TIME_CHARS], 36) if _TIME_PATTERN.match(message_id) else None

@@ -121,7 +121,7 @@ def parse_seconds(what: str, value: object) -> int:
 
 
 def check_milliseconds(what: str, value: int) -> int:
-    """The same bounds for a single message, which may be told in ms."""
+    """The same bounds for a single message, where times may be in ms."""
     if not 0 <= value <= MAX_SECONDS * 1000:
         raise InvalidValue(what, 0, MAX_SECONDS)
     return value
@@ -142,7 +142,7 @@ def parse_int_prefix(value: object) -> int | None:
 
 
 def encode_body(body: object, most: int = -1) -> bytes:
-    """A body as stored. Its length is counted in UTF-16 units, as JavaScript counts; bytes that are no text, in bytes."""
+    """A body as stored. Its length is counted in UTF-16 units, as in JavaScript; that of other bytes, in bytes."""
     if not isinstance(body, str | bytes):
         raise MessageNotString
     raw = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")

@@ -1,6 +1,6 @@
 """Flows that change RSMQ messages that were read before: purge, move, reschedule, import.
 
-A message must still be as it was read: one that a consumer received meanwhile is left alone. So a change may be
+A message must be unchanged since it was read: one that a consumer received meanwhile is left alone. So a change may be
 interrupted and run again.
 """
 

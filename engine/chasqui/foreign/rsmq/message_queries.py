@@ -58,7 +58,7 @@ ALL_MESSAGES = MessageFilter(include_in_flight=True)
 
 @dataclass(frozen=True, slots=True)
 class MessagePage:
-    """Messages as they were at `now_ms`, and where to go on; `after` is None when there are no more."""
+    """Messages at the time `now_ms`, and where to go on; `after` is None when there are no more."""
 
     messages: tuple[Message, ...]
     now_ms: int
@@ -68,7 +68,7 @@ class MessagePage:
 def read_page(
     keys: RsmqKeys, *, after: Message | None = None, count: int = PAGE, preview: int | None = None
 ) -> Flow[MessagePage]:
-    """The next messages in the order they become visible, with so many bytes of each body, or all of them."""
+    """The next messages in the order they become visible, with the first bytes of each body, or the whole body."""
     least, last = (after.score, after.id) if after else ("-inf", "")
     now, rows = yield [clock(), calls.read_page(keys, least=least, last=last, count=count, preview=preview)]
     if is_cross_slot_error(rows):
@@ -97,7 +97,7 @@ def _read_split_page(keys: RsmqKeys, least: str, last: str, count: int, preview:
 def peek(
     keys: RsmqKeys, limit: int, *, wanted: MessageFilter = ALL_MESSAGES, preview: int | None = None
 ) -> Flow[list[Message]]:
-    """Up to so many messages that are wanted, next visible first. Nothing of them changes."""
+    """At most this many of the wanted messages, next visible first. None of them is changed."""
     found: list[Message] = []
     after: Message | None = None
     read = preview if wanted.body is None else None

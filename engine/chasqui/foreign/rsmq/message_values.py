@@ -67,7 +67,7 @@ class MessageCounts:
 class Message:
     """A message. `body` is None where it is missing; or a part of it, when `size` is larger.
 
-    receives: None before the first receive, and when it is no number. score: when it becomes visible, as stored.
+    receives: None before the first receive, and when it is not a number. score: when it becomes visible, as stored.
     """
 
     id: str
@@ -128,5 +128,5 @@ class Message:
 
     @property
     def version(self) -> tuple[str, str, str]:
-        """By what a script tells that it has not changed."""
+        """What a script compares to see that it has not changed."""
         return self.id, self.score, self.receives_seen

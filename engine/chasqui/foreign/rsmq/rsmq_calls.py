@@ -1,7 +1,7 @@
 """Builders for RSMQ queues: what its clients say to the server, and what an operator needs besides.
 
 They need nothing that servers differ in, so they are plain functions. Times come as arguments, read from the server's
-clock by whoever asks. `HGETALL` is never said: a queue's hash holds every body.
+clock by the caller. `HGETALL` is never said: a queue's hash holds every body.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTES = ("vt", "delay", "maxsize", "created", "modified", "totalsent", "totalrecv")
 HIDDEN_SAMPLE = 1000
-"""Of how many hidden messages a look tells whether they were received."""
+"""For how many hidden messages a snapshot shows whether they were received."""
 
 
 def create_queue(keys: RsmqKeys, *, vt_s: Arg, delay_s: Arg, maxsize: int, now_s: int) -> Call:
@@ -170,7 +170,7 @@ def count_before(keys: RsmqKeys, least: str | int) -> Call:
 
 
 def ids_by_rank(keys: RsmqKeys, first: int, count: int) -> Call:
-    """So many ids from this place on, with their scores."""
+    """The next `count` ids from this place on, with their scores."""
     return Call(("ZRANGE", keys.messages, first, first + count - 1, "WITHSCORES"), keys=(keys.messages,))
 
 
@@ -180,7 +180,7 @@ def was_received(keys: RsmqKeys, message_id: str) -> Call:
 
 
 def count_hidden(keys: RsmqKeys, *, now_ms: int, skip: int, count: int) -> Call:
-    """How many messages are hidden, and how many of the next so many were received."""
+    """How many messages are hidden, and how many of the next `count` were received."""
     return script_call(
         "rsmq/count_hidden",
         tolerant=True,
@@ -193,12 +193,12 @@ def count_hidden(keys: RsmqKeys, *, now_ms: int, skip: int, count: int) -> Call:
 
 
 def purge(keys: RsmqKeys, seen: Iterable[Arg]) -> Call:
-    """Delete messages that are still as they were seen: id, score, receives of each."""
+    """Delete messages that have not changed since they were seen: id, score, receives of each."""
     return script_call("rsmq/purge", messages=keys.messages, hash=keys.hash, rest=list(seen))
 
 
 def move(keys: RsmqKeys, target: RsmqKeys, seen: Iterable[Arg]) -> Call:
-    """Move messages that are still as they were seen: id, score, receives of each."""
+    """Move messages that have not changed since they were seen: id, score, receives of each."""
     return script_call(
         "rsmq/move",
         messages=keys.messages,
@@ -215,7 +215,7 @@ def reschedule(keys: RsmqKeys, seen: Iterable[Arg]) -> Call:
 
 
 def find_stray_fields(keys: RsmqKeys, cursor: Arg, *, count: int) -> Call:
-    """Fields that belong to no message, among the next so many; b"0" begins and ends it."""
+    """Fields that belong to no message, among the next `count`; the cursor b"0" begins and ends it."""
     return script_call(
         "rsmq/find_stray_fields",
         hash=keys.hash,
@@ -239,7 +239,7 @@ def delete_empty_messages(keys: RsmqKeys, message_ids: Sequence[str]) -> Call:
 
 
 def set_field(keys: RsmqKeys, field: str, *, seen: Arg, value: Arg) -> Call:
-    """Put a field right, if it is still as it was seen."""
+    """Correct a field, if it has not changed since it was seen."""
     return script_call("rsmq/set_field", hash=keys.hash, field=field, seen=seen, value=value)
 
 

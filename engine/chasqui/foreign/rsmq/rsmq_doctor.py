@@ -1,7 +1,7 @@
 """What is wrong with RSMQ's data, and how it is put right: findings first, repairs only of those one asks for.
 
 Every repair looks again before it writes, so a finding that has resolved itself, or a message that came meanwhile,
-is left alone, and repairing twice is repairing once. How the damage comes about is told in `docs/foreign.md`.
+is left alone, and repairing twice is repairing once. `docs/foreign.md` describes how the damage comes about.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FIELDS_PER_SCAN = 1000
 MIN_MICROSECONDS = 10**14
-"""Scores beyond are no ms: the year 5138."""
+"""Scores beyond cannot be ms: that would be the year 5138."""
 
 
 class RsmqProblem(StrEnum):

@@ -57,7 +57,7 @@ class _QueueContext:
 
 
 def send(keys: RsmqKeys, body: str | bytes, *, delay_ms: int | None = None, realtime: bool = False) -> Flow[str]:
-    """Send a message; answers its id. Two round trips, and one more to tell those who listen in `realtime`."""
+    """Send a message; returns its id. Two round trips, and one more to notify the listeners in `realtime`."""
     [message_id] = yield from send_many(keys, [Draft(body, delay_ms)], realtime=realtime)
     return message_id
 
@@ -103,7 +103,7 @@ def receive(keys: RsmqKeys, *, vt_ms: int | None = None) -> Flow[Message | None]
 
 
 def receive_many(keys: RsmqKeys, count: int, *, vt_ms: int | None = None) -> Flow[list[Message]]:
-    """Up to so many messages, each received as `receive` does, in two round trips."""
+    """At most `count` messages, each received as `receive` does, in two round trips."""
     if vt_ms is not None:
         limits.check_milliseconds("vt", vt_ms)
     opened = yield from _read_queue(keys)
@@ -131,7 +131,7 @@ def change_visibility(keys: RsmqKeys, message_id: str, vt_ms: int) -> Flow[bool]
 
 
 def delete(keys: RsmqKeys, message_id: str) -> Flow[bool]:
-    """Delete a message, whoever holds it; False when there was none."""
+    """Delete a message, even one that a consumer holds; False when there was none."""
     return (yield from delete_many(keys, [message_id]))[0]
 
 

@@ -1,7 +1,7 @@
 """Flows that carry RSMQ messages to a queue of ours, page by page: on the same server, or by way of the parking set.
 
 The mover is one more consumer: it takes a message exactly when RSMQ would hand it out, or when it is delayed and was
-never received. What somebody holds stays until it is deleted or visible again.
+never received. What a consumer holds stays until it is deleted or visible again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RsmqSource:
         return crossed, page.after
 
     def read_parked(self) -> Flow[ParkedPage]:
-        """Some of what is set aside. What lost its body meanwhile was deleted by whoever held it: it is done."""
+        """Some of what is set aside. A message without a body was deleted by its consumer meanwhile: it is done."""
         now, rows = yield [clock(), calls.parked_messages(self.keys, PAGE)]
         members = members_with_scores(rows)
         ids = [to_text(member) for member, _ in members]

@@ -58,7 +58,7 @@ def queue_item(keys: RsmqKeys, fields: Sequence[bytes | None]) -> dict[str, Any]
 
 def stray_items(keys: RsmqKeys, findings: Sequence[DoctorFinding]) -> Flow[list[dict[str, Any] | None]]:
     """What a journal keeps of bodies that belong to no message, one by one: an undo makes messages of them. Counters
-    and all that is no body have nothing to lose.
+    and all other fields need no undo.
     """
     bodies = [one.subject for one in findings if one.problem is RsmqProblem.STRAY_FIELD and _is_body(one.subject)]
     if not bodies:
@@ -79,7 +79,7 @@ def _is_body(field: str) -> bool:
 
 
 def revert(commands: Commands, _: Keys, op: str, items: Sequence[JournalItem]) -> Flow[list[str]]:
-    """Take back what was done to messages: a word for each. Nothing is done to one that somebody received since."""
+    """Take back what was done to messages: a word for each. A message that a consumer received since is left alone."""
     results: dict[int, str] = {}
     for at, one in enumerate(items):
         if one["what"] == "dropped":
@@ -122,7 +122,7 @@ def _revert_call(op: str, one: JournalItem) -> Call:
 
 
 def _revert_result(what: str, answer: int | None) -> str | None:
-    """What an answer means; None where it must be looked whether the message is as it was before."""
+    """What an answer means; None where the message must be compared with its former state."""
     if answer is None or (what == "purged" and answer == -1):
         return "no queue"
     if answer == 1:

@@ -1,4 +1,4 @@
-"""One builder per primitive, on one class: what an operation says to the server, whichever server it is.
+"""One builder per primitive, on one class: the calls of an operation, whichever server it is.
 
 No operation is put together here, and no bytes are read: that is for the asks above and for `wire/` below.
 A builder answers a `Call` (many fit into one round trip) or, when it takes several, a `Flow`.

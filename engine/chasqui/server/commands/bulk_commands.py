@@ -1,6 +1,6 @@
 """Builders for bulk loads: many jobs, written by many tasks that may die and begin again, each job once.
 
-A load has a ledger of its own beside the queue, which outlives every connection and task. What a job's bytes are, and
+A load has a ledger of its own next to the queue, which outlives every connection and task. What a job's bytes are, and
 when to try again, is decided by `loading.py`.
 """
 

@@ -1,6 +1,6 @@
 """How much a stream holds and how long an added id is remembered, as builders say it.
 
-Whether a stream should have a cap is the caller's decision: trimming does not spare jobs that nobody has read.
+Whether a stream should have a cap is the caller's decision: trimming does not spare unread jobs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ NO_CAP = 2**62
 
 
 ADDED_MEMORY_S = 100
-"""How long an added id is remembered where the server does not do it by itself: the native default."""
+"""How long an added id is remembered where the server has no such memory: the native default."""
 
 UNDONE_MEMORY_S = 86_400
-"""How long it is remembered that an operation was undone: whoever is interrupted will try again the same day."""
+"""How long it is remembered that an operation was undone: a user who is interrupted will try again the same day."""
 
 
 def maxlen_args(cap: int | None) -> tuple[Arg, ...]:

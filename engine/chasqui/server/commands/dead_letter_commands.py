@@ -1,4 +1,4 @@
-"""Builders for the dead letters: buried, put back to work, rewritten, deleted, and each of that taken back.
+"""Builders for the dead letters: moving entries there, replaying, rewriting and deleting them, and undoing each.
 
 Their fields are made and read in `wire/dead_entry.py`; which of them deserve another life is not decided here.
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 DEAD_LETTER_MEMORY_S = 30 * 86_400
 """How long a server knows what was brought back or imported: long after anybody would do it a second time by mistake."""
 MAX_FIELDS = 1000
-"""More would overflow the stack of a server's Lua; who buries an entry with more must fold some into one."""
+"""More would overflow the stack of the server's Lua; for an entry with more, the caller must fold some into one."""
 
 
 class DeadLetterCommands:
-    """The jobs nobody will try again by himself."""
+    """The jobs that no worker will try again."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class DeadLetterCommands:
         *,
         cap: int | None = None,
     ) -> Call:
-        """Move an entry to the dead letters; answers the letter's id, None if the entry is no longer ours."""
+        """Move an entry to the dead letters; returns the dead letter's id, None if the entry is no longer ours."""
         if len(fields) > 2 * MAX_FIELDS:
             raise ArgumentError(f"a dead letter holds at most {MAX_FIELDS} fields, not {len(fields) // 2}")
         return script_call(
@@ -54,23 +54,23 @@ class DeadLetterCommands:
         )
 
     def replay_dead(self, keys: Keys, letters: Sequence[ReplayItem], *, cap: int | None = None) -> Call:
-        """Put letters back into the stream, up to `cap` entries there.
+        """Put dead letters back into the stream, up to `cap` entries there.
 
-        Answers for each letter the id of its new entry, or b"gone", or b"full" when it stays for want of room.
+        Returns for each dead letter the id of its new entry, or b"gone", or b"full" when it stays for want of room.
         """
         rest = [word for letter in letters for word in (letter.dead_id, letter.envelope, letter.name)]
         return script_call("replay_dead", dlq=keys.dlq, stream=keys.stream, cap=cap or NO_CAP, rest=rest)
 
     def delete_dead(self, keys: Keys, dead_ids: Sequence[bytes | str]) -> Call:
-        """Delete letters for good; answers how many there were."""
+        """Delete dead letters for good; returns how many there were."""
         return Call(("XDEL", keys.dlq, *dead_ids), keys=(keys.dlq,))
 
     def rewrite_dead(self, keys: Keys, dead_id: str, fields: Sequence[Arg]) -> Call:
-        """Put a letter with these fields in a letter's place; answers its id, None if that one is gone."""
+        """Replace a dead letter by one with these fields; returns the new id, None if the old one is gone."""
         return script_call("rewrite_dead", dlq=keys.dlq, dead_id=dead_id, rest=fields)
 
     def restore_dead(self, keys: Keys, op: str, dead_id: str, fields: Sequence[Arg], *, instead: str = "") -> Call:
-        """Bring back a letter that the operation `op` deleted; answers its new id, b"already" or b"gone"."""
+        """Restore a dead letter that the operation `op` deleted; returns its new id, b"already" or b"gone"."""
         undone = keys.added_marker("undo", op)
         return script_call(
             "restore_dead",
@@ -83,7 +83,7 @@ class DeadLetterCommands:
         )
 
     def undo_replay(self, keys: Keys, op: str, dead_id: str, entry_id: str, fields: Sequence[Arg]) -> Call:
-        """Bring back a letter that `op` replayed, unless its job was read; answers its new id or why not."""
+        """Restore a dead letter that `op` replayed, unless its job was read; returns its new id or why not."""
         return script_call(
             "undo_replay",
             stream=keys.stream,
@@ -96,7 +96,7 @@ class DeadLetterCommands:
         )
 
     def import_dead(self, keys: Keys, dead_id: str, digest: str, fields: Sequence[Arg], *, again: bool = False) -> Call:
-        """Add an exported letter; answers its new id, b"there" or b"before"."""
+        """Add an exported dead letter; returns its new id, b"there" or b"before"."""
         return script_call(
             "import_dead",
             dlq=keys.dlq,
@@ -109,7 +109,7 @@ class DeadLetterCommands:
         )
 
     def imported_ids(self, keys: Keys, digests: Sequence[str]) -> Call:
-        """Which letters were made of these imports, None for those that were not imported."""
+        """The ids of the dead letters made of these imports, None for those that were not imported."""
         return Call(("HMGET", imported_key(keys), *digests), keys=(imported_key(keys),))
 
     def delete_imported(self, keys: Keys, digests: Sequence[str]) -> Call:
@@ -118,5 +118,5 @@ class DeadLetterCommands:
 
 
 def imported_key(keys: Keys) -> str:
-    """Hash: digests of imported letters, and the letters that were made of them."""
+    """Hash: digests of imported dead letters, and the ids of the dead letters that were made of them."""
     return keys.added_marker("import", "letters")

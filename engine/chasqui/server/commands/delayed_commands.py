@@ -24,7 +24,7 @@ MARKER_EXTRA_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class DelayFromNow:
-    """A due time that the server counts from its own: so many ms from when it hears of it."""
+    """A due time relative to the server's clock: this many ms after the call arrives."""
 
     delay_ms: int
 
@@ -183,8 +183,8 @@ class DelayedCommands:
     def promote(self, keys: Keys, *, batch: int, cap: int | None = None, dead_cap: int | None = None) -> Call:
         """Move what is due to the stream; `Promoted.of` reads the answer.
 
-        The side indexes of what was promoted stay: a script may only touch keys it was given, and nobody knows the
-        ids before it has run. `forget_indexes` removes them afterwards; until then a cancel finds no member and
+        The side indexes of what was promoted stay: a script may only touch keys it was given, and the ids are
+        unknown before it has run. `forget_indexes` removes them afterwards; until then a cancel finds no member and
         answers 0, so the order does no harm.
         """
         return script_call(

@@ -1,4 +1,4 @@
-"""Builders for a job's stay in the stream: added, delivered, kept, settled. What comes before and after lies beside.
+"""Builders for a job's stay in the stream: added, delivered, held, settled. Files next to this one have the rest.
 
 The three differences between servers end in this file: IDMP and XACKDEL, each native or by a script, and CLAIM, used by
 one script and gone without by another.
@@ -32,7 +32,7 @@ class ReadRequest(Protocol):
     """One way to ask for entries; `rows` takes them out of the reply: id, fields and, if claimed, idle and count."""
 
     def call(self, count: int) -> Call:
-        """Ask for so many at most."""
+        """The call that reads at most `count` entries."""
         ...
 
     def rows(self, reply: Reply) -> list[Any]:
@@ -112,7 +112,7 @@ class EntryCommands:
     def read_ready(self, keys: Keys, group: str, consumer: str, *, claim_idle_ms: int) -> ReadRequest:
         """What to say to be given what others left idle, then new entries, without waiting.
 
-        Being claimed is no start: the delivery count of an entry stays as it was. `recount` raises it.
+        Claiming an entry does not start its job, so its delivery count is unchanged. `set_delivery_counts` raises it.
         """
         return _ReadyEntriesRead(self.features.claim, keys, group, consumer, claim_idle_ms)
 
@@ -160,7 +160,7 @@ class EntryCommands:
     def release(self, keys: Keys, group: str, consumer: str | bytes, deliveries: Mapping[bytes, int]) -> Call:
         """Let others have entries that were never started, at once; answers the ids that were still ours.
 
-        `deliveries` says for each how many count, which is how many there were before the one handed back.
+        `deliveries` holds for each entry how many deliveries count: those before the one handed back.
         """
         return self._transfer(keys, group, consumer, deliveries, heir=RELEASED_CONSUMER, idle_ms=CLAIMABLE_IDLE_MS)
 
@@ -182,7 +182,7 @@ class EntryCommands:
         )
 
     def remove_unread(self, keys: Keys, entries: Sequence[tuple[str, bytes, int]]) -> Call:
-        """Take entries out that nobody has read, and delay again those that come with a member and a due time.
+        """Remove unread entries, and delay again those that come with a member and a due time.
 
         Answers for each: 1 taken out, 0 read or gone, 2 delayed again already.
         """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 StreamName = bytes | str
 PENDING_SAMPLE = 16
-"""Of how many pending entries, oldest first, the longest idle time is told: what is abandoned gathers there."""
+"""How many pending entries, oldest first, the longest idle time is taken from: abandoned ones gather there."""
 
 
 class SearchBudget(NamedTuple):
@@ -89,12 +89,12 @@ class QueryCommands:
         return tuple(Call(words, keys=(stream,)) for words in (("MULTI",), reach, rows, ("EXEC",)))
 
     def wait_for_entries(self, streams: Sequence[str], after: Sequence[str], *, block_ms: int) -> Call:
-        """Wait until any of the streams has an entry after its id; `with_news` tells which. All of one cluster slot."""
+        """Wait until any of the streams has an entry after its id; `with_news` returns which. All share a slot."""
         words: tuple[Arg, ...] = ("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *streams, *after)
         return Call(words, keys=tuple(streams), block_ms=block_ms, tolerant=True)
 
     def entries_in_range(self, stream: str, span: IdRange, count: int) -> Call:
-        """Entries of a part of a stream, from the end that the span says; `Entry.list_of` reads them."""
+        """Entries of a part of a stream, in the direction of the span; `Entry.list_of` reads them."""
         if span.backwards:
             return Call(("XREVRANGE", stream, span.last, span.first, "COUNT", count), keys=(stream,))
         return Call(("XRANGE", stream, span.first, span.last, "COUNT", count), keys=(stream,))
@@ -236,7 +236,7 @@ class QueryCommands:
         return Call(("MGET", *names), keys=names)
 
     def wait_for_replicas(self, replicas: int, timeout_ms: int) -> Call:
-        """How many replicas have everything this connection wrote; answers when there are so many, or after a while."""
+        """How many replicas have what this connection wrote; waits for `replicas` of them, or until the timeout."""
         return Call(("WAIT", replicas, timeout_ms), block_ms=timeout_ms, tolerant=True, resend_with_batch=True)
 
     def emit_event(self, keys: Keys, fields: Sequence[Arg], *, cap: int | None = None) -> Call:

@@ -1,6 +1,6 @@
 """What the server's replies say, as values: each knows how to read itself from the raw reply of its command.
 
-Which command that is, its builder says; the bytes of jobs inside stay bytes here. Most are named tuples: one is made for
+The command is in its builder; the bytes of jobs inside stay bytes here. Most are named tuples: one is made for
 every row, and the classes themselves for every command line.
 """
 
@@ -54,7 +54,7 @@ class PromoteResult:
 
 @dataclass(frozen=True, slots=True)
 class FireResult:
-    """What firing a repeatable job did. `stale`: somebody else fired or changed it first, so nothing happened."""
+    """What firing a repeatable job did. `stale`: another process fired or changed it first, so nothing happened."""
 
     count: int
     removed: bool
@@ -83,7 +83,7 @@ class ReplayItem(NamedTuple):
 
 
 class LockState(NamedTuple):
-    """Who holds a lock and for how long; without an end (`ttl_ms` is None) nobody else will ever get it."""
+    """Who holds a lock and for how long; without an end (`ttl_ms` is None) no other process will ever get it."""
 
     mine: bool
     holder: bytes
@@ -124,7 +124,7 @@ class PendingEntry(NamedTuple):
 
 
 class GroupInfo(NamedTuple):
-    """A consumer group. `lag` is None when the server cannot tell how many entries it has not read yet."""
+    """A consumer group. `lag` is None when the server does not know how many entries it has not read yet."""
 
     name: bytes
     consumers: int
@@ -145,7 +145,7 @@ class GroupInfo(NamedTuple):
 class ConsumerInfo:
     """A consumer of a group, and how long ago it last asked for anything.
 
-    inactive_ms: how long ago it was last given something, -1 for never; None where the server does not tell.
+    inactive_ms: how long ago it was last given something, -1 for never; None where the server does not report it.
     """
 
     name: bytes
@@ -165,7 +165,7 @@ class StreamExtent(NamedTuple):
     """How far a stream reaches. A stream that is not there has no ids, and nothing was ever added to it.
 
     first_id: None also when all entries are gone. last_id: the last one ever given, whether or not it is still there.
-    deleted_id: the last one that somebody deleted, trimming aside; told by `exact_reach_and_rows` only.
+    deleted_id: the last one that was deleted, trimming aside; known from `exact_reach_and_rows` only.
     """
 
     length: int = 0
@@ -176,7 +176,7 @@ class StreamExtent(NamedTuple):
 
     @classmethod
     def from_reply(cls, reply: Sequence[Reply]) -> StreamExtent:
-        """From the four words scripts tell a stream by; none of them for one that is not there."""
+        """From the four values that scripts return for a stream; none of them for one that is not there."""
         if not reply:
             return cls()
         length, first_id, last_id, added = reply[:4]

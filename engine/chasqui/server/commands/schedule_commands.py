@@ -53,7 +53,7 @@ class ScheduleCommands:
         next_ms: int | None,
         fired: bytes,
     ) -> Call:
-        """Put a spec back that an operation stored or removed, if it is still as it was `left`; answers how that went."""
+        """Restore a spec that an operation stored or removed, if it is still what was `left`; returns the outcome."""
         return script_call(
             "restore_repeat",
             repeats=keys.repeat,
@@ -100,7 +100,7 @@ class ScheduleCommands:
 
 
 def _spec_key(keys: Keys, key: str | bytes) -> str | bytes:
-    """The key of a spec's hash; foreign hands may have given it a name that is no text."""
+    """The key of a spec's hash; another program may have given it a name that is not text."""
     return (
         keys.repeat_spec(key) if isinstance(key, str) else keys.repeat_spec("").encode("utf-8", "surrogateescape") + key
     )

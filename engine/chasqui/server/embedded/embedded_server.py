@@ -1,4 +1,4 @@
-"""A private server in a directory: started by whoever needs it first, shared by all, gone after the last.
+"""A private server in a directory: started by the first process that needs it, shared by all, stopped after the last.
 
 Here is who may use it, how it is found, asked and stopped; the process that stays with it is `keeper.py`.
 It listens on a unix socket only and has no password: the directory, closed to everybody else, is the lock.
@@ -30,10 +30,10 @@ SHORT_SOCKET_ROOT = "/tmp"  # noqa: S108 - a closed directory of our own is made
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStatus:
-    """What is known about the server of one directory. A server that does not answer tells nothing of itself.
+    """What is known about the server of one directory: little, when it does not reply.
 
     aof: `ok`, `loading`, `rewriting`, or what went wrong last. since_ms: when it started. service: it stays
-    when nobody uses it.
+    when no process uses it.
     """
 
     directory: Path
@@ -59,7 +59,7 @@ class EmbeddedServer:
         self._users: int | None = None
 
     def start(self, *, service: bool = False) -> Path:
-        """Use the server until `release` or the end of the process; start it if nobody has. Returns its socket.
+        """Use the server until `release` or the end of the process; start it if it does not run. Returns its socket.
 
         With `service` it stays when its last user is gone, until `stop`; a running one becomes a service.
         """
@@ -95,7 +95,7 @@ class EmbeddedServer:
         return found
 
     def status(self) -> EmbeddedStatus:
-        """What the server tells of itself; it is not started for that."""
+        """What the server reports about itself; it is not started for that."""
         if not self._is_locked():
             return EmbeddedStatus(self.directory, self.socket, running=False)
         info = dict(re.findall(r"^(\w+):(.*?)\r?$", launcher.send_command(self.socket, "INFO"), re.MULTILINE))
@@ -122,7 +122,7 @@ class EmbeddedServer:
         self.release()
 
     def _register_user(self) -> None:
-        """Count as a user. This waits while the keeper ends a server that nobody used."""
+        """Count as a user. This waits while the keeper ends an unused server."""
         if self._users is None:
             self._users = _open_private(self.directory / launcher.USERS)
             fcntl.flock(self._users, fcntl.LOCK_SH)
@@ -231,7 +231,7 @@ def ensure_private_dir(directory: Path) -> None:
 
 
 def check_private_dir(directory: Path) -> None:
-    """Whoever can enter the directory owns the server; so it must be ours, and ours alone."""
+    """Every user who can enter the directory controls the server; so it must be ours, and closed to others."""
     found = directory.lstat()
     if found.st_uid != os.geteuid():
         raise ConfigError(f"{directory} belongs to another user", hint="choose a directory of your own")
@@ -240,7 +240,7 @@ def check_private_dir(directory: Path) -> None:
 
 
 def _real_path(directory: Path) -> Path:
-    """One name for one directory. Links that lead in a circle are left to whoever opens it to complain about."""
+    """One name for one directory. Links that lead in a circle raise no error before the directory is opened."""
     return Path(os.path.realpath(directory))
 
 
@@ -267,7 +267,7 @@ def _python_executable() -> str:
 def _start_error(directory: Path, text: str) -> ServerError:
     """Why it did not come up, in the server's own words: its complaints are the lines marked with `#`.
 
-    Without any, the keeper's last words; and none at all when somebody ended it first.
+    Without any, the keeper's last words; and none at all when another process ended it first.
     """
     log = directory / launcher.LOG
     pid = re.fullmatch(r"pid (\d+)", text)

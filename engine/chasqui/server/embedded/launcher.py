@@ -1,11 +1,11 @@
-"""The small process that stays with one embedded server: starts it, and ends it when nobody uses it any more.
+"""The small process that stays with one embedded server: starts it, and ends it when no process uses it any more.
 
 It is run by its file name in an interpreter of its own, so only the standard library is imported here; who may
 use the server, and where it lives, is decided in `embedded.py`.
 
 Three files in the server's directory, all empty, say everything. `server.lock` is locked by the keeper and,
 inherited, by the server: as long as either lives, no second server can start there. `users` is locked, shared,
-by every process that uses the server: once the keeper can lock it alone, nobody does. `service` exists when the
+by every process that uses the server: once the keeper can lock it alone, none does. `service` exists when the
 server is to stay all the same.
 """
 
@@ -34,7 +34,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def send_command(address: Path, *words: str, seconds: float = 5) -> str:
-    """One command without spaces in its words, and the reply as text. Empty: nobody there, or the line was cut."""
+    """One command without spaces in its words, and the reply as text. Empty: no server, or a broken connection."""
     try:
         with socket.socket(socket.AF_UNIX) as line, line.makefile("rb") as replies:
             line.settimeout(seconds)
@@ -156,7 +156,7 @@ def _stop_when_unused(server: subprocess.Popen[bytes]) -> None:
 
 
 def _report_to_starter(status: str) -> None:
-    """Tell the starter, if it still listens, and close the line: that is what it waits for."""
+    """Send the status to the starter, if it still listens, and close the connection: that is what it waits for."""
     try:
         os.write(sys.stdout.fileno(), status.encode())
     except BrokenPipeError:

@@ -1,4 +1,4 @@
--- Take in one job from another server, once: the marker says that it has arrived, however often it is sent.
+-- Take in one job from another server, once: the marker records that it has arrived, however often it is sent.
 -- The job is written before the marker, and both in one step.
 -- KEYS: arrived stream delayed dlq marker index
 -- ARGV: keep_s where due_ms ttl_s cap dead_cap envelope name dead...

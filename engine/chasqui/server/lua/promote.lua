@@ -28,8 +28,8 @@ local function measure(bytes, at)
   return 1 + width + n + (b >= 0xc7 and b <= 0xc9 and 1 or 0), 0
 end
 
--- Where the value at `at` ends. After very many parts it is taken to fill the rest, and the second answer says so: nobody
--- else is served meanwhile.
+-- Where the value at `at` ends. After very many parts it is taken to fill the rest and the second result is true,
+-- because the server serves no other client meanwhile.
 local function end_of(bytes, at)
   local pending = 1
   for _ = 1, 4096 do
