@@ -85,7 +85,7 @@ def test_queues_are_listed_worst_first(seeded: SeededQueue) -> None:
 def test_a_queue_named_like_another_systems_is_shown_as_it_can_be_typed(seeded: SeededQueue) -> None:
     name = f"rsmq:{seeded.queue}"
     seeded("add", name, "{}")
-    seen = {record["queue"] for record in seeded("queues", "-o", "json").json}
+    seen = [record["queue"] for record in seeded("queues", "-o", "json").json]
     assert f"chasqui:{name}" in seen
     assert name not in seen
     [record] = seeded("inspect", f"chasqui:{name}", "-o", "json").json

@@ -95,7 +95,7 @@ def full_archive(
         [d] = bulk_load.make_envelopes([one.event.job_id or ""], [b"\x80"], one.ms)
         words = ("d", d, "n", one.event.name, "source_id", "1-0", "reason", "retries_exhausted")
         run_flow(link, "XADD", Keys(QUEUE).dlq, "*", *words)
-    totals = once(spark, place, {"redis.url": redis.url}, QUEUE, most=2000)
+    totals = once(spark, place, {"redis.url": redis.url}, QUEUE, max_rows=2000)
     assert totals.rows == {"events": len(happenings), "dlq": 13}
     assert totals.lost == {"events": 0, "dlq": 0}
     return Archive(str(place))
@@ -247,7 +247,7 @@ def test_archived_and_lost_is_what_was_added_under_trimming(
         numbered_events(link, queue, size, first=added)
         added += size
         run_flow(link, "XTRIM", Keys(queue).events, "MAXLEN", left)
-        part = once(spark, tmp_path, data_source_options, queue, tables=("events",), most=600)
+        part = once(spark, tmp_path, data_source_options, queue, tables=("events",), max_rows=600)
         for label in ("rows", "lost"):
             sums = getattr(totals, label)
             sums["events"] = sums.get("events", 0) + getattr(part, label).get("events", 0)
@@ -585,7 +585,7 @@ def test_batches_in_which_a_stream_became_another_or_joined_add_up(
     key, later = Keys(queue).events, f"{queue}-later"
 
     def archived(*queues: str) -> tuple[int | None, int]:
-        totals = once(spark, tmp_path, data_source_options, *queues, tables=("events",), recreated=True)
+        totals = once(spark, tmp_path, data_source_options, *queues, tables=("events",), accept_recreated=True)
         newest = archiver.newest_totals(Archive(str(tmp_path)), "events")
         assert newest
         assert totals.lost["events"] == 0
