@@ -31,9 +31,9 @@ def jobs(contents: QueueContents) -> list[tuple[str, object]]:
 
 
 def test_a_job_is_added_and_its_id_printed(contents: QueueContents, cli: InProcessCli) -> None:
-    told = cli("add", contents.queue, '{"to": "x", "raw": {"$bin": "00ff"}}', "--name", "mail")
-    assert told.code == 0
-    assert jobs(contents) == [(told.out.strip(), {"to": "x", "raw": b"\x00\xff"})]
+    result = cli("add", contents.queue, '{"to": "x", "raw": {"$bin": "00ff"}}', "--name", "mail")
+    assert result.code == 0
+    assert jobs(contents) == [(result.out.strip(), {"to": "x", "raw": b"\x00\xff"})]
     [(_, fields)] = contents.command("XRANGE", contents.keys.stream, "-", "+")
     assert fields[2:] == [b"n", b"mail"]
 
@@ -50,16 +50,16 @@ def test_the_json_is_exactly_what_scripts_rely_on(contents: QueueContents, cli: 
     }
     before = contents.now_ms()
     later = cli("add", contents.queue, "-", "--delay", "1h", "--id", "mine", "-o", "json", stdin="[1]").json
-    told = [name for name in ADD_SCHEMA if name != "outcome"]
-    assert list(later) == told
+    names = [name for name in ADD_SCHEMA if name != "outcome"]
+    assert list(later) == names
     assert (later["id"], later["entry_id"]) == ("mine", None)
     assert 0 <= later["run_at_ms"] - before - 3_600_000 < 5000
     [line] = cli("add", contents.queue, "--at", "2031-05-06T07:08:09Z", "--max-delay", "5000d", "-o", "jsonl").lines
     assert line["run_at_ms"] == 1_935_817_689_000
-    assert cli("add", contents.queue, "--schema").json["items"]["required"] == list(told)
+    assert cli("add", contents.queue, "--schema").json["items"]["required"] == list(names)
 
 
-def test_the_same_id_is_told_as_a_duplicate(contents: QueueContents, cli: InProcessCli) -> None:
+def test_the_same_id_is_reported_as_a_duplicate(contents: QueueContents, cli: InProcessCli) -> None:
     words = ("add", contents.queue, "1", "--id", "once", "--unique", "-o", "json")
     assert [cli(*words).json["duplicate"] for _ in range(2)] == [False, True]
     assert len(jobs(contents)) == 1
@@ -90,7 +90,7 @@ def test_backoffs_as_people_write_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("{}}",), "no JSON"),
         (("hello",), "quoted twice"),
@@ -107,9 +107,9 @@ def test_backoffs_as_people_write_them() -> None:
     ],
 )
 def test_what_cannot_be_right_is_refused(
-    any_contents: QueueContents, cli: InProcessCli, words: tuple[str, ...], said: str
+    any_contents: QueueContents, cli: InProcessCli, words: tuple[str, ...], message: str
 ) -> None:
-    assert_error(cli("add", any_contents.queue, *words), 2, said)
+    assert_error(cli("add", any_contents.queue, *words), 2, message)
     assert not any_contents.command("EXISTS", any_contents.keys.stream)
 
 
@@ -153,23 +153,23 @@ def lines(count: int) -> str:
 
 
 @pytest.mark.parametrize("how", ["table", "json", "jsonl", "name"])
-def test_a_file_is_added_in_order_and_every_id_told(
+def test_a_file_is_added_in_order_and_every_id_is_printed(
     contents: QueueContents, cli: InProcessCli, tmp_path: Path, how: str
 ) -> None:
     (tmp_path / "jobs").write_text(lines(1500))
-    told = cli("add", contents.queue, "--file", tmp_path / "jobs", "-o", how)
-    assert told.code == 0, told.err
+    result = cli("add", contents.queue, "--file", tmp_path / "jobs", "-o", how)
+    assert result.code == 0, result.err
     found = jobs(contents)
     assert [data for _, data in found] == list(range(1500))
-    records = told.json if how == "json" else told.lines if how == "jsonl" else []
-    ids = [record["id"] for record in records] or told.out.split()
+    records = result.json if how == "json" else result.lines if how == "jsonl" else []
+    ids = [record["id"] for record in records] or result.out.split()
     assert ids == [job_id for job_id, _ in found]
     if how == "jsonl":
         entries = [entry_id.decode() for entry_id, _ in contents.command("XRANGE", contents.keys.stream, "-", "+")]
-        assert [record["entry_id"] for record in told.lines] == entries
+        assert [record["entry_id"] for record in result.lines] == entries
 
 
-def test_lines_may_say_everything_a_job_can_say(contents: QueueContents, cli: InProcessCli) -> None:
+def test_lines_may_set_every_field_of_a_job(contents: QueueContents, cli: InProcessCli) -> None:
     described = [
         {"name": "a", "data": {"$bin": "00"}, "id": "one", "attempts": 2, "backoff": "fixed:5"},
         {"data": [1], "delay_ms": 60_000},
@@ -178,9 +178,11 @@ def test_lines_may_say_everything_a_job_can_say(contents: QueueContents, cli: In
         {"data": None, "at": "2001-01-01"},
     ]
     stdin = "\n\n".join(map(json.dumps, described))
-    told = cli("add", contents.queue, "-f", "-", "-o", "jsonl", "--name", "usual", "--max-delay", "5000d", stdin=stdin)
-    assert told.code == 0, told.err
-    first, second, third, fourth, fifth = told.lines
+    result = cli(
+        "add", contents.queue, "-f", "-", "-o", "jsonl", "--name", "usual", "--max-delay", "5000d", stdin=stdin
+    )
+    assert result.code == 0, result.err
+    first, second, third, fourth, fifth = result.lines
     assert first["id"] == "one"
     assert third["run_at_ms"] == 1_924_992_000_000
     assert fourth["run_at_ms"] == 1_924_905_600_000
@@ -211,31 +213,33 @@ BAD = [
 ]
 
 
-def test_bad_lines_are_told_by_number_before_anything_is_added(any_contents: QueueContents, cli: InProcessCli) -> None:
+def test_bad_lines_are_listed_by_number_before_anything_is_added(
+    any_contents: QueueContents, cli: InProcessCli
+) -> None:
     stdin = "".join(f'{{"data": {nth}}}\n{bad}\n' for nth, (bad, _) in enumerate(BAD))
-    told = cli("add", any_contents.queue, "-f", "-", stdin=stdin)
-    assert told.code == 2, told.err
-    assert f"{len(BAD)} of {2 * len(BAD)} lines" in told.err
+    result = cli("add", any_contents.queue, "-f", "-", stdin=stdin)
+    assert result.code == 2, result.err
+    assert f"{len(BAD)} of {2 * len(BAD)} lines" in result.err
     assert not any_contents.command("EXISTS", any_contents.keys.stream)
     assert cli.operations() == []
-    shown = [line for line in told.err.splitlines() if line.startswith("line ")]
+    shown = [line for line in result.err.splitlines() if line.startswith("line ")]
     for nth, (_, why) in enumerate(BAD):
-        assert shown[nth].startswith(f"line {2 * nth + 2}: "), told.err
+        assert shown[nth].startswith(f"line {2 * nth + 2}: "), result.err
         assert why in shown[nth]
     skipped = cli("add", any_contents.queue, "-f", "-", "--skip-bad", stdin=stdin)
     assert skipped.code == 3
     assert [data for _, data in jobs(any_contents)] == list(range(len(BAD)))
 
 
-def test_a_full_queue_takes_nothing_more_and_says_where_to_go_on(
+def test_a_full_queue_takes_nothing_more_and_reports_where_to_continue(
     any_contents: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chasqui_cli.commands.add._job_sender.MAX_BATCH", 100)
-    told = cli("add", any_contents.queue, "-f", "-", "--cap", "250", stdin=lines(300))
-    assert told.code == 3
-    assert "200 of 300 jobs were added" in told.err
-    assert "--from-line 201" in told.err
-    assert len(told.out.split()) == 200
+    result = cli("add", any_contents.queue, "-f", "-", "--cap", "250", stdin=lines(300))
+    assert result.code == 3
+    assert "200 of 300 jobs were added" in result.err
+    assert "--from-line 201" in result.err
+    assert len(result.out.split()) == 200
     rest = cli("add", any_contents.queue, "-f", "-", "--from-line", "201", "--on-full", "grow", stdin=lines(300))
     assert rest.code == 0
     assert [data for _, data in jobs(any_contents)] == list(range(300))
@@ -243,9 +247,9 @@ def test_a_full_queue_takes_nothing_more_and_says_where_to_go_on(
 
 
 def test_many_jobs_are_paced(any_contents: QueueContents, cli: InProcessCli) -> None:
-    told = cli("add", any_contents.queue, "-f", "-", "--rps", "100", "-o", "jsonl", stdin=lines(50))
-    assert told.code == 0
-    first, *_, last = [int(record["entry_id"].split("-")[0]) for record in told.lines]
+    result = cli("add", any_contents.queue, "-f", "-", "--rps", "100", "-o", "jsonl", stdin=lines(50))
+    assert result.code == 0
+    first, *_, last = [int(record["entry_id"].split("-")[0]) for record in result.lines]
     assert last - first >= 200, "fifty at a hundred per second, in pieces of 25, take a quarter of a second at least"
 
 
@@ -265,12 +269,12 @@ def test_a_lost_reply_doubles_nothing(server: Server, cli: InProcessCli, queue: 
         cli.url = proxy.url
         chances = iter(range(100_000))
         proxy.mischief = lambda: next(chances) in (2, 5, 9, 20, 33)
-        told = cli("add", queue, "-f", "-", "-o", "jsonl", stdin=lines(30_000))
-        assert told.code == 0, told.err
+        result = cli("add", queue, "-f", "-", "-o", "jsonl", stdin=lines(30_000))
+        assert result.code == 0, result.err
         assert next(chances) > 33, "no reply was lost, so this proves nothing"
     found = jobs(QueueContents(Link.open(server.url), queue))
     assert [data for _, data in found] == list(range(30_000))
-    assert [record["id"] for record in told.lines] == [job_id for job_id, _ in found]
+    assert [record["id"] for record in result.lines] == [job_id for job_id, _ in found]
 
 
 # Taking back
@@ -282,24 +286,24 @@ def test_what_was_added_can_be_taken_back_by_what_was_written_down(contents: Que
     items = cli.journal()
     assert len(items) == 700
     assert {item["kind"] for item in items} == {"added"}
-    told = contents.run(added_jobs.revert(contents.commands, contents.keys, "op", items))
-    assert told == ["restored"] * 700
+    outcomes = contents.run(added_jobs.revert(contents.commands, contents.keys, "op", items))
+    assert outcomes == ["restored"] * 700
     assert contents.command("XLEN", contents.keys.stream) == 0
     assert contents.command("ZCARD", contents.keys.delayed) == 3
 
 
-def test_huge_loads_are_not_written_down_and_say_so(
+def test_huge_loads_are_not_journaled_and_that_is_printed(
     any_contents: QueueContents, cli: InProcessCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chasqui_cli.commands.add.MAX_JOURNALED", 10)
-    told = cli("add", any_contents.queue, "-f", "-", stdin=lines(11))
-    assert "not written down" in told.err
+    result = cli("add", any_contents.queue, "-f", "-", stdin=lines(11))
+    assert "not written down" in result.err
     assert cli.journal() == []
     cli("add", any_contents.queue, "1", "--no-journal")
     assert cli.journal() == []
 
 
-def test_killed_in_the_middle_what_was_told_is_there_once_and_all_of_it_can_be_taken_back(
+def test_jobs_printed_before_a_kill_are_there_once_and_can_be_undone(
     server: Server, cli_process: SubprocessCli, queue: str, tmp_path: Path
 ) -> None:
     (tmp_path / "jobs").write_text(lines(30_000))
@@ -311,18 +315,18 @@ def test_killed_in_the_middle_what_was_told_is_there_once_and_all_of_it_can_be_t
         env=cli_process.environment(),
     ) as child:
         assert child.stdout is not None
-        told = [child.stdout.readline()]
+        output = [child.stdout.readline()]
         os.kill(child.pid, signal.SIGKILL)
-        told += child.stdout.readlines()
-    printed = [json.loads(line)["id"] for line in told if line.endswith(b"\n")]
+        output += child.stdout.readlines()
+    printed = [json.loads(line)["id"] for line in output if line.endswith(b"\n")]
     contents = QueueContents(Link.open(server.url), queue)
     found = jobs(contents)
     assert 0 < len(found) < 30_000
     assert [data for _, data in found] == list(range(len(found))), "in order, none twice"
     assert printed == [job_id for job_id, _ in found][: len(printed)]
     [file] = (cli_process.home / ".local/state/chasqui/journal").glob("*.jsonl")
-    kept = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
-    items = [line["item"] for line in kept if "item" in line]
-    told_back = contents.run(added_jobs.revert(contents.commands, contents.keys, "op", items))
-    assert told_back.count("restored") == len(found)
+    records = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
+    items = [line["item"] for line in records if "item" in line]
+    outcomes = contents.run(added_jobs.revert(contents.commands, contents.keys, "op", items))
+    assert outcomes.count("restored") == len(found)
     assert contents.command("XLEN", contents.keys.stream) == 0

@@ -37,7 +37,7 @@ def test_the_result_of_a_change_goes_to_the_descriptor_that_was_named(
     assert _sent(cli, "inspect", queue) == {"op": None, "planned": 0, "done": 0, "queue": None}
 
 
-def test_a_descriptor_that_nobody_reads_or_that_is_not_one_changes_nothing(cli_process: SubprocessCli) -> None:
+def test_a_descriptor_that_is_unread_or_invalid_changes_nothing(cli_process: SubprocessCli) -> None:
     for descriptor in ("77", "-1", "word"):
         ended = cli_process("context", "list", CHASQUI_RESULT_FD=descriptor)
         assert ended.code == 0, ended

@@ -37,9 +37,9 @@ def test_check_speaks_nagios(seeded: SeededQueue, words: tuple[str, ...], status
     record = seeded("check", seeded.queue, *words, "--format", "json").json
     assert_matches_schema(record, check.CHECK_SCHEMA)
     assert (record["status"], record["code"]) == (status, NAGIOS[status])
-    told = seeded("check", seeded.queue, *words, "--format", "prometheus")
-    assert f'chasqui_check_status{{queue="{seeded.queue}"}} {NAGIOS[status]}.0' in told.out
-    assert told.code == NAGIOS[status]
+    result = seeded("check", seeded.queue, *words, "--format", "prometheus")
+    assert f'chasqui_check_status{{queue="{seeded.queue}"}} {NAGIOS[status]}.0' in result.out
+    assert result.code == NAGIOS[status]
 
 
 def test_check_looks_for_workers_leaders_and_late_work(seeded: SeededQueue) -> None:

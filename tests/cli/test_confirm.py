@@ -1,4 +1,4 @@
-"""Whoever changes things is asked, on a real terminal; where nobody is, nothing happens without a flag."""
+"""A change asks for confirmation on a real terminal; without a terminal, nothing happens without a flag."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Typed = Callable[[str], None]
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
-    """Gives the process a terminal, and types on it. Each time anew: pytest takes the streams back between phases."""
+    """Give the process a terminal and type on it. Opened for each test: pytest restores the streams between phases."""
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "r+b", buffering=0) as raw, io.TextIOWrapper(raw, write_through=True) as both:
 
@@ -36,7 +36,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
     os.close(ours)
 
 
-def test_with_nobody_there_nothing_is_done_without_yes() -> None:
+def test_without_a_terminal_nothing_is_done_without_yes() -> None:
     with pytest.raises(ChangeRefused) as refused:
         require_confirmation(FEW, ChangeOptions(), protected=False)
     assert "--yes" in (refused.value.hint or "")
@@ -57,7 +57,7 @@ def test_few_want_a_yes_and_many_the_queues_name(terminal: Typed) -> None:
     require_confirmation(MANY, ChangeOptions(), protected=False)
 
 
-def test_a_protected_context_wants_the_name_whatever_else_is_said(terminal: Typed) -> None:
+def test_a_protected_context_requires_the_name_whatever_else_is_given(terminal: Typed) -> None:
     with pytest.raises(ChangeRefused) as refused:
         require_confirmation(FEW, ChangeOptions(yes=True), protected=True)
     assert "--confirm emails" in (refused.value.hint or "")
@@ -66,12 +66,12 @@ def test_a_protected_context_wants_the_name_whatever_else_is_said(terminal: Type
     require_confirmation(FEW, ChangeOptions(), protected=True)
 
 
-def test_the_preview_tells_how_many_why_and_what_follows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_preview_prints_how_many_why_and_what_follows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     from chasqui_cli.output.writer import OutputStyle
 
     FEW.print_preview(OutputStyle())
-    told = capsys.readouterr().err
-    assert told.splitlines() == [
+    preview = capsys.readouterr().err
+    assert preview.splitlines() == [
         "purge 1 dead letter of emails",
         "  chosen by: --name x",
         "  · a\\x1b[2J",

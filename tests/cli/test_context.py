@@ -46,7 +46,7 @@ def test_a_context_is_set_chosen_shown_and_left_again(cli: InProcessCli, server:
     assert cli("context", "show", "-o", "json").json["settings"] == {"url": "embedded://dev"}
 
 
-def test_comments_and_order_are_kept(cli: InProcessCli) -> None:
+def test_comments_and_order_are_preserved(cli: InProcessCli) -> None:
     config(cli).parent.mkdir(parents=True)
     config(cli).write_text(
         '# mine\n\n[contexts.b]\nurl = "redis://b" # the second\n\n[contexts.a]\nurl = "redis://a"\n'
@@ -60,7 +60,7 @@ def test_comments_and_order_are_kept(cli: InProcessCli) -> None:
     assert [one["name"] for one in cli("context", "list", "-o", "json").json] == ["b", "a"]
 
 
-def test_the_current_context_says_which_server(cli: InProcessCli, server: Server) -> None:
+def test_the_current_context_names_its_server(cli: InProcessCli, server: Server) -> None:
     cli.url = ""
     cli("context", "set", "here", f"url={server.url}")
     cli("context", "use", "here")
@@ -68,7 +68,7 @@ def test_the_current_context_says_which_server(cli: InProcessCli, server: Server
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("set", "x", "colour=red"), 2, "known: url"),
         (("set", "x", "color=pink"), 2, "red, green"),
@@ -81,10 +81,10 @@ def test_the_current_context_says_which_server(cli: InProcessCli, server: Server
         (("show", "nobody"), 4, "nobody"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_and_nothing_is_written(
-    cli: InProcessCli, words: tuple[str, ...], code: int, said: str
+def test_what_cannot_be_saved_is_refused_and_nothing_is_written(
+    cli: InProcessCli, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    assert_error(cli("context", *words), code, said)
+    assert_error(cli("context", *words), code, message)
     assert not config(cli).exists()
 
 

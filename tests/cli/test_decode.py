@@ -65,7 +65,7 @@ def test_every_output_format_is_written(cli_process: SubprocessCli, how: str) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--hex", "xyz"), "not hexadecimal"),
         (("--hex", "abc"), "not hexadecimal"),
@@ -76,8 +76,8 @@ def test_every_output_format_is_written(cli_process: SubprocessCli, how: str) ->
         (("--nonsense",), "nonsense"),
     ],
 )
-def test_bad_input_is_a_usage_error(cli_process: SubprocessCli, words: tuple[str, ...], said: str) -> None:
-    assert_error(cli_process("decode", *words), 2, said)
+def test_bad_input_is_a_usage_error(cli_process: SubprocessCli, words: tuple[str, ...], message: str) -> None:
+    assert_error(cli_process("decode", *words), 2, message)
 
 
 def test_bytes_that_are_nothing_fail_with_the_reason(cli_process: SubprocessCli) -> None:

@@ -19,7 +19,7 @@ def undo(contents: QueueContents, cli: InProcessCli, op: str = "op") -> list[str
 
 
 def delay_some(contents: QueueContents) -> None:
-    """One with an id, two without, and one that is no job."""
+    """One with an id, two without, and one that is not a job."""
     queue = SyncQueue(contents.queue, link=contents.link)
     queue.add("mail", {"to": "x", "password": "s3cret"}, delay_ms=600_000, job_id="named")
     queue.add("mail", {"to": "y"}, delay_ms=1_200_000)
@@ -63,21 +63,23 @@ def test_every_job_that_was_named_is_listed(contents: QueueContents, cli: InProc
     assert len(cli("delayed", "list", contents.queue, "-o", "json").json) == 20
 
 
-def test_the_histogram_tells_when_jobs_fall_due(contents: QueueContents, cli: InProcessCli) -> None:
+def test_the_histogram_shows_when_jobs_fall_due(contents: QueueContents, cli: InProcessCli) -> None:
     delay_some(contents)
     contents.command("ZADD", contents.keys.delayed, contents.now_ms() - 5000, "late")
-    told = cli("delayed", "histogram", contents.queue, "-o", "json")
-    assert all(has_keys(record, BUCKET_SCHEMA) for record in told.json)
-    assert (told.json[0]["from_ms"], told.json[0]["jobs"]) == (None, 1)
-    assert sum(record["jobs"] for record in told.json) == 5
-    assert re.search(r"\d jobs? falls? due \d{4}-", told.err)
+    result = cli("delayed", "histogram", contents.queue, "-o", "json")
+    assert all(has_keys(record, BUCKET_SCHEMA) for record in result.json)
+    assert (result.json[0]["from_ms"], result.json[0]["jobs"]) == (None, 1)
+    assert sum(record["jobs"] for record in result.json) == 5
+    assert re.search(r"\d jobs? falls? due \d{4}-", result.err)
     table = cli("delayed", "histogram", contents.queue, "--step", "10m").out
     assert "overdue" in table
     assert "█" in table
     assert cli("delayed", "histogram", f"{contents.queue}-none", "-o", "json").json == []
 
 
-def test_jobs_are_run_now_and_put_back_while_nobody_has_read_them(contents: QueueContents, cli: InProcessCli) -> None:
+def test_jobs_are_run_now_and_put_back_while_no_worker_has_read_them(
+    contents: QueueContents, cli: InProcessCli
+) -> None:
     delay_some(contents)
     done = cli("delayed", "now", contents.queue, "--name", "mail", "-y", "-o", "json")
     assert done.code == 0, done.err

@@ -85,7 +85,7 @@ def test_an_editor_is_given_the_payload_as_json(
 
 
 @pytest.mark.parametrize(
-    ("variables", "words", "code", "said"),
+    ("variables", "words", "code", "message"),
     [
         ({}, (), 5, "--set PATH=VALUE"),
         ({"EDITOR": "false"}, (), 5, "ended with code 1"),
@@ -105,17 +105,17 @@ def test_an_edit_that_goes_wrong_changes_nothing(
     variables: dict[str, str],
     words: tuple[str, ...],
     code: int,
-    said: str,
+    message: str,
 ) -> None:
     seed_every_kind(dead_letter_seeder)
     before = dead_letter_seeder.dead_letters()
     cli.set(**variables)
-    assert_error(cli("dlq", "edit", dead_letter_seeder.queue, "told", *words, "--yes"), code, said)
+    assert_error(cli("dlq", "edit", dead_letter_seeder.queue, "told", *words, "--yes"), code, message)
     assert dead_letter_seeder.dead_letters() == before
 
 
 @one_server
-def test_only_what_can_be_told_apart_and_decoded_can_be_edited(
+def test_only_what_can_be_identified_and_decoded_can_be_edited(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     ids = seed_every_kind(dead_letter_seeder)

@@ -34,12 +34,12 @@ def test_peek_shows_every_letter_newest_first_in_the_shape_scripts_rely_on(
     assert all(list(line) == PEEK_KEYS.split() == list(DEAD_LETTER_SCHEMA) for line in lines)
     assert cli("dlq", "peek", dead_letter_seeder.queue, "-o", "json").json == lines
     found = {line["dlq_id"]: line for line in lines}
-    told, untold = found[ids["told"]], found[ids["untold"]]
-    assert (told["error"], told["detail"]) == ("timeout after 31 s", "timeout after 31 s")
-    assert (untold["error"], untold["detail"]) == ("card 4711 declined", None)
-    assert untold["data"] == {"to": "bob", "blob": {"$bin": "c0ff"}}
-    assert untold["retry"]["max_attempts"] == RETRY.max_attempts
-    assert (untold["attempt"], untold["created_at_ms"]) == (24, 1_700_000_000_000)
+    with_detail, without_detail = found[ids["told"]], found[ids["untold"]]
+    assert (with_detail["error"], with_detail["detail"]) == ("timeout after 31 s", "timeout after 31 s")
+    assert (without_detail["error"], without_detail["detail"]) == ("card 4711 declined", None)
+    assert without_detail["data"] == {"to": "bob", "blob": {"$bin": "c0ff"}}
+    assert without_detail["retry"]["max_attempts"] == RETRY.max_attempts
+    assert (without_detail["attempt"], without_detail["created_at_ms"]) == (24, 1_700_000_000_000)
 
 
 def test_what_cannot_be_decoded_is_shown_with_its_bytes_and_the_reason(
@@ -118,7 +118,7 @@ def test_since_and_until_bound_by_the_time_of_death(cli: InProcessCli, dead_lett
 
 @one_server
 @pytest.mark.usefixtures("cli_on_server")
-def test_a_queue_that_is_not_there_is_empty_and_that_is_said(cli: InProcessCli, queue: str) -> None:
+def test_a_queue_that_is_not_there_is_empty_and_that_is_printed(cli: InProcessCli, queue: str) -> None:
     assert cli("dlq", "peek", queue, "-o", "json").json == []
     ended = cli("dlq", "peek", queue)
     assert ended.code == 0
@@ -161,8 +161,8 @@ def test_an_expression_about_the_job_and_rules_about_the_letter_hold_together(
         ("--reason", "retries_exhausted"),
         ("--where", "attempt == `24` && data.n"),
     ):
-        told = cli("dlq", "peek", dead_letter_seeder.queue, *where, *rules, "-o", "name")
-        assert told.out.split() == [found["told"]], rules
+        result = cli("dlq", "peek", dead_letter_seeder.queue, *where, *rules, "-o", "name")
+        assert result.out.split() == [found["told"]], rules
     assert cli("dlq", "peek", dead_letter_seeder.queue, *where, "--name", "charge", "-o", "name").out == ""
     unreadable = cli("dlq", "peek", dead_letter_seeder.queue, "--where", 'data."$bin" && undecodable', "-o", "name")
     assert set(unreadable.out.split()) == {found["garbage"], found["inner"]}

@@ -121,8 +121,8 @@ def test_hostile_text_is_harmless_in_the_journal_too(
             nasty,
             *url,
         )
-        said = [changed, ("log",), ("log", "-o", "wide"), ("log", "-o", "yaml"), ("undo", "2", "--yes", *url)]
-        for words in said:
+        commands = [changed, ("log",), ("log", "-o", "wide"), ("log", "-o", "yaml"), ("undo", "2", "--yes", *url)]
+        for words in commands:
             code, shown = run_on_terminal(cli_process, *words, NO_COLOR="1")
             assert code == 0, shown
             plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "")

@@ -36,7 +36,7 @@ def one_server(function: Callable[..., Any]) -> Any:
     return pytest.mark.parametrize("server", ["valkey-9.1"], indirect=True)(function)
 
 
-def test_a_dry_run_tells_the_same_ids_that_are_then_replayed_while_others_die(
+def test_a_dry_run_lists_the_same_ids_that_are_then_replayed_while_others_die(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     ids = seed_every_kind(dead_letter_seeder)
@@ -57,7 +57,7 @@ def test_a_dry_run_tells_the_same_ids_that_are_then_replayed_while_others_die(
     assert garbage == ids["garbage"]
 
 
-def test_a_replayed_job_starts_anew_and_is_otherwise_what_it_was(
+def test_a_replayed_job_starts_again_and_is_otherwise_unchanged(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     odd = Payload("inline", b"\x82\xa1a\xcf\x00\x00\x00\x00\x00\x00\x00\x05\x01\xc4\x01\xff")
@@ -190,7 +190,7 @@ def test_a_canary_that_completes_lets_the_others_follow(
     assert dead_letter_seeder.dead_ids() == []
 
 
-def test_a_canary_that_fails_holds_the_others_back_and_tells_why(
+def test_a_canary_that_fails_holds_the_others_back_and_prints_why(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     ids = dead_letter_seeder.add_dead_letters(dead_letter_fields(f"job-{number}") for number in range(20))
@@ -212,9 +212,7 @@ def test_a_canary_that_fails_holds_the_others_back_and_tells_why(
 
 
 @one_server
-def test_a_canary_of_which_nothing_is_heard_ends_in_time(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
-) -> None:
+def test_a_canary_without_an_outcome_ends_in_time(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     dead_letter_seeder.add_dead_letters(dead_letter_fields(f"job-{number}") for number in range(3))
     words = ("--canary", "1", "--canary-timeout", "300ms", "--yes", "-o", "json")
     ended = cli("dlq", "replay", dead_letter_seeder.queue, *words)
@@ -224,7 +222,7 @@ def test_a_canary_of_which_nothing_is_heard_ends_in_time(
 
 
 @one_server
-def test_a_reply_that_is_lost_is_told_and_the_rest_is_replayed_by_running_it_again(
+def test_a_reply_that_is_lost_is_reported_and_the_rest_is_replayed_by_running_it_again(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server
 ) -> None:
     from tests.support.faults.proxy import proxy_to

@@ -12,7 +12,7 @@ from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.every_state import QueueSeeder
 
 
-def test_doctor_tells_what_mends_it(seeded: SeededQueue) -> None:
+def test_doctor_prints_what_fixes_it(seeded: SeededQueue) -> None:
     seeded.seed.take_leader_locks(ttl_ms=None)
     records, table = seeded.all_formats("doctor", seeded.queue, shape=FINDING_SCHEMA)
     mine = {(one["code"], one["level"], one["mend"]) for one in records if one["queue"]}
@@ -40,8 +40,8 @@ def test_what_may_not_be_looked_at_is_a_finding(seeded: SeededQueue) -> None:
     seeded.seed.command("ACL", "SETUSER", user, *rights)
     url = f"unix://{user}:secret@{seeded.server.socket}"
     ended = seeded("doctor", seeded.queue, "-q", "-o", "json", url=url)
-    told = [(one["code"], one["level"]) for one in ended.json if one["queue"] == seeded.queue]
-    assert told == [("refused", "critical")]
+    findings = [(one["code"], one["level"]) for one in ended.json if one["queue"] == seeded.queue]
+    assert findings == [("refused", "critical")]
     [row] = [one for one in seeded("queues", "-q", "-o", "json", url=url).json if one["queue"] == seeded.queue]
     assert (row["state"], row["glyph"], row["waiting"]) == ("unseen", "?", None)
     assert_matches_schema(row, queues.QUEUE_SCHEMA)

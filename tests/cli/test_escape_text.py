@@ -30,6 +30,6 @@ def test_what_was_hidden_can_be_read() -> None:
     assert safe("a\x1b[2J\u202eb\U000e0041\r\n\t") == r"a\x1b[2J\u202eb\U000e0041\r\n\t"
 
 
-def test_long_text_is_cut_and_says_so() -> None:
+def test_long_text_is_cut_and_marked() -> None:
     assert safe("abcdef", limit=4) == "abc…"
     assert safe("abcd", limit=4) == "abcd"

@@ -60,9 +60,9 @@ def test_events_after_an_id_and_what_was_trimmed(seeded: SeededQueue) -> None:
 def test_past_events_have_an_end_and_so_are_json_too(seeded: SeededQueue) -> None:
     seeded.seed.add_event("active", "x", attempt=1)
     seeded.seed.add_event("completed", "x", attempt=1)
-    told = seeded("events", seeded.queue, "-o", "json").json
-    assert told == seeded("events", seeded.queue, "-o", "jsonl").lines
-    assert [one["event"] for one in told][-2:] == ["active", "completed"]
+    events = seeded("events", seeded.queue, "-o", "json").json
+    assert events == seeded("events", seeded.queue, "-o", "jsonl").lines
+    assert [one["event"] for one in events][-2:] == ["active", "completed"]
 
 
 def test_events_of_all_queues_come_in_order_of_time(seeded: SeededQueue) -> None:
@@ -72,8 +72,8 @@ def test_events_of_all_queues_come_in_order_of_time(seeded: SeededQueue) -> None
     seeded.seed.let_time_pass()
     seeded.seed.add_event("active", "y", attempt=1)
     mine = [seeded.queue, other.queue]
-    told = [one["id"] for one in seeded("events").lines if one["queue"] in mine]
-    assert told[-2:] == ["x", "y"]
+    ids = [one["id"] for one in seeded("events").lines if one["queue"] in mine]
+    assert ids[-2:] == ["x", "y"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_events_that_make_no_sense_are_refused(seeded: SeededQueue, words: tuple
     assert (ended.code, ended.out) == (2, "")
 
 
-def test_watch_tells_what_changed(seeded: SeededQueue) -> None:
+def test_watch_shows_what_changed(seeded: SeededQueue) -> None:
     words = ("watch", seeded.queue, "--interval", "100ms", "--count", "2")
     first, second = seeded(*words).lines
     assert_matches_schema(first, watch.WATCH_SCHEMA)

@@ -34,7 +34,7 @@ def keeps(**asked: Any) -> bool:
         {"since": "2m", "until": "30s", "name": "mail", "reason": "crashed"},
     ],
 )
-def test_what_matches_is_kept(asked: dict[str, str]) -> None:
+def test_what_matches_is_selected(asked: dict[str, str]) -> None:
     assert keeps(**asked)
 
 
@@ -58,7 +58,7 @@ def test_what_does_not_match_is_left_out_also_where_the_expression_does_not_appl
 
 
 @pytest.mark.parametrize(
-    ("where", "is_kept"),
+    ("where", "matches"),
     [
         ("big == `18446744073709551615`", True),
         ("big == `18446744073709551614`", False),
@@ -82,7 +82,7 @@ def test_what_does_not_match_is_left_out_also_where_the_expression_does_not_appl
         ("not_null(missing, whole) == `2`", True),
     ],
 )
-def test_values_are_compared_as_they_are(where: str, is_kept: bool) -> None:
+def test_values_are_compared_as_they_are(where: str, matches: bool) -> None:
     record = {
         "big": 2**64 - 1,
         "whole": 2,
@@ -95,7 +95,7 @@ def test_values_are_compared_as_they_are(where: str, is_kept: bool) -> None:
         "deep": [{"a": [{"b": 1}, {"b": 2}]}],
         "broken": "\udcff",
     }
-    assert FilterOptions(where=where).compile(NOW, "at_ms")(record) is is_kept
+    assert FilterOptions(where=where).compile(NOW, "at_ms")(record) is matches
 
 
 def test_an_expression_that_is_none_is_refused_before_anything_is_read() -> None:
@@ -104,6 +104,6 @@ def test_an_expression_that_is_none_is_refused_before_anything_is_read() -> None
     assert "JMESPath" in (refused.value.hint or "")
 
 
-def test_a_choice_tells_itself_as_a_command_line() -> None:
+def test_a_filter_is_printed_as_a_command_line() -> None:
     assert str(FilterOptions(where="data.to == 'x'", name="a b")) == """--where 'data.to == '"'"'x'"'"'' --name 'a b'"""
     assert FilterOptions().matches_everything

@@ -191,15 +191,15 @@ class Screen:
 
 def filled(world: HostileQueues, words: tuple[str, ...], nth: int, **more: str) -> list[str]:
     """A verb's words, about the nth text."""
-    heard = world.arguments[nth % len(world.arguments)]
-    told = {
+    text = world.arguments[nth % len(world.arguments)]
+    values = {
         "q": world.name,
         "plain": world.plain,
-        "id": heard,
-        "json": json.dumps({heard: [heard]}),
-        "hex": careless_pack([heard, careless_pack({heard: heard}), 1, 1]).hex(),
+        "id": text,
+        "json": json.dumps({text: [text]}),
+        "hex": careless_pack([text, careless_pack({text: text}), 1, 1]).hex(),
     } | more
-    return [word.format(**told) for word in words]
+    return [word.format(**values) for word in words]
 
 
 def test_every_verb_is_known_here() -> None:
@@ -214,8 +214,8 @@ def test_no_look_lets_anything_through(world: HostileQueues, screen: Screen, how
     _odd_context(screen)
     for nth, (verb, words) in enumerate(LOOKS.items()):
         options = () if verb in ("metrics", "check") else ("-o", how)
-        told = screen.run(*verb.split(), *filled(world, words, nth), *options, "--quiet")
-        assert_well_formed(told, how, verb)
+        shown = screen.run(*verb.split(), *filled(world, words, nth), *options, "--quiet")
+        assert_well_formed(shown, how, verb)
 
 
 def _odd_context(screen: Screen) -> None:
@@ -231,12 +231,12 @@ def test_no_change_lets_anything_through(world: HostileQueues, screen: Screen, t
     files, refused = _files(world, tmp_path), []
     for nth, (verb, words) in enumerate(CHANGES.items()):
         if verb != "undo":
-            said = filled(world, words, nth, **files, op="")
+            arguments = filled(world, words, nth, **files, op="")
             for how in FORMATS:
-                dry = screen.run(*verb.split(), *said, "--dry-run", "--yes", "--quiet", "-o", how)
+                dry = screen.run(*verb.split(), *arguments, "--dry-run", "--yes", "--quiet", "-o", how)
                 assert_well_formed(dry, how, verb)
-            told = screen.run(*verb.split(), *said, "--yes")
-            refused += ["error:" in told]
+            shown = screen.run(*verb.split(), *arguments, "--yes")
+            refused += ["error:" in shown]
     assert sum(refused) < 5, "nearly all of them change something"
     operations = screen.run("log", "--limit", "100", "-o", "name", "--quiet").split()
     assert len(operations) > 10
@@ -259,8 +259,8 @@ def test_no_refusal_lets_anything_through(world: HostileQueues, screen: Screen) 
     chance = random.Random(world.plain)
     for verb, words in BARE.items():
         for nth in chance.sample(range(len(world.texts)), TRIED_EACH):
-            said = filled(world, (*verb.split(), *words) if "{" not in verb else (verb,), nth)
-            screen.run(*said)
+            arguments = filled(world, (*verb.split(), *words) if "{" not in verb else (verb,), nth)
+            screen.run(*arguments)
 
 
 def test_colours_and_bars_are_ours_alone(
@@ -270,26 +270,26 @@ def test_colours_and_bars_are_ours_alone(
     evil = [text for text in world.texts if not is_harmless(text)]
     for verb, words in (LOOKS | CHANGES).items():
         monkeypatch.setattr(sys, "stdin", io.StringIO())
-        said = [*verb.split(), *filled(world, words, 0, letters="/dev/null", rows="/dev/null", op="none")]
+        arguments = [*verb.split(), *filled(world, words, 0, letters="/dev/null", rows="/dev/null", op="none")]
         with fake_terminal(monkeypatch) as seen:
-            run([*said, *(["--dry-run"] if verb in CHANGES else [])])
+            run([*arguments, *(["--dry-run"] if verb in CHANGES else [])])
         shown = b"".join(seen).decode().replace("\r\n", "\n")
         assert not [text for text in evil if text in shown], (verb, shown)
 
 
-def assert_well_formed(told: str, how: str, verb: str) -> None:
-    """No text breaks out of its place: what programs read is still what it says it is."""
-    if told.lstrip().startswith(("error: ", "hint: ")) or verb in ("check", "metrics"):
+def assert_well_formed(shown: str, how: str, verb: str) -> None:
+    """No text breaks out of its place: what programs read is still well-formed."""
+    if shown.lstrip().startswith(("error: ", "hint: ")) or verb in ("check", "metrics"):
         return
     if how == "json":
-        assert told, verb
-        json.loads(told)
+        assert shown, verb
+        json.loads(shown)
     elif how == "jsonl":
-        assert all(json.loads(line) is not Ellipsis for line in told.splitlines())
+        assert all(json.loads(line) is not Ellipsis for line in shown.splitlines())
     elif how == "yaml":
-        yaml.safe_load(told)
+        yaml.safe_load(shown)
     elif how == "csv":
-        rows = list(csv.reader(io.StringIO(told)))
+        rows = list(csv.reader(io.StringIO(shown)))
         assert len({len(row) for row in rows}) <= 1, (verb, rows)
         cells = [cell for row in rows[1:] for cell in row]
         assert not [cell for cell in cells if _is_formula(cell)], verb

@@ -21,9 +21,9 @@ def cells(table: str, queue: str) -> dict[str, str]:
 def test_inspect(seeded: SeededQueue) -> None:
     [record], table = seeded.all_formats("inspect", seeded.queue, shape=SNAPSHOT_SCHEMA)
     assert set(FIXED_SNAPSHOT_FIELDS) <= record.keys()
-    told = {name: record[name] for name in FIXED_SNAPSHOT_FIELDS if not name.endswith("_ms")}
+    fixed = {name: record[name] for name in FIXED_SNAPSHOT_FIELDS if not name.endswith("_ms")}
     lock = {"holder": "worker-1", "ttl_ms": record["promoter_lock"]["ttl_ms"]}
-    assert told == {
+    assert fixed == {
         "queue": seeded.queue, "kind": "chasquimq", "stream_depth": 3, "waiting": 2, "pending": 1, "consumers": 1,
         "dlq_depth": 1, "delayed_depth": 2, "delayed_due": 0, "repeatable_count": 1, "repeatable_overdue": 0,
         "events_depth": 5, "promoter_lock": lock, "scheduler_lock": lock | {"ttl_ms": record["scheduler_lock"]["ttl_ms"]},
@@ -38,7 +38,7 @@ def test_a_queue_without_a_group_has_none_and_nothing_pending(seeded: SeededQueu
     assert (record["pending"], record["groups"], record["waiting"]) == (0, [], 3)
 
 
-def test_inspect_of_a_name_nobody_used_warns_and_shows_nothing(seeded: SeededQueue) -> None:
+def test_inspect_of_an_unused_name_warns_and_shows_nothing(seeded: SeededQueue) -> None:
     ended = seeded("inspect", f"{seeded.queue}-not", "-o", "json")
     assert (ended.code, ended.json[0]["stream_depth"], ended.json[0]["promoter_lock"]) == (0, 0, None)
     assert "warning: there is nothing of a queue named" in ended.err

@@ -16,7 +16,7 @@ def begin(journal: Journal, queue: str = "q", note: str | None = None) -> Abstra
     )  # fmt: skip
 
 
-def test_what_was_kept_is_on_disk_before_the_change_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+def test_what_was_recorded_is_on_disk_before_the_change_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     with begin(journal) as pen:
         pen.write_items([{"kind": "dead", "d": "00"}])
@@ -30,7 +30,7 @@ def test_what_was_kept_is_on_disk_before_the_change_and_only_its_owner_reads_it(
     assert list(journal.items(found)) == [{"kind": "dead", "d": "00"}]
 
 
-def test_an_operation_that_fails_says_so(tmp_path: Path) -> None:
+def test_an_operation_that_fails_is_recorded_as_failed(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     with pytest.raises(ValueError), begin(journal):
         raise ValueError("the server went away")

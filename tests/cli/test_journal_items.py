@@ -53,9 +53,9 @@ def test_items_are_opened_and_their_secrets_covered(
     assert done.code == 0, done
     op = cli.operations()[0]
     for how in FORMATS:
-        told = cli("log", op, "-o", how)
-        assert told.code == 0, told
-        assert_covered(told.out + told.err)
+        result = cli("log", op, "-o", how)
+        assert result.code == 0, result
+        assert_covered(result.out + result.err)
         assert_covered(cli("log", "-o", how).out)
     items = cli("log", op, "-o", "json").json["items"]
     assert items
@@ -68,7 +68,7 @@ def test_items_are_opened_and_their_secrets_covered(
 
 
 @pytest.mark.parametrize("server", ["redis-8.6"], indirect=True)
-def test_a_letter_is_told_as_a_letter(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
+def test_a_dead_letter_is_shown_as_a_dead_letter(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     seed(cli, dead_letter_seeder)
     cli("dlq", "replay", dead_letter_seeder.queue, "letter", "-y")
     op = cli.operations()[0]
@@ -82,7 +82,7 @@ def test_a_letter_is_told_as_a_letter(cli: InProcessCli, dead_letter_seeder: Dea
 
 
 @pytest.mark.parametrize("server", ["redis-8.6"], indirect=True)
-def test_what_another_version_kept_is_covered_as_a_whole(
+def test_what_another_version_recorded_is_covered_as_a_whole(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     seed(cli, dead_letter_seeder)

@@ -1,4 +1,4 @@
-"""The verbs that go on until somebody ends them: watch, events --follow, metrics --port."""
+"""The verbs that run until the user ends them: watch, events --follow, metrics --port."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_events_are_followed_and_new_queues_join(
         other = QueueSeeder(seed.link, f"{seed.queue}-new")
 
         def ids() -> list[str]:
-            told = [json.loads(line) for line in it.out]
-            return [one["id"] for one in told if str(one["queue"]).startswith(seed.queue)]
+            events = [json.loads(line) for line in it.out]
+            return [one["id"] for one in events if str(one["queue"]).startswith(seed.queue)]
 
         it.wait_until(lambda r: bool(ids()), "an event", prod=lambda: seed.add_event("active", "after", attempt=1))
         other.add_event("completed", "joined", attempt=1, duration_us=7)
@@ -104,17 +104,17 @@ def test_metrics_are_served_while_events_are_counted(
     with start_command(cli_process, "metrics", seed.queue, "--port", "0", "-u", any_server.url) as it:
         it.wait_until(lambda r: any("serving" in line for line in r.err), "where it serves")
         url = next(word for line in it.err for word in line.split() if word.startswith("http")).rstrip(";")
-        told = scraped(url)
-        assert f'chasqui_waiting{{queue="{seed.queue}"}} 1.0' in told
-        assert "chasqui_up 1.0" in told
+        text = scraped(url)
+        assert f'chasqui_waiting{{queue="{seed.queue}"}} 1.0' in text
+        assert "chasqui_up 1.0" in text
         wanted = f'chasqui_events_total{{event="completed",name="mail",queue="{seed.queue}"}}'
         for _ in range(200):
             seed.add_event("completed", "x", attempt=1, duration_us=20_000)
-            told = scraped(url)
-            if wanted in told:
+            text = scraped(url)
+            if wanted in text:
                 break
-        assert wanted in told
-        assert f'chasqui_run_duration_seconds_bucket{{le="0.05",name="mail",queue="{seed.queue}"}}' in told
+        assert wanted in text
+        assert f'chasqui_run_duration_seconds_bucket{{le="0.05",name="mail",queue="{seed.queue}"}}' in text
         assert it.interrupt() == 130
 
 

@@ -26,9 +26,9 @@ def test_promoting_moves_all_that_is_due(contents: QueueContents, cli: InProcess
     contents.command("ZADD", contents.keys.delayed, 5, "garbage")
     looked = cli("promote", contents.queue, "--dry-run", "--read-only", "-o", "json").json
     assert (looked["promoted"], contents.command("XLEN", contents.keys.stream)) == (601, 0)
-    told = cli("promote", contents.queue, "-o", "json").json
-    assert has_keys(told, PROMOTE_SCHEMA)
-    assert (told["promoted"], told["quarantined"], told["left"]) == (600, 1, 0)
+    summary = cli("promote", contents.queue, "-o", "json").json
+    assert has_keys(summary, PROMOTE_SCHEMA)
+    assert (summary["promoted"], summary["quarantined"], summary["left"]) == (600, 1, 0)
     assert contents.command("XLEN", contents.keys.stream) == 600
     assert "promoted" in cli("promote", contents.queue).out
     assert_error(cli("promote", contents.queue, "--read-only"), 5, "read-only")
@@ -53,14 +53,14 @@ def test_a_lock_without_an_end_is_taken_away_and_one_that_lives_is_not(
     assert "nobody holds" in cli(verb, contents.queue, "--force-unlock", "-y").err
 
 
-def test_scheduling_fires_what_is_due_and_tells_what_it_cannot(contents: QueueContents, cli: InProcessCli) -> None:
+def test_scheduling_fires_what_is_due_and_reports_what_it_cannot(contents: QueueContents, cli: InProcessCli) -> None:
     queue = SyncQueue(contents.queue, link=contents.link)
     queue.upsert_repeatable_job("tick", {"a": 1}, repeat={"kind": "every", "interval_ms": 3_600_000})
     contents.command("ZADD", contents.keys.repeat, contents.now_ms() - 1000, "tick::every:3600000")
     assert cli("schedule", contents.queue, "--dry-run", "-o", "json").json["overdue"] == 1
-    told = cli("schedule", contents.queue, "-o", "json")
-    assert has_keys(told.json, SCHEDULE_TICK_SCHEMA)
-    assert (told.code, told.json["fired"], told.json["overdue"]) == (0, 1, 0)
+    result = cli("schedule", contents.queue, "-o", "json")
+    assert has_keys(result.json, SCHEDULE_TICK_SCHEMA)
+    assert (result.code, result.json["fired"], result.json["overdue"]) == (0, 1, 0)
     assert contents.command("XLEN", contents.keys.stream) == 1
     contents.command("ZADD", contents.keys.repeat, 5, "bad")
     contents.command("HSET", contents.keys.repeat_spec("bad"), "spec", b"\xc1")
@@ -84,17 +84,17 @@ def test_a_leader_of_its_own_works_until_it_is_asked_to_end(
         for line in child.stderr:
             if b"leader" in line:
                 break
-        queue_door = SyncQueue(queue, link=contents.link)
+        producer = SyncQueue(queue, link=contents.link)
         if verb == "promote":
-            queue_door.add("n", 1, delay_ms=1)
+            producer.add("n", 1, delay_ms=1)
         else:
-            queue_door.upsert_repeatable_job("n", 1, repeat={"kind": "every", "interval_ms": 100})
+            producer.upsert_repeatable_job("n", 1, repeat={"kind": "every", "interval_ms": 100})
         while not contents.command("XLEN", contents.keys.stream):
             assert child.poll() is None
         os.kill(child.pid, signal.SIGTERM)
-        told = json.loads(child.stdout.read())
+        summary = json.loads(child.stdout.read())
         assert child.wait(20) == 0
-    assert told["promoted" if verb == "promote" else "fired"] >= 1
+    assert summary["promoted" if verb == "promote" else "fired"] >= 1
     assert not contents.command("EXISTS", getattr(contents.keys, lock)), "the lease is given up"
 
 

@@ -10,11 +10,11 @@ from tests.support.cli.subprocess_cli import assert_error
 
 
 def test_metrics_once(seeded: SeededQueue) -> None:
-    told = seeded("metrics", seeded.queue)
-    assert told.code == 0
+    result = seeded("metrics", seeded.queue)
+    assert result.code == 0
     for line in ("chasqui_waiting{{queue={0}}} 2.0", "chasqui_dead_letters{{queue={0}}} 1.0"):
-        assert line.format(f'"{seeded.queue}"') in told.out
-    assert f'chasqui_has_leader{{queue="{seeded.queue}",role="promoter"}} 1.0' in told.out
+        assert line.format(f'"{seeded.queue}"') in result.out
+    assert f'chasqui_has_leader{{queue="{seeded.queue}",role="promoter"}} 1.0' in result.out
     assert f'queue="{seeded.queue}"' in seeded("metrics").out
 
 

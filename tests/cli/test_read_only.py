@@ -80,7 +80,7 @@ def overheard(server: Server) -> Iterator[list[str]]:
     wire.sendall(b"*1\r\n$7\r\nMONITOR\r\n")
     lines = wire.makefile("r", errors="replace")
     assert lines.readline().startswith("+OK")
-    heard: list[str] = []
+    commands: list[str] = []
     last = threading.Event()
 
     def listen() -> None:
@@ -88,12 +88,12 @@ def overheard(server: Server) -> Iterator[list[str]]:
             if '"ECHO" "that was all"' in line:
                 last.set()
                 return
-            heard.append(line.partition("] ")[2].strip())
+            commands.append(line.partition("] ")[2].strip())
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     try:
-        yield heard
+        yield commands
     finally:
         server.run_command("ECHO", "that was all")
         assert last.wait(10)
@@ -119,7 +119,7 @@ def test_every_verb_that_changes_data_has_example_arguments() -> None:
 def test_no_write_reaches_the_server(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server, verb: str
 ) -> None:
-    words = _said(cli, dead_letter_seeder, verb)
+    words = _arguments(cli, dead_letter_seeder, verb)
     before = {
         key: dead_letter_seeder.command("DUMP", key)
         for key in sorted(dead_letter_seeder.command("KEYS", f"{{chasqui:{dead_letter_seeder.queue}*"))
@@ -128,11 +128,11 @@ def test_no_write_reaches_the_server(
     for how in (("--read-only",), ()):
         if not how:
             cli.set(CHASQUI_READONLY="1")
-        with overheard(server) as heard:
+        with overheard(server) as commands:
             ended = cli(*verb.split(), *words, "--yes", *how)
-        assert ended.code == 5, (ended, heard)
+        assert ended.code == 5, (ended, commands)
         assert "read-only" in ended.err
-        assert not [line for line in heard if _is_write(dead_letter_seeder, line)]
+        assert not [line for line in commands if _is_write(dead_letter_seeder, line)]
     after = {
         key: dead_letter_seeder.command("DUMP", key)
         for key in sorted(dead_letter_seeder.command("KEYS", f"{{chasqui:{dead_letter_seeder.queue}*"))
@@ -142,12 +142,12 @@ def test_no_write_reaches_the_server(
 
 
 @pytest.mark.parametrize("verb", write_verbs())
-def test_a_dry_run_works_on_a_read_only_connection_and_says_what_it_would_do(
+def test_a_dry_run_works_on_a_read_only_connection_and_prints_what_it_would_do(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server, verb: str
 ) -> None:
-    words = _said(cli, dead_letter_seeder, verb)
+    words = _arguments(cli, dead_letter_seeder, verb)
     written = len(cli.operations())
-    with overheard(server) as heard:
+    with overheard(server) as commands:
         people = cli(*verb.split(), *words, "--dry-run", "--read-only")
         programs = cli(*verb.split(), *words, "--dry-run", "--read-only", "-o", "jsonl")
     assert people.code == 0, people
@@ -157,7 +157,7 @@ def test_a_dry_run_works_on_a_read_only_connection_and_says_what_it_would_do(
     outcomes = [one["outcome"] for one in programs.lines if one.get("outcome") not in LEFT_ALONE]
     assert all(one.startswith("would ") for one in outcomes), programs.lines
     assert ("would" in people.out) == bool(outcomes), people
-    assert not [line for line in heard if _is_write(dead_letter_seeder, line)]
+    assert not [line for line in commands if _is_write(dead_letter_seeder, line)]
     assert len(cli.operations()) == written
 
 
@@ -165,7 +165,7 @@ def test_a_dry_run_works_on_a_read_only_connection_and_says_what_it_would_do(
 def test_a_protected_context_wants_the_queues_name_and_the_journal_has_the_verb_and_the_note(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server, verb: str
 ) -> None:
-    words = _said(cli, dead_letter_seeder, verb)
+    words = _arguments(cli, dead_letter_seeder, verb)
     written = cli.operations()
     place = cli.home / ".config/chasqui/config.toml"
     place.parent.mkdir(parents=True)
@@ -191,14 +191,14 @@ def _data(yard: DeadLetterSeeder) -> dict[bytes, bytes]:
     return {key: yard.command("DUMP", key) for key in yard.command("KEYS", f"*{yard.queue}*")}
 
 
-def test_the_ear_hears_writes(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server) -> None:
+def test_monitoring_sees_writes(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, server: Server) -> None:
     seed_every_kind(dead_letter_seeder)
-    with overheard(server) as heard:
+    with overheard(server) as commands:
         assert cli("dlq", "purge", dead_letter_seeder.queue, "--yes").code == 0
-    assert any(_is_write(dead_letter_seeder, line) for line in heard)
+    assert any(_is_write(dead_letter_seeder, line) for line in commands)
 
 
-def _said(inside: InProcessCli, yard: DeadLetterSeeder, verb: str) -> list[str]:
+def _arguments(inside: InProcessCli, yard: DeadLetterSeeder, verb: str) -> list[str]:
     """The verb's words, with something of every kind there to be changed."""
     seed_every_kind(yard)
     found = {"queue": yard.queue, "op": "", "delayed": "later", "spec": "tick"}

@@ -28,7 +28,7 @@ def test_text_that_carries_its_own_secret_is_covered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "shown"),
     [
         (
             "no address in {'to': 'x', 'password': 'hunter2'}",
@@ -39,8 +39,8 @@ def test_text_that_carries_its_own_secret_is_covered() -> None:
         ("the token is gone", "the token is gone"),
     ],
 )
-def test_an_error_that_quotes_a_secret_is_covered(said: str, shown: str) -> None:
-    assert redacted(said) == shown
+def test_an_error_that_quotes_a_secret_is_covered(text: str, shown: str) -> None:
+    assert redacted(text) == shown
 
 
 def test_nothing_else_changes() -> None:

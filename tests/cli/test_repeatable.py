@@ -68,31 +68,31 @@ def test_schedules_are_stored_listed_run_and_removed(contents: QueueContents, cl
     assert "at 09:00, on Monday to Friday (Europe/Madrid)" in table
 
 
-def test_schedules_that_are_late_or_broken_say_so(contents: QueueContents, cli: InProcessCli) -> None:
+def test_schedules_that_are_late_or_broken_are_marked(contents: QueueContents, cli: InProcessCli) -> None:
     spec = RepeatSpec("late", "n", Every(1000), from_data(1))
     contents.command("ZADD", contents.keys.repeat, contents.now_ms() - 90_000, "late")
     contents.command("HSET", contents.keys.repeat_spec("late"), "spec", repeat_spec.encode(spec))
     contents.command("ZADD", contents.keys.repeat, contents.now_ms() + 90_000, b"\xff\x1b")
-    told = cli("repeatable", "list", contents.queue, "-o", "json").json
-    assert all(has_keys(record, SCHEDULE_SCHEMA) for record in told)
-    assert 90_000 <= told[0]["overdue_ms"] < 120_000
-    assert told[1]["undecodable"] == "only its place in the schedule is left"
+    schedules = cli("repeatable", "list", contents.queue, "-o", "json").json
+    assert all(has_keys(record, SCHEDULE_SCHEMA) for record in schedules)
+    assert 90_000 <= schedules[0]["overdue_ms"] < 120_000
+    assert schedules[1]["undecodable"] == "only its place in the schedule is left"
     table = cli("repeatable", "list", contents.queue).out
     assert "OVERDUE 1m30s" in table
     assert "unreadable: only its place" in table
     assert is_harmless(table)
-    assert cli("repeatable", "remove", contents.queue, told[1]["key"], "-y").code == 0
+    assert cli("repeatable", "remove", contents.queue, schedules[1]["key"], "-y").code == 0
     assert contents.command("ZCARD", contents.keys.repeat) == 1
 
 
 def test_a_preview_needs_no_server_and_knows_about_clocks(cli: InProcessCli) -> None:
     words = ("repeatable", "preview", "--cron", "30 2 * * *", "--tz", "Europe/Madrid", "--from", "2027-03-27")
-    told = cli(*words, "-n", "3", "-o", "json")
-    assert told.code == 0, told.err
-    assert all(has_keys(record, FIRE_SCHEMA) for record in told.json)
-    assert told.json[1]["note"] == "clocks go forward at 02:00: 02:30 does not exist that day, fires at 03:00"
-    assert told.json[1]["local"] == "Sun 2027-03-28 03:00:00 CEST"
-    assert "at 02:30, every day (Europe/Madrid)" in told.err
+    result = cli(*words, "-n", "3", "-o", "json")
+    assert result.code == 0, result.err
+    assert all(has_keys(record, FIRE_SCHEMA) for record in result.json)
+    assert result.json[1]["note"] == "clocks go forward at 02:00: 02:30 does not exist that day, fires at 03:00"
+    assert result.json[1]["local"] == "Sun 2027-03-28 03:00:00 CEST"
+    assert "at 02:30, every day (Europe/Madrid)" in result.err
     assert len(cli("repeatable", "preview", "--every", "90s", "-n", "4", "-o", "jsonl").lines) == 4
     for wrong in (
         (),
@@ -108,9 +108,9 @@ def test_a_preview_of_a_stored_schedule_goes_on_from_its_next_fire(
 ) -> None:
     cli("repeatable", "upsert", any_contents.queue, "n", "--every", "60s", "--limit", "3", "--key", "k", "-y")
     any_contents.command("HSET", any_contents.keys.repeat_spec("k"), "fired", 1)
-    told = cli("repeatable", "preview", any_contents.queue, "k", "-o", "json").json
+    fires = cli("repeatable", "preview", any_contents.queue, "k", "-o", "json").json
     first = round(float(any_contents.command("ZSCORE", any_contents.keys.repeat, "k")))
-    assert [record["fire_ms"] for record in told] == [first, first + 60_000], "two of three are left"
+    assert [record["fire_ms"] for record in fires] == [first, first + 60_000], "two of three are left"
 
 
 def test_repeatable_refuses_what_cannot_be_right(any_contents: QueueContents, cli: InProcessCli) -> None:

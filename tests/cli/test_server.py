@@ -16,20 +16,20 @@ from tests.support.servers.server import NATIVE_WORDS, Server, start_server
 PASSWORD = "s3cr3t-of-the-andes"
 
 
-def test_status_says_who_answers_and_what_it_can_do(server: Server, cli_process: SubprocessCli) -> None:
-    told = cli_process("server", "status", "-u", server.url, "-o", "json").json
-    assert told["version"] == server.version
-    assert told["kind"] == server.kind.split("-")[0]
-    assert told["native_words"] == (["XADD IDMP", "XACKDEL", "XREADGROUP CLAIM"] if NATIVE_WORDS[server.kind] else [])
-    assert told["eviction"] == "noeviction"
-    assert told["persistence"] == "none"
-    assert told["role"] == "master"
+def test_status_shows_the_server_and_its_features(server: Server, cli_process: SubprocessCli) -> None:
+    status = cli_process("server", "status", "-u", server.url, "-o", "json").json
+    assert status["version"] == server.version
+    assert status["kind"] == server.kind.split("-")[0]
+    assert status["native_words"] == (["XADD IDMP", "XACKDEL", "XREADGROUP CLAIM"] if NATIVE_WORDS[server.kind] else [])
+    assert status["eviction"] == "noeviction"
+    assert status["persistence"] == "none"
+    assert status["role"] == "master"
 
 
-def test_status_on_a_read_only_link_says_the_same(server: Server, cli_process: SubprocessCli) -> None:
+def test_status_on_a_read_only_link_shows_the_same(server: Server, cli_process: SubprocessCli) -> None:
     usual = cli_process("server", "status", "-u", server.url, "-o", "json").json
-    told = cli_process("server", "status", "-u", server.url, "-o", "json", "--read-only").json
-    assert {name: told[name] for name in ("kind", "version", "native_words")} == {
+    status = cli_process("server", "status", "-u", server.url, "-o", "json", "--read-only").json
+    assert {name: status[name] for name in ("kind", "version", "native_words")} == {
         name: usual[name] for name in ("kind", "version", "native_words")
     }
 
@@ -44,7 +44,7 @@ def test_the_url_comes_from_flag_then_environment_then_context(any_server: Serve
     assert cli_process("server", "status", "--context", "here", CHASQUI_REDIS_URL=nowhere).code == 0
 
 
-def test_nobody_listening_is_an_error_that_names_both_ways_out(cli_process: SubprocessCli) -> None:
+def test_a_closed_port_is_an_error_that_names_both_ways_out(cli_process: SubprocessCli) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -72,7 +72,7 @@ def test_a_wrong_url_is_a_usage_error_that_never_repeats_the_password(cli_proces
     assert PASSWORD not in ended.err
 
 
-def test_a_wrong_or_missing_password_is_told_without_telling_it(cli_process: SubprocessCli) -> None:
+def test_a_wrong_or_missing_password_is_reported_without_printing_it(cli_process: SubprocessCli) -> None:
     with start_server("valkey-9.1", password=PASSWORD, tcp=True) as server:
         bare = f"redis://127.0.0.1:{server.port}"
         assert_error(cli_process("server", "status", "-u", bare), 1)
@@ -84,16 +84,16 @@ def test_a_wrong_or_missing_password_is_told_without_telling_it(cli_process: Sub
 
 
 def _assert_right_passwords_work(shell: SubprocessCli, bare: str) -> None:
-    kept = _keep(shell.home, PASSWORD)
+    file = _keep(shell.home, PASSWORD)
     for words, variables in (
-        (("--password-file", str(kept)), {}),
+        (("--password-file", str(file)), {}),
         ((), {"REDISCLI_AUTH": PASSWORD}),
     ):
         ended = shell("server", "status", "-u", bare, *words, **variables)
         assert ended.code == 0, ended.err
         assert PASSWORD not in ended.out + ended.err
-    kept.chmod(0o644)
-    assert_error(shell("server", "status", "-u", bare, "--password-file", kept), 2, "chmod 600")
+    file.chmod(0o644)
+    assert_error(shell("server", "status", "-u", bare, "--password-file", file), 2, "chmod 600")
 
 
 def test_no_such_context_lists_those_there_are(cli_process: SubprocessCli) -> None:
@@ -103,7 +103,7 @@ def test_no_such_context_lists_those_there_are(cli_process: SubprocessCli) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("current = ", "TOML"),
         ('[contexts]\nprod = "redis://x"\n', "not a table"),
@@ -119,12 +119,12 @@ def test_no_such_context_lists_those_there_are(cli_process: SubprocessCli) -> No
     ],
     ids=lambda text: text[:20],
 )
-def test_a_broken_configuration_is_told_with_its_place(cli_process: SubprocessCli, text: str, said: str) -> None:
+def test_a_broken_configuration_is_reported_with_its_place(cli_process: SubprocessCli, text: str, message: str) -> None:
     _configure(cli_process.home, text)
-    assert_error(cli_process("server", "status", "--context", "prod"), 2, said)
+    assert_error(cli_process("server", "status", "--context", "prod"), 2, message)
 
 
-def test_what_cannot_be_a_configuration_file_is_told_and_never_waited_for(cli_process: SubprocessCli) -> None:
+def test_what_cannot_be_a_configuration_file_is_reported_and_never_waited_for(cli_process: SubprocessCli) -> None:
     path = _configure(cli_process.home, "")
     path.unlink()
     path.mkdir()
@@ -146,27 +146,27 @@ def test_a_password_in_a_file_that_others_can_read_is_refused(cli_process: Subpr
 
 
 def test_the_password_of_the_current_context_goes_to_its_own_server_only(cli_process: SubprocessCli) -> None:
-    kept = _keep(cli_process.home, PASSWORD)
-    heard: list[str] = []
+    file = _keep(cli_process.home, PASSWORD)
+    commands: list[str] = []
 
     def listen(command: str) -> bytes:
-        heard.append(command)
+        commands.append(command)
         return b"+OK\r\n"
 
     with fake_server(listen) as elsewhere:
         _configure(
             cli_process.home,
-            f'current = "prod"\n[contexts.prod]\nurl = "{elsewhere}"\npassword_file = "{kept}"\n',
+            f'current = "prod"\n[contexts.prod]\nurl = "{elsewhere}"\npassword_file = "{file}"\n',
         )
         cli_process("server", "status", "-u", elsewhere)
         cli_process("server", "status", REDIS_URL=elsewhere)
-        assert heard
-        assert "AUTH" not in heard
+        assert commands
+        assert "AUTH" not in commands
         cli_process("server", "status")
-        assert "AUTH" in heard
-        heard.clear()
+        assert "AUTH" in commands
+        commands.clear()
         cli_process("server", "status", "--context", "prod", "-u", elsewhere)
-        assert "AUTH" in heard
+        assert "AUTH" in commands
 
 
 def test_certificates_of_the_current_context_are_not_asked_of_another_server(
@@ -183,8 +183,8 @@ def test_a_password_in_the_url_beats_the_one_in_the_environment(cli_process: Sub
         wrong = f"redis://:wrong@127.0.0.1:{server.port}"
         assert cli_process("server", "status", "-u", right, REDISCLI_AUTH="wrong").code == 0
         assert cli_process("server", "status", "-u", wrong, REDISCLI_AUTH=PASSWORD).code == 1
-        kept = _keep(cli_process.home, PASSWORD)
-        assert cli_process("server", "status", "-u", wrong, "--password-file", kept).code == 0
+        file = _keep(cli_process.home, PASSWORD)
+        assert cli_process("server", "status", "-u", wrong, "--password-file", file).code == 0
 
 
 def test_a_tls_option_on_a_plain_url_is_refused(cli_process: SubprocessCli) -> None:
@@ -231,8 +231,8 @@ def test_the_environments_password_is_not_for_an_embedded_server(
 
     monkeypatch.setenv("HOME", str(cli_process.home))
     monkeypatch.setenv("REDISCLI_AUTH", PASSWORD)
-    desk = CommandContext(connection=ConnectionOptions(redis_url="embedded://"))
-    assert desk.address.login.password is None
+    context = CommandContext(connection=ConnectionOptions(redis_url="embedded://"))
+    assert context.address.login.password is None
 
 
 def test_server_alone_shows_its_words(cli_process: SubprocessCli) -> None:
@@ -242,7 +242,7 @@ def test_server_alone_shows_its_words(cli_process: SubprocessCli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    ("answers", "message"),
     [
         (lambda _: b"-ERR " + HOSTILE + b"\r\n", r"\x1b]0;pwned"),
         (lambda _: b"-" + HOSTILE + b"\r\n", r"\x1b]0;pwned"),
@@ -257,17 +257,17 @@ def test_server_alone_shows_its_words(cli_process: SubprocessCli) -> None:
     ids=["escapes", "no code", "http", "hangs up", "number", "nothing", "empty", "text", "loading"],
 )
 def test_whatever_an_impostor_answers_is_an_error_with_a_hint(
-    cli_process: SubprocessCli, answers: Answers, said: str
+    cli_process: SubprocessCli, answers: Answers, message: str
 ) -> None:
     with fake_server(answers) as url:
         ended = cli_process("server", "status", "-u", url)
-    assert_error(ended, 1, said)
+    assert_error(ended, 1, message)
     assert is_harmless(ended.err)
 
 
 @pytest.mark.parametrize("how", ["table", "json", "yaml", "csv"])
-def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(cli_process: SubprocessCli, how: str) -> None:
-    told = b"\r\n".join(
+def test_whatever_an_impostor_reports_about_itself_is_shown_harmlessly(cli_process: SubprocessCli, how: str) -> None:
+    info = b"\r\n".join(
         [
             b"server_name:" + HOSTILE,
             b"role:" + HOSTILE,
@@ -279,7 +279,7 @@ def test_whatever_an_impostor_tells_of_itself_is_shown_harmlessly(cli_process: S
     )
     replies = {
         "TIME": b"*2\r\n" + bulk_reply(b"1700000000") + bulk_reply(b"5"),
-        "INFO": bulk_reply(told),
+        "INFO": bulk_reply(info),
         "CONFIG": b":1\r\n",
     }
     with fake_server(lambda command: replies.get(command, b"+\x1b[2J\r\n")) as url:
@@ -318,10 +318,10 @@ def test_the_demo_runs_a_queue_and_leaves_nothing_behind(cli_process: Subprocess
 
 
 def _keep(home: Path, password: str) -> Path:
-    kept = home / "password"
-    kept.write_text(password + "\n")
-    kept.chmod(0o600)
-    return kept
+    file = home / "password"
+    file.write_text(password + "\n")
+    file.chmod(0o600)
+    return file
 
 
 def _configure(home: Path, text: str) -> Path:

@@ -13,7 +13,7 @@ from chasqui_cli.context.settings import ConnectionOptions, config_file, data_di
 
 @pytest.fixture
 def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container that is run under a number nobody has given a name."""
+    """As in a container that runs under a user number without a name."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CHASQUI_REDIS_URL", "REDIS_URL"):
         monkeypatch.delenv(name, raising=False)
 
@@ -31,10 +31,10 @@ def test_a_user_without_a_home_can_reach_a_server_all_the_same() -> None:
 
 
 @pytest.mark.usefixtures("homeless")
-def test_a_user_without_a_home_is_told_how_to_keep_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="no home") as told:
+def test_a_user_without_a_home_is_shown_how_to_store_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="no home") as failure:
         data_directory()
-    assert "XDG_DATA_HOME" in (told.value.hint or "")
+    assert "XDG_DATA_HOME" in (failure.value.hint or "")
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     assert data_directory() == Path("/data/chasqui/embedded")
 

@@ -47,7 +47,7 @@ def test_a_closed_stream_is_an_empty_one(cli_process: SubprocessCli, redirection
 
 
 @pytest.mark.parametrize("words", [f"decode --hex {ENVELOPE}", f"decode --hex {ENVELOPE} -o table", "--help"])
-def test_output_that_finds_no_space_is_a_failure_that_says_so(cli_process: SubprocessCli, words: str) -> None:
+def test_output_that_finds_no_space_is_a_reported_failure(cli_process: SubprocessCli, words: str) -> None:
     ended = in_sh(cli_process, f"chasqui {words} >/dev/full")
     assert ended.returncode == 1
     lines = ended.stderr.decode().splitlines()
@@ -74,15 +74,15 @@ def test_a_reader_that_left_is_no_failure(cli_process: SubprocessCli, words: str
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize("how", ["json", "jsonl", "yaml"])
-def test_what_an_encoding_lacks_is_escaped_and_still_says_the_same(
+def test_what_an_encoding_lacks_is_escaped_and_still_means_the_same(
     cli_process: SubprocessCli, how: str, encoding: str
 ) -> None:
     import yaml
 
     ended = in_sh(cli_process, f"chasqui decode --kind result --hex {ACCENTS} -o {how}", PYTHONIOENCODING=encoding)
     text = ended.stdout.decode(encoding)
-    told = yaml.safe_load(text) if how == "yaml" else json.loads(text)
-    assert told["data"] == {"a": "żó→"}
+    record = yaml.safe_load(text) if how == "yaml" else json.loads(text)
+    assert record["data"] == {"a": "żó→"}
 
 
 @pytest.mark.parametrize("how", ["table", "wide", "csv", "name"])
@@ -169,7 +169,7 @@ def _all_of(screen: int) -> bytes:
     while True:
         try:
             piece = os.read(screen, 1 << 16)
-        except OSError:  # so a terminal tells that nobody is at its other end any more
+        except OSError:  # how a terminal reports that its other end is closed
             return drawn
         if not piece:
             return drawn

@@ -50,7 +50,7 @@ def test_plain_json_values_survive_unchanged(value: object) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS.keys())
-def test_json_is_harmless_on_a_terminal_and_still_says_the_same(text: str) -> None:
+def test_json_is_harmless_on_a_terminal_and_still_means_the_same(text: str) -> None:
     written = json_text({text: text}, indent=2)
     assert is_harmless(written)
     assert json.loads(written) == tagged({text: text})

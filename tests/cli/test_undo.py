@@ -25,7 +25,7 @@ def journal(inside: InProcessCli) -> Path:
 
 
 def contents(yard: DeadLetterSeeder) -> list[list[bytes]]:
-    """The letters, whichever ids they have."""
+    """The dead letters, whichever ids they have."""
     return sorted(fields for _, fields in yard.dead_letters())
 
 
@@ -42,13 +42,13 @@ def test_a_purge_is_undone_once(cli: InProcessCli, dead_letter_seeder: DeadLette
     assert contents(dead_letter_seeder) == before
     assert_error(cli("undo", op, "--yes"), 5, "was undone already", f"chasqui log {op}")
     assert contents(dead_letter_seeder) == before
-    [told, made] = cli("log", "-o", "json").json
-    assert all(list(one) == [name for name in OPERATION_SCHEMA if name != "items"] for one in (told, made))
+    [undone, made] = cli("log", "-o", "json").json
+    assert all(list(one) == [name for name in OPERATION_SCHEMA if name != "items"] for one in (undone, made))
     assert (made["verb"], made["note"], made["kept"], made["undone"]) == ("dlq purge", "tidying up", 6, True)
-    assert (told["verb"], told["result"]["undoes"], told["result"]["restored"]) == ("undo", op, 6)
+    assert (undone["verb"], undone["result"]["undoes"], undone["result"]["restored"]) == ("undo", op, 6)
 
 
-def test_a_replay_is_undone_as_far_as_nobody_has_read_the_jobs(
+def test_a_replay_is_undone_as_far_as_no_worker_has_read_the_jobs(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     seed_every_kind(dead_letter_seeder)
@@ -146,8 +146,8 @@ def test_an_operation_cut_off_before_it_learned_anything_is_undone_by_what_is_fo
     cli("dlq", verb, dead_letter_seeder.queue, *words, "--yes")
     [op] = cli.operations()
     file = journal(cli) / f"{op}.jsonl"
-    kept = [line for line in file.read_text().splitlines(True) if '"learned"' not in line and '"result"' not in line]
-    file.write_text("".join(kept))
+    lines = [line for line in file.read_text().splitlines(True) if '"learned"' not in line and '"result"' not in line]
+    file.write_text("".join(lines))
     assert cli("log", op, "-o", "json").json["result"] is None
     ended = cli("undo", op, "--yes", "-o", "json")
     assert ended.code == 0, ended.out
@@ -159,7 +159,7 @@ def test_an_operation_cut_off_before_it_learned_anything_is_undone_by_what_is_fo
 def test_letters_that_others_took_first_are_not_brought_back(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody replays a letter between the journal and the purge: it was not ours to delete, nor to restore."""
+    """Another process replays a dead letter between journal and purge: it was not ours to delete, nor to restore."""
     from chasqui.operate import dead_letters
 
     ids = dead_letter_seeder.add_dead_letters(dead_letter_fields(f"job-{number}") for number in range(3))
@@ -181,7 +181,7 @@ def test_letters_that_others_took_first_are_not_brought_back(
 
 
 @one_server
-def test_a_dry_run_changes_nothing_and_says_what_it_would(
+def test_a_dry_run_changes_nothing_and_prints_what_it_would_do(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     seed_every_kind(dead_letter_seeder)
@@ -237,7 +237,7 @@ def test_the_log_is_listed_newest_first_and_chosen_from(
 
 
 @one_server
-def test_an_item_of_a_kind_nobody_knows_is_told(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
+def test_an_item_of_an_unknown_kind_is_reported(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     seed_every_kind(dead_letter_seeder)
     cli("dlq", "purge", dead_letter_seeder.queue, "late", "--yes")
     [op] = cli.operations()

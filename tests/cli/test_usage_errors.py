@@ -21,7 +21,7 @@ HUGE = "99999999999999999999"
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("dlq", "peek", "{q}", "--limit", HUGE), 2, "--limit"),
         (("dlq", "peek", "{q}", "--scan", HUGE), 2, "--scan"),
@@ -49,9 +49,9 @@ HUGE = "99999999999999999999"
     ],
 )
 def test_it_is_refused_in_words(
-    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, words: tuple[str, ...], code: int, said: str
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    assert_error(cli(*(word.format(q=dead_letter_seeder.queue) for word in words)), code, said)
+    assert_error(cli(*(word.format(q=dead_letter_seeder.queue) for word in words)), code, message)
     assert not dead_letter_seeder.command("EXISTS", dead_letter_seeder.keys.stream)
     assert cli.operations() == []
 
@@ -67,14 +67,14 @@ def test_a_queue_that_is_not_there_does_not_look_like_an_empty_one(
     assert "nothing of a queue" not in cli(*verb.split(), dead_letter_seeder.queue).err
 
 
-@pytest.mark.parametrize(("file", "said"), [("/nowhere", "spelled right"), ("/tmp", "name a file in it")])
-def test_a_file_that_is_none_is_told_as_that(
-    cli: InProcessCli, cli_process: SubprocessCli, file: str, said: str
+@pytest.mark.parametrize(("file", "message"), [("/nowhere", "spelled right"), ("/tmp", "name a file in it")])
+def test_a_path_that_is_not_a_file_is_an_error(
+    cli: InProcessCli, cli_process: SubprocessCli, file: str, message: str
 ) -> None:
-    assert_error(cli_process("add", "q", "--file", file, "-u", cli.url), 1, said)
+    assert_error(cli_process("add", "q", "--file", file, "-u", cli.url), 1, message)
 
 
-def test_one_is_not_told_as_many(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
+def test_one_is_not_counted_as_many(cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder) -> None:
     dead_letter_seeder.add_dead_letter("one", {"n": 1})
     assert (
         f"would purge 1 dead letter of {dead_letter_seeder.queue}\n"
@@ -87,7 +87,7 @@ def test_one_is_not_told_as_many(cli: InProcessCli, dead_letter_seeder: DeadLett
     )
 
 
-def test_what_an_undo_could_not_take_back_is_told_with_the_reason(
+def test_what_an_undo_could_not_take_back_is_reported_with_the_reason(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder
 ) -> None:
     cli("add", dead_letter_seeder.queue, "1")
@@ -101,7 +101,7 @@ def test_what_an_undo_could_not_take_back_is_told_with_the_reason(
     "words",
     [("inspect", "{q}"), ("watch", "{q}", "--count", "1"), ("metrics", "{q}"), ("why", "x", "--queue", "{q}"), ("job", "show", "{q}", "x")],
 )  # fmt: skip
-def test_a_place_that_something_else_has_taken_is_not_told_as_empty(
+def test_a_place_that_something_else_has_taken_is_not_shown_as_empty(
     cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, words: tuple[str, ...]
 ) -> None:
     dead_letter_seeder.command("SET", dead_letter_seeder.keys.stream, "a text")
@@ -134,8 +134,8 @@ def test_times_beyond_every_calendar_are_shown_and_not_made(
         "ZADD", dead_letter_seeder.keys.delayed, "inf", b"\x03\x00\x00\x00job\x94\xa3end\xc4\x01\x01\x00\x00"
     )
     for verb in ("delayed list", "delayed histogram", "inspect", "doctor", "check"):
-        told = cli(*verb.split(), dead_letter_seeder.queue, *(("-o", how) if verb != "check" else ()))
-        assert told.code in (0, 2), told
+        result = cli(*verb.split(), dead_letter_seeder.queue, *(("-o", how) if verb != "check" else ()))
+        assert result.code in (0, 2), result
     assert cli("why", "far", "--queue", dead_letter_seeder.queue).code == 0
     moved = cli("delayed", "move", dead_letter_seeder.queue, "far", "--by", "99999999999d", "-y")
     assert_error(moved, 2, "further away")

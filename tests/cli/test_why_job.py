@@ -16,8 +16,8 @@ from tests.support.cli.seeded_queue import SeededQueue
 from tests.support.cli.subprocess_cli import assert_error
 
 
-def test_why_gives_one_verdict_for_every_state(seeded: SeededQueue) -> None:
-    told = {
+def test_why_explains_every_state(seeded: SeededQueue) -> None:
+    expected = {
         "waiting": "next in line",
         "second": "behind 1 other",
         "in-flight": "in flight on c-7",
@@ -26,7 +26,7 @@ def test_why_gives_one_verdict_for_every_state(seeded: SeededQueue) -> None:
         "dead": "dead because of retries_exhausted: SMTP 550",
         "done": "its result of 18 bytes is kept for",
     }
-    for state, words in told.items():
+    for state, words in expected.items():
         ended = seeded("why", seeded.jobs[state], "--queue", seeded.queue)
         assert ended.code == 0
         assert words in ended.out.splitlines()[0]
@@ -38,7 +38,7 @@ def test_why_gives_one_verdict_for_every_state(seeded: SeededQueue) -> None:
     )
 
 
-def test_why_without_a_queue_looks_everywhere_and_says_how_far(seeded: SeededQueue) -> None:
+def test_why_without_a_queue_looks_everywhere_and_prints_how_far(seeded: SeededQueue) -> None:
     own = f"own-{uuid.uuid4().hex}"
     seeded.seed.add(own)
     ended = seeded("why", own)
@@ -108,6 +108,6 @@ def test_job_cancel_removes_exactly_one_and_keeps_what_is_needed_to_put_it_back(
     assert lines[-1]["result"] == {"cancelled": 1, "gone": 0, "ended": "done"}
     assert_error(seeded(*words, "--yes", "-q"), 4, "there is no delayed job")
     link = seeded.seed.link
-    for told in ("restored", "already"):
-        assert link.run(changed_delayed_jobs.revert(Commands(link.features()), keys, "op-1", [item])) == [told]
+    for outcome in ("restored", "already"):
+        assert link.run(changed_delayed_jobs.revert(Commands(link.features()), keys, "op-1", [item])) == [outcome]
     assert seeded.seed.command("ZRANGE", keys.delayed, 0, -1, "WITHSCORES") == members

@@ -1,4 +1,4 @@
-"""`chasqui worker run`: your handler, found with care, run until it is asked to end, and told about in one line."""
+"""`chasqui worker run`: your handler, imported with care, run until it is asked to end, and shown in one status line."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def test_a_burst_ends_when_the_queue_is_drained(
 ) -> None:
     SyncQueue(contents.queue, link=contents.link).add_bulk([{"name": "n", "data": nth} for nth in range(50)])
     words = [] if target.endswith("box") else ["--queue", contents.queue]
-    told = cli_process("worker", "run", target, "--burst", "--app-dir", app_dir, "-u", server.url, *words)
-    assert told.code == 0, told.err
-    assert f"handler {target} from {app_dir / 'mail' / 'jobs.py'}" in told.err
-    assert f"queue {contents.queue} on " in told.err
-    assert "50 done, 0 failed" in told.err
+    result = cli_process("worker", "run", target, "--burst", "--app-dir", app_dir, "-u", server.url, *words)
+    assert result.code == 0, result.err
+    assert f"handler {target} from {app_dir / 'mail' / 'jobs.py'}" in result.err
+    assert f"queue {contents.queue} on " in result.err
+    assert "50 done, 0 failed" in result.err
     assert drained(contents)
 
 
@@ -97,17 +97,17 @@ def test_several_processes_share_the_work(
     contents = QueueContents(Link.open(any_server.url), queue)
     SyncQueue(queue, link=contents.link).add_bulk([{"name": "n", "data": nth} for nth in range(50)])
     words = ("--burst", "--processes", "2", "--app-dir", app_dir, "-u", any_server.url, "--store-results")
-    told = cli_process("worker", "run", "mail.jobs:box", *words)
-    assert told.code == 0, told.err
-    done = re.findall(r"(\d+) done", told.err)
+    result = cli_process("worker", "run", "mail.jobs:box", *words)
+    assert result.code == 0, result.err
+    done = re.findall(r"(\d+) done", result.err)
     assert drained(contents)
-    assert "2 processes with up to 100 jobs" in told.err
+    assert "2 processes with up to 100 jobs" in result.err
     assert len(done) >= 2
     assert len(contents.command("KEYS", contents.keys.result("") + "*")) == 50
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("mail.jobs", "names no handler"),
         ("nowhere:x", "there is no module 'nowhere'"),
@@ -119,11 +119,11 @@ def test_several_processes_share_the_work(
         ("mail.jobs:send", "does not say whose jobs"),
     ],
 )
-def test_what_is_no_handler_is_told_in_two_lines(
-    any_server: Server, cli: InProcessCli, app_dir: Path, target: str, said: str
+def test_an_invalid_handler_is_an_error_in_two_lines(
+    any_server: Server, cli: InProcessCli, app_dir: Path, target: str, message: str
 ) -> None:
     cli.url = any_server.url
-    assert_error(cli("worker", "run", target, "--app-dir", app_dir), 2, said)
+    assert_error(cli("worker", "run", target, "--app-dir", app_dir), 2, message)
 
 
 @pytest.mark.parametrize(("module", "error"), [("broken", "KeyError"), ("missing", "ModuleNotFoundError")])
@@ -131,13 +131,13 @@ def test_a_users_own_mistake_is_shown_with_its_own_trace(
     any_server: Server, cli: InProcessCli, app_dir: Path, module: str, error: str
 ) -> None:
     cli.url = any_server.url
-    told = cli("worker", "run", f"{module}:x", "--app-dir", app_dir)
-    assert told.code == 2
-    frames = [line for line in told.err.splitlines() if line.startswith("  File ")]
+    result = cli("worker", "run", f"{module}:x", "--app-dir", app_dir)
+    assert result.code == 2
+    frames = [line for line in result.err.splitlines() if line.startswith("  File ")]
     assert frames
     assert all(f"{module}.py" in line for line in frames), "their frames only"
-    assert f"error: {module} cannot be imported: {error}" in told.err
-    assert is_harmless(told.err)
+    assert f"error: {module} cannot be imported: {error}" in result.err
+    assert is_harmless(result.err)
 
 
 def test_what_everybody_may_write_is_not_imported(any_server: Server, cli: InProcessCli, app_dir: Path) -> None:
@@ -203,44 +203,44 @@ def on_terminal(shell: SubprocessCli, *words: object) -> Iterator[OnTerminal]:
         os.close(worker.ours)
 
 
-def test_a_terminal_is_told_in_one_line_that_is_written_over(
+def test_a_terminal_shows_one_line_that_is_overwritten(
     any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
     contents = QueueContents(Link.open(any_server.url), queue)
-    door = SyncQueue(queue, link=contents.link)
+    producer = SyncQueue(queue, link=contents.link)
     words = ("mail.jobs:send", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url)
     with on_terminal(cli_process, *words, "--max-attempts", "1") as worker:
         worker.until(r"promoter leader")
-        door.add("n", 1)
-        door.add("bad", 2)
-        told = worker.until(r"1 done · 1 failed · 0 in flight")
-        line = told.rpartition("\r")[2]
+        producer.add("n", 1)
+        producer.add("bad", 2)
+        screen = worker.until(r"1 done · 1 failed · 0 in flight")
+        line = screen.rpartition("\r")[2]
         assert line.startswith(f"{queue}: working · ")
         assert line.endswith("\x1b[K")
         assert "scheduler leader" in line
         os.kill(worker.child.pid, signal.SIGTERM)
-        told = worker.until(r"1 done, 1 failed in \d+s")
+        screen = worker.until(r"1 done, 1 failed in \d+s")
         assert worker.child.wait(20) == 0
     for ours in ("\x1b[K", "\r"):
-        told = told.replace(ours, "")
-    assert is_harmless(told)
+        screen = screen.replace(ours, "")
+    assert is_harmless(screen)
 
 
 def test_the_first_signal_drains_and_the_second_leaves_at_once(
     any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path, tmp_path: Path
 ) -> None:
     contents = QueueContents(Link.open(any_server.url), queue)
-    door = SyncQueue(queue, link=contents.link)
+    producer = SyncQueue(queue, link=contents.link)
     words = ("mail.jobs:slow", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url)
     first, second = tmp_path / "first", tmp_path / "second"
     with on_terminal(cli_process, *words) as worker:
-        door.add("n", str(first))
+        producer.add("n", str(first))
         worker.until("1 in flight")
         os.kill(worker.child.pid, signal.SIGTERM)
         assert worker.child.wait(20) == 0
     assert first.read_text() == "ended"
     with on_terminal(cli_process, *words) as worker:
-        door.add("n", str(second))
+        producer.add("n", str(second))
         worker.until("1 in flight")
         os.kill(worker.child.pid, signal.SIGTERM)
         worker.until("once more to leave at once")
@@ -252,18 +252,18 @@ def test_the_first_signal_drains_and_the_second_leaves_at_once(
 def test_metrics_are_served(any_server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    door = SyncQueue(queue, link=Link.open(any_server.url))
+    producer = SyncQueue(queue, link=Link.open(any_server.url))
     words = ("mail.jobs:send", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url)
     with on_terminal(cli_process, *words, "--metrics-port", port, "--max-attempts", "1") as worker:
-        door.add("mail", 1)
-        door.add("bad", 2)
+        producer.add("mail", 1)
+        producer.add("bad", 2)
         worker.until(r"1 done · 1 failed")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            told = answer.read().decode()
-    assert f'chasqui_jobs_done_total{{name="mail",queue="{queue}"}} 1.0' in told
-    assert f'chasqui_jobs_failed_total{{name="bad",queue="{queue}"}} 1.0' in told
-    assert f'chasqui_job_seconds_count{{name="mail",queue="{queue}"}} 1.0' in told
-    assert f'chasqui_in_flight{{queue="{queue}"}} 0.0' in told
+            metrics = answer.read().decode()
+    assert f'chasqui_jobs_done_total{{name="mail",queue="{queue}"}} 1.0' in metrics
+    assert f'chasqui_jobs_failed_total{{name="bad",queue="{queue}"}} 1.0' in metrics
+    assert f'chasqui_job_seconds_count{{name="mail",queue="{queue}"}} 1.0' in metrics
+    assert f'chasqui_in_flight{{queue="{queue}"}} 0.0' in metrics
 
 
 def test_a_change_of_source_starts_it_again(
@@ -272,19 +272,19 @@ def test_a_change_of_source_starts_it_again(
     source = app_dir / "live.py"
     source.write_text("def work(job):\n    return 1\n")
     words = ("live:work", "--queue", queue, "--app-dir", app_dir, "-u", any_server.url, "--store-results")
-    door = SyncQueue(queue, link=Link.open(any_server.url))
+    producer = SyncQueue(queue, link=Link.open(any_server.url))
     with on_terminal(cli_process, *words, "--reload") as worker:
         worker.until("working")
-        assert door.add("n", 1).wait_for_result(timeout=20) == 1
+        assert producer.add("n", 1).wait_for_result(timeout=20) == 1
         source.write_text("def work(job):\n    return 22\n")
         worker.until("live.py has changed")
         worker.until("working(?s:.*)has changed(?s:.*)working")
-        assert door.add("n", 1).wait_for_result(timeout=20) == 22
+        assert producer.add("n", 1).wait_for_result(timeout=20) == 22
         os.kill(worker.child.pid, signal.SIGTERM)
         assert worker.child.wait(30) == 128 + signal.SIGTERM
 
 
-def test_a_server_that_goes_away_is_told_and_waited_for(
+def test_a_server_that_goes_away_is_reported_and_waited_for(
     server: Server, queue: str, cli_process: SubprocessCli, app_dir: Path
 ) -> None:
     from tests.support.servers.server import start_server

@@ -11,7 +11,7 @@ from tests.support.cli.subprocess_cli import assert_error
 from tests.support.seeds.queue_contents import QueueContents
 
 
-def crew_scene(contents: QueueContents) -> None:
+def add_consumers(contents: QueueContents) -> None:
     """A consumer with two jobs, one of them delivered twice, and one that only has a name."""
     SyncQueue(contents.queue, link=contents.link).add_bulk([{"name": "n", "data": nth} for nth in range(3)])
     contents.command("XGROUP", "CREATE", contents.keys.stream, "default", "0")
@@ -24,11 +24,11 @@ def crew_scene(contents: QueueContents) -> None:
         pass
 
 
-def test_consumers_are_listed_with_a_verdict(contents: QueueContents, cli: InProcessCli) -> None:
-    crew_scene(contents)
-    told = cli("workers", "list", contents.queue, "-o", "json").json
-    assert all(has_keys(record, CONSUMER_SCHEMA) for record in told)
-    by_name = {record["consumer"]: record for record in told}
+def test_consumers_are_listed_with_their_state(contents: QueueContents, cli: InProcessCli) -> None:
+    add_consumers(contents)
+    records = cli("workers", "list", contents.queue, "-o", "json").json
+    assert all(has_keys(record, CONSUMER_SCHEMA) for record in records)
+    by_name = {record["consumer"]: record for record in records}
     assert (by_name["c-1"]["verdict"], by_name["c-1"]["in_flight"]) == ("working", 2)
     assert (by_name["c-1"]["delivered_again"], by_name["c-2"]["verdict"]) == (1, "waiting")
     assert cli("workers", "list", contents.queue, "-o", "jsonl").lines[0]["consumer"] in by_name
@@ -42,7 +42,7 @@ def test_consumers_are_listed_with_a_verdict(contents: QueueContents, cli: InPro
 
 
 def test_the_dead_are_removed_and_what_they_held_is_freed(contents: QueueContents, cli: InProcessCli) -> None:
-    crew_scene(contents)
+    add_consumers(contents)
     assert "nothing to do" in cli("workers", "prune", contents.queue, "-y").err, "nobody is gone"
     assert "nothing to do" in cli("workers", "claim", contents.queue, "-y").err
     dry = cli("workers", "prune", contents.queue, "--gone-after", "1ms", "--dry-run", "-o", "json").json
@@ -62,8 +62,8 @@ def test_the_dead_are_removed_and_what_they_held_is_freed(contents: QueueContent
     assert cli("workers", "claim", contents.queue, "released", "-y", "--read-only").code == 5
 
 
-def test_ghosts_are_removed_and_whoever_held_nothing_else(contents: QueueContents, cli: InProcessCli) -> None:
-    crew_scene(contents)
+def test_ghosts_are_removed_with_consumers_that_hold_nothing_else(contents: QueueContents, cli: InProcessCli) -> None:
+    add_consumers(contents)
     rows = contents.command("XPENDING", contents.keys.stream, "default", "-", "+", 10)
     held = [row[0].decode() for row in rows]
     prune = ("workers", "prune", contents.queue, "--gone-after", "1ms", "-o", "json")

@@ -73,7 +73,7 @@ def test_jsonl_is_a_record_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert [json.loads(line) for line in written(Format.JSONL, capsys).splitlines()] == RECORDS
 
 
-def test_yaml_says_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_yaml_holds_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert yaml.safe_load(written(Format.YAML, capsys)) == RECORDS
 
 

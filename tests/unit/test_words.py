@@ -10,9 +10,7 @@ from tests.support.words import find_words
 
 ROOT = Path(__file__).parents[2]
 # Files and folders that still use some of them.
-OPEN = (
-    "engine/chasqui/server/lua/replay_dead.lua", "tests/cli",
-)  # fmt: skip
+OPEN = ("engine/chasqui/server/lua/replay_dead.lua",)
 
 
 @pytest.mark.parametrize("root", ["benchmarks", "chasqui_cli", "engine", "tests"])
