@@ -54,8 +54,8 @@ class LazyCommandGroup(TyperGroup):
         for path, spec in COMMANDS.items():
             if path.startswith(before):
                 word = path.removeprefix(before).split()[0]
-                group = GROUPS.get(before + word)
-                summaries.setdefault(word, spec.summary if group is None else group.partition("\n")[0])
+                group = GROUPS.get(before + word, spec.summary)
+                summaries.setdefault(word, group.partition("\n")[0].removesuffix("."))
         return summaries
 
 
