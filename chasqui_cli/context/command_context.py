@@ -30,8 +30,8 @@ from chasqui_cli.context.settings import (
     cache_directory,
     data_directory,
     resolve_settings,
-    result_descriptor,
     state_directory,
+    take_result_descriptor,
 )
 from chasqui_cli.context.shared_options import (
     NoteOption,
@@ -383,10 +383,11 @@ def _add_shared_options(
         changes = spec.effect is Effect.CHANGES and (spec.changes_with is None or values[spec.changes_with])
         if changes and given.get("dry_run") is False:
             ctx.require_writable(f"run `chasqui {spec.path}`")
+        descriptor = take_result_descriptor()
         try:
             verb(ctx, **values)
         finally:
-            ctx.change_result.send(result_descriptor())
+            ctx.change_result.send(descriptor)
 
     first = [p for p in shared if p.annotation is StreamOutputOption]
     rest = [p for p in shared if p not in first]

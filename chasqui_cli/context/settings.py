@@ -125,9 +125,12 @@ def editor_command() -> str | None:
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or None
 
 
-def result_descriptor() -> int | None:
-    """The file descriptor that the result of a change is written to, if the program that started this one wants it."""
-    text = os.environ.get(RESULT_VARIABLE, "")
+def take_result_descriptor() -> int | None:
+    """The file descriptor that the result of a change is written to, if the program that started this one wants it.
+
+    It leaves the environment: in what a verb starts, that number may be another file.
+    """
+    text = os.environ.pop(RESULT_VARIABLE, "")
     return int(text) if text.isdecimal() else None
 
 

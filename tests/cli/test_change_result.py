@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from tests.support.cli.in_process import InProcessCli
@@ -42,3 +43,17 @@ def test_a_descriptor_that_is_unread_or_invalid_changes_nothing(cli_process: Sub
         ended = cli_process("context", "list", CHASQUI_RESULT_FD=descriptor)
         assert ended.code == 0, ended
         assert "Traceback" not in ended.err
+
+
+def test_what_a_verb_starts_does_not_inherit_the_descriptor(
+    cli: InProcessCli, dead_letter_seeder: DeadLetterSeeder, tmp_path: Path
+) -> None:
+    seed_every_kind(dead_letter_seeder)
+    queue, seen = dead_letter_seeder.queue, tmp_path / "seen"
+    [dead, *_] = cli("dlq", "peek", queue, "--name", "charge", "-o", "json").json
+    editor = tmp_path / "editor"
+    editor.write_text(f'#!/bin/sh\necho "${{CHASQUI_RESULT_FD:-none}}" > {seen}\nexit 1\n')
+    editor.chmod(0o755)
+    cli.set(VISUAL=str(editor), CHASQUI_RESULT_FD="77")
+    cli("dlq", "edit", queue, dead["dlq_id"], "--yes")
+    assert seen.read_text() == "none\n"
